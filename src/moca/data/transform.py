@@ -1,0 +1,46 @@
+"""Fetching, cropping, flipping and normalising a batch in one gather, on whatever device the images are."""
+
+import torch
+from torch import Tensor
+
+from moca.data.dataset import Protocol
+from moca.random import Random
+
+
+class Transform:
+    """Raw bytes to what the encoder sees."""
+
+    def __init__(self, protocol: Protocol, random: Random | None) -> None:
+        """`random` draws the augmentation; without it images are only normalised."""
+        device = random.count.device if random else None
+        std = torch.tensor(protocol.std, device=device)
+        self.scale, self.shift = 1 / (255 * std), -torch.tensor(protocol.mean, device=device) / std
+        self.padding, self.flip = (protocol.crop_padding, protocol.flip) if random else (0, False)
+        self.random = random
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Every image transformed on its own; float32, channels last in memory."""
+        if self.padding or self.flip:
+            pixels = self._crop_and_flip(images)
+        else:
+            pixels = images.permute(0, 2, 3, 1).float()
+        return (pixels * self.scale + self.shift).permute(0, 3, 1, 2)
+
+    def _crop_and_flip(self, images: Tensor) -> Tensor:
+        """Pixels as (n, height, width, channels); those beyond the border are black."""
+        assert self.random is not None
+        n, _, height, width = images.shape
+        draw = self.random.uniform(3, n, 1)
+        offset = (draw[:2] * (2 * self.padding + 1)).long() - self.padding
+        rows = torch.arange(height, device=images.device) + offset[0]
+        columns = torch.arange(width, device=images.device) + offset[1]
+        if self.flip:
+            columns = torch.where(draw[2] < 0.5, columns.flip(1), columns)
+        inside = _inside(rows, height).unsqueeze(2) & _inside(columns, width).unsqueeze(1)
+        rows, columns = rows.clamp(0, height - 1).unsqueeze(2), columns.clamp(0, width - 1).unsqueeze(1)
+        sample = torch.arange(n, device=images.device).view(n, 1, 1)
+        return images[sample, :, rows, columns] * inside.unsqueeze(3).float()
+
+
+def _inside(index: Tensor, size: int) -> Tensor:
+    return (index >= 0) & (index < size)

@@ -1,0 +1,63 @@
+"""What every learner is: a loss over the new batch and what is replayed from memory."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.models import Model
+from moca.perturb import Perturbation
+from moca.settings import Settings
+
+S = TypeVar("S", bound=Settings)
+Losses = dict[str, Tensor]
+"""The terms of the loss by name; their sum is minimised."""
+
+
+class Learner(Generic[S]):
+    """A method of continual learning. It says only what the loss of a step is.
+
+    All batches come with their features, the new one with its logits too.
+    """
+
+    draws: ClassVar[int] = 1
+    """Independent replay batches a step; 0 for learners without memory."""
+    stores_logits: ClassVar[bool] = False
+    """Whether the memory keeps each sample's logits at the time of storing."""
+    sees_all_tasks: ClassVar[bool] = False
+    """Whether all tasks come at once."""
+
+    def __init__(
+        self, settings: S, model: Model, classes: int, perturbation: Perturbation[Any] | None = None, one_mean: bool = False
+    ) -> None:
+        self.settings, self.model, self.perturbation, self.one_mean = settings, model, perturbation, one_mean
+        device = next(model.parameters()).device
+        self.seen = torch.zeros(classes, dtype=torch.bool, device=device)
+        """Classes of the tasks so far, the current one included."""
+        self.current = torch.zeros(classes, dtype=torch.bool, device=device)
+        """Classes of the current task."""
+        self.first_task = True
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """The terms of the loss. `replays` holds `draws` batches, none while the memory is empty."""
+        raise NotImplementedError
+
+    def begin_task(self, classes: tuple[int, ...]) -> None:
+        """A new task with these classes begins."""
+        self.first_task = not bool(self.seen.any())
+        self.current.zero_()
+        self.current[list(classes)] = True
+        self.seen |= self.current
+
+    def is_old(self, y: Tensor) -> Tensor:
+        """True for samples whose class belongs to earlier tasks only."""
+        return ~self.current[y]
+
+    def perturbed(self, replay: Batch, new: Batch) -> Tensor:
+        """The seam: features of the replayed samples, those of old classes moved. In the first task none is old."""
+        if self.perturbation is None or self.first_task:
+            return replay.features
+        return self.perturbation(replay, new)

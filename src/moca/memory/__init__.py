@@ -1,0 +1,18 @@
+"""The replay memory: how to store, how to draw."""
+
+import torch
+
+from moca.memory.memory import Memory
+from moca.memory.reservoir import Reservoir
+from moca.memory.uniform import Uniform
+from moca.random import Random
+from moca.settings import memory as settings
+
+__all__ = ["Memory", "Reservoir", "Uniform", "build_memory"]
+
+
+def build_memory(choice: settings.Memory, classes: int, seed: int, device: torch.device) -> Memory:
+    """The memory that the settings ask for."""
+    size = choice.size * (classes if choice.per == "class" else 1)
+    store = Reservoir(size, Random(seed, "memory/store", device))
+    return Memory(size, store, Uniform(Random(seed, "memory/draw", device)))

@@ -1,0 +1,37 @@
+"""Reservoir sampling: every sample ever offered is kept with the same probability."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from moca.random import Random
+
+
+class Reservoir:
+    """Vitter's algorithm R for a whole batch at once: the slot of each offered sample, or `size` for those dropped.
+
+    The same as offering the samples one by one: of several that fall on one slot, the last one stays.
+    """
+
+    def __init__(self, size: int, random: Random) -> None:
+        self.size, self.random = size, random
+        self.seen = torch.zeros((), dtype=torch.int64, device=random.count.device)
+
+    def slots(self, offered: int) -> Tensor:
+        """Where each of the next `offered` samples goes."""
+        place = torch.arange(offered, device=self.seen.device)
+        number = self.seen + place
+        self.seen += offered
+        slot = torch.where(number < self.size, number, self.random.below(number + 1)).clamp_max(self.size)
+        last = torch.full((self.size + 1,), -1, device=slot.device).scatter_reduce(0, slot, place, "amax")
+        return torch.where(last[slot] == place, slot, self.size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The count of samples offered and the random sequence."""
+        return {"seen": self.seen.clone(), "random": self.random.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.seen.copy_(state["seen"])
+        self.random.load_state_dict(state["random"])

@@ -1,0 +1,52 @@
+"""ResNet-18 with the stem for small images: a 3x3 convolution of stride 1 and no max-pooling."""
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from moca.models.encoder import AfterStage, Encoder, unchanged
+
+
+class BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution where the shape changes."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The block's output."""
+        out = F.relu(self.bn1(self.conv1(x)))
+        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+
+
+class ResNet18(Encoder):
+    """Four stages of two basic blocks; non-negative features after average pooling."""
+
+    def __init__(self, shape: tuple[int, int, int], width: int = 64, pool: int | None = None) -> None:
+        channels, height, breadth = shape
+        side = (-(-height // 8), -(-breadth // 8))
+        cells = 1 if pool is None else (side[0] // pool) * (side[1] // pool)
+        super().__init__(features=8 * width * cells)
+        self.pool = pool
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        widths = [width, width, 2 * width, 4 * width, 8 * width]
+        self.stages = nn.ModuleList(
+            nn.Sequential(BasicBlock(widths[i], widths[i + 1], stride), BasicBlock(widths[i + 1], widths[i + 1], 1))
+            for i, stride in enumerate((1, 2, 2, 2))
+        )
+
+    def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:
+        """Features of the images x."""
+        x = self.stem(x)
+        for stage in self.stages:
+            x = after_stage(stage(x))
+        x = F.adaptive_avg_pool2d(x, 1) if self.pool is None else F.avg_pool2d(x, self.pool)
+        return x.flatten(1)

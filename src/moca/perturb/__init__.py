@@ -1,0 +1,59 @@
+"""MOCA's perturbations: the seam between encoder and classifier."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from moca.perturb.base import Perturbation
+from moca.perturb.doa import DOANew, DOAOld
+from moca.perturb.fgsm import FGSM
+from moca.perturb.gaussian import Gaussian
+from moca.perturb.new_feature import AddNew, MinusNew
+from moca.perturb.vmf import VMF
+from moca.perturb.vt import VT
+from moca.perturb.wap import WAP
+from moca.random import Random
+from moca.settings.base import Settings, validate
+from moca.settings.perturb import Perturb
+
+if TYPE_CHECKING:
+    from moca.models import Model
+
+__all__ = ["Perturbation", "perturbation"]
+
+_VARIANTS: dict[str, type[Perturbation[Any]]] = {
+    "gaussian": Gaussian,
+    "vmf": VMF,
+    "doa_old": DOAOld,
+    "doa_new": DOANew,
+    "vt": VT,
+    "wap": WAP,
+    "add_new": AddNew,
+    "minus_new": MinusNew,
+    "fgsm": FGSM,
+}
+
+
+class _Choice(Settings):
+    perturb: Perturb
+
+
+def perturbation(
+    spec: str | dict[str, Any] | Settings,
+    *,
+    model: Model | None = None,
+    lr: float | Tensor | None = None,
+    classes: int | None = None,
+    seed: int = 0,
+) -> Perturbation[Any]:
+    """A perturbation by name, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"`, for any training loop.
+
+    Call it between encoder and classifier: `f = perturb(Batch(features=h, old=mask), Batch(features=h_new, y=y_new))`.
+    `wap`, `fgsm` and a few options ask for `model` (with `encode` and `classify`), `wap` for `lr`, `vt` for `classes`.
+    """
+    settings = validate(_Choice, {"perturb": spec}).perturb
+    if settings.name == "none":
+        raise ValueError("'none' moves nothing; leave the perturbation out")
+    return _VARIANTS[settings.name](settings, Random(seed, "perturb"), model, lr, classes)

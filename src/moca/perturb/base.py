@@ -1,0 +1,88 @@
+"""What every perturbation shares: which rows move, how far, and that nothing is differentiated through the direction."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from moca import sphere
+from moca.batch import Batch
+from moca.random import Random
+from moca.settings.perturb import PerturbSettings
+
+if TYPE_CHECKING:
+    from moca.models import Model
+
+S = TypeVar("S", bound=PerturbSettings)
+
+
+class Perturbation(Generic[S]):
+    """Moves the features of replayed old-class samples on their sphere: f = ||h|| P(P(h) + lambda P(n)).
+
+    A variant says only which way: `direction` returns n. Some ask the model, the learning rate or the number of classes.
+    """
+
+    def __init__(
+        self,
+        settings: S,
+        random: Random,
+        model: Model | None = None,
+        lr: float | Tensor | None = None,
+        classes: int | None = None,
+    ) -> None:
+        self.settings, self.random, self._model, self._lr, self.classes = settings, random, model, lr, classes
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """n, one row for each replayed sample; of any length, zero where there is no way to go."""
+        raise NotImplementedError
+
+    unit = True
+    """Whether n is scaled to unit length."""
+
+    def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
+        """The features of `replay`, those of old classes moved."""
+        h = replay.features
+        self.random.to(h.device)
+        with torch.no_grad():
+            n = self.direction(replay, new or Batch()).to(h.dtype)
+        f = self._move(h, n)
+        return f if replay.old is None else torch.where(replay.old.unsqueeze(-1), f, h)
+
+    def _move(self, h: Tensor, n: Tensor) -> Tensor:
+        if self.settings.fixed_angle is not None:
+            return sphere.rotate(h, n, math.radians(self.settings.fixed_angle))
+        f = sphere.displace(h, n, self.settings.lam, self.unit)
+        if self.settings.angle_cap is not None:
+            f = sphere.cap(h, f, math.radians(self.settings.angle_cap))
+        return f
+
+    @property
+    def model(self) -> Model:
+        """The model, for the variants that ask it."""
+        return self._asked(self._model, "model=, an object with encode(x) and classify(h)")
+
+    @property
+    def lr(self) -> float | Tensor:
+        """The learner's current learning rate."""
+        return self._asked(self._lr, "lr=, the current learning rate (a tensor follows a schedule)")
+
+    def _asked(self, value: Any, what: str) -> Any:
+        if value is None:
+            raise ValueError(f"this perturbation needs {what}")
+        return value
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the perturbation must keep to go on exactly."""
+        return {"random": self.random.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.random.load_state_dict(state["random"])
+
+
+def paired(rows: Tensor, count: int) -> Tensor:
+    """`count` rows, one for each replayed sample: the given ones, again from the start where they are too few."""
+    return rows if len(rows) == count else rows[torch.arange(count, device=rows.device) % len(rows)]

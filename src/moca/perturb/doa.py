@@ -1,0 +1,34 @@
+"""DOA: dropout-based augmentation, from the replayed samples (old) or from new ones."""
+
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.models.auxiliary import auxiliary_encode
+from moca.perturb.base import Perturbation, paired
+from moca.settings import perturb
+
+
+class DOAOld(Perturbation[perturb.DOAOld]):
+    """n = Dropout(h(x_old)): the replayed sample's own feature with a random part of it missing."""
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Dropout on the replayed samples."""
+        return self.dropped(replay)
+
+    def dropped(self, batch: Batch) -> Tensor:
+        """The batch's features under dropout, at the feature or after every stage of the encoder."""
+        if self.settings.site == "feature":
+            return self.dropout(batch.features)
+        return auxiliary_encode(self.model, batch.x, after_stage=self.dropout)
+
+    def dropout(self, h: Tensor) -> Tensor:
+        """Zero each entry with the given probability; the scale is left alone, since n becomes a unit vector."""
+        return h * (self.random.uniform(*h.shape) >= self.settings.rate)
+
+
+class DOANew(DOAOld):
+    """n = Dropout(h(x_new)): towards a new sample's feature, a random part of it missing."""
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Dropout on the new samples, paired by row."""
+        return paired(self.dropped(new), len(replay.features))

@@ -1,0 +1,21 @@
+"""FGSM on features: an adversarial direction that ignores the network, which the paper shows to hurt."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.perturb.base import Perturbation
+from moca.settings import perturb
+
+
+class FGSM(Perturbation[perturb.FGSM]):
+    """n = sign of the gradient of CE(g(h), y_old) with respect to h."""
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """The fast gradient sign at each replayed feature."""
+        with torch.enable_grad():
+            h = replay.features.detach().requires_grad_()
+            loss = F.cross_entropy(self.model.classify(h), replay.y, reduction="sum")
+            (gradient,) = torch.autograd.grad(loss, h)
+        return gradient.sign()

@@ -1,0 +1,68 @@
+"""WAP: weight-adversarial perturbation, the model-based perturbation that the paper recommends."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.models.auxiliary import auxiliary_encode
+from moca.perturb.base import Perturbation, paired
+from moca.settings import perturb
+
+
+class WAP(Perturbation[perturb.WAP]):
+    """n = h(x_old) under weights moved to call old samples new: T steps down CE(g(h(x_old)), y_new).
+
+    The model itself, its gradients and its BatchNorm statistics stay untouched.
+    """
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Features of the replayed samples in the adversarial network."""
+        x = replay.x
+        rows, weight = self._inner_rows(replay, len(x))
+        start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
+        moved = start
+        for _ in range(self.settings.steps):
+            moved = self._descend(moved, x[rows], self._labels(new, len(x))[rows], weight)
+            if self.settings.radius is not None:
+                moved = _within_ball(moved, start, self.settings.radius)
+        return auxiliary_encode(self.model, x, moved)
+
+    def _inner_rows(self, replay: Batch, count: int) -> tuple[Tensor, Tensor]:
+        """Rows that the inner step sees and their weights in its mean.
+
+        Old rows only, repeated in turn to a fixed count, so that no shape depends on the data.
+        """
+        every = torch.arange(count, device=self.random.count.device)
+        if replay.old is None or self.settings.rows == "all":
+            return every, torch.full((count,), 1 / count, device=every.device)
+        number = replay.old.sum()
+        turn = every % number.clamp_min(1)
+        rows = (~replay.old).to(torch.uint8).argsort(stable=True)[turn]
+        repeats = (count - 1 - turn).div(number.clamp_min(1), rounding_mode="floor") + 1
+        return rows, (number > 0) / (repeats * number.clamp_min(1))
+
+    def _labels(self, new: Batch, count: int) -> Tensor:
+        y = new.y
+        if self.settings.labels == "random":
+            return y[self.random.below(torch.full((count,), len(y), device=y.device))]
+        return paired(y, count)
+
+    def _descend(self, weights: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> dict[str, Tensor]:
+        """One step of the encoder's weights down the adversarial loss; the classifier stays."""
+        with torch.enable_grad():
+            leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
+            logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
+            loss = (F.cross_entropy(logits, y, reduction="none") * weight).sum()
+            gradients = torch.autograd.grad(loss, list(leaves.values()))
+        step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
+        moved = torch._foreach_sub(list(weights.values()), torch._foreach_mul(gradients, step))
+        return dict(zip(weights, moved, strict=True))
+
+
+def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: float) -> dict[str, Tensor]:
+    """The nearest weights at most `radius` (L2, over all of them) from the centre."""
+    delta = [weights[k] - center[k] for k in center]
+    length = torch.stack(torch._foreach_norm(delta)).norm()
+    shrink = (radius / length.clamp_min(1e-12)).clamp_max(1)
+    return {k: center[k] + shrink * d for k, d in zip(center, delta, strict=True)}

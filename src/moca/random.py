@@ -1,0 +1,80 @@
+"""Random numbers as a pure function of (seed, purpose, count): equal on every device and in every way to run a step.
+
+Each purpose (data order, augmentation, replay, perturbation, ...) has its own sequence, so that changing one never
+shifts another. The state is one counter on the device: nothing to register with a captured graph, trivial to save.
+The numbers are SplitMix64's: a bijective mix of an equidistributed 64-bit counter.
+"""
+
+import hashlib
+import math
+
+import torch
+from torch import Tensor
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+
+def derive(seed: int, purpose: str) -> int:
+    """A 64-bit seed for one purpose of a run, unrelated to those of its other purposes."""
+    return int.from_bytes(hashlib.blake2b(f"{seed}/{purpose}".encode(), digest_size=8).digest(), "little")
+
+
+def _signed(value: int) -> int:
+    """The int64 with the same 64 bits as this unsigned number."""
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _shift_right(x: Tensor, by: int) -> Tensor:
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+class Random:
+    """A sequence of random numbers that belongs to one seed and one purpose."""
+
+    def __init__(self, seed: int, purpose: str, device: torch.device | str = "cpu") -> None:
+        self.key = _signed(derive(seed, purpose))
+        self.count = torch.zeros((), dtype=torch.int64, device=device)
+
+    def bits(self, *shape: int) -> Tensor:
+        """64 random bits an entry, as int64; moves the counter on."""
+        n = math.prod(shape)
+        x = (torch.arange(1, n + 1, device=self.count.device) + self.count) * _signed(_GOLDEN) + self.key
+        self.count += n
+        for by, factor in _MIX:
+            x = (x ^ _shift_right(x, by)) * _signed(factor)
+        return (x ^ _shift_right(x, 31)).view(shape)
+
+    def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Uniform on the open interval (0, 1): never exactly 0 or 1, so that logarithms are finite."""
+        digits = 52 if dtype == torch.float64 else 23
+        return (_shift_right(self.bits(*shape), 64 - digits).to(dtype) + 0.5) * 2.0**-digits
+
+    def normal(self, *shape: int) -> Tensor:
+        """Standard normal, by Box and Muller."""
+        n = math.prod(shape)
+        half = (n + 1) // 2
+        u = self.uniform(2, half)
+        radius, angle = (-2 * u[0].log()).sqrt(), 2 * math.pi * u[1]
+        return torch.cat([radius * angle.cos(), radius * angle.sin()])[:n].view(shape)
+
+    def below(self, bound: Tensor) -> Tensor:
+        """Uniform integers in {0, ..., bound - 1}, one for each entry of `bound`."""
+        return (self.uniform(*bound.shape, dtype=torch.float64) * bound).long()
+
+    def permutation(self, n: int) -> Tensor:
+        """A uniform permutation of 0..n-1."""
+        return self.bits(n).argsort()
+
+    def to(self, device: torch.device | str) -> None:
+        """Move the counter to a device; the sequence goes on unchanged."""
+        self.count = self.count.to(device)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The counter."""
+        return {"count": self.count.clone()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from where `state` was taken."""
+        self.count.copy_(state["count"])

@@ -1,0 +1,107 @@
+"""How settings are written, checked and printed.
+
+A choice with options of its own (learner, perturbation, model, ...) can be written as a mapping, as a settings object or
+in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
+"""
+
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+
+from moca.errors import MocaError, nearest
+
+
+S = TypeVar("S", bound="Settings")
+
+
+class Settings(BaseModel):
+    """Settings that cannot change once made and take no unknown key."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_by_name=True)
+
+    leading: ClassVar[str] = "name"
+    """The option that stands first, without its name, in the short form."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            known = set(cls.model_fields)
+            aliases = {f.alias for f in cls.model_fields.values() if f.alias}
+            for key in value:
+                if key not in known | aliases:
+                    options = (known - {cls.leading} if cls.leading == "name" else known) | aliases
+                    raise MocaError(f"unknown option '{key}' of {cls.title()}; {nearest(key, options)}")
+        return value
+
+    @classmethod
+    def title(cls) -> str:
+        """What these settings are of, for error messages."""
+        name = cls.model_fields.get("name")
+        return f"'{name.default}'" if name else cls.__name__.lower()
+
+    def __str__(self) -> str:
+        """The short form: only what differs from the defaults."""
+        changed = [f"{_spelling(type(self), k)}={v}" for k, v in self if k != self.leading and v != _default(self, k)]
+        return str(getattr(self, self.leading)) + (":" + ",".join(changed) if changed else "")
+
+
+def _spelling(cls: type[Settings], field: str) -> str:
+    return cls.model_fields[field].alias or field
+
+
+def _default(settings: Settings, field: str) -> Any:
+    return type(settings).model_fields[field].default
+
+
+def _parse(text: str, leading: str) -> dict[str, str]:
+    head, _, rest = text.partition(":")
+    options = {leading: head.strip()}
+    for part in filter(None, (p.strip() for p in rest.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise MocaError(f"'{text}': expected option=value after ':', found '{part}'")
+        options[key.strip()] = value.strip()
+    return options
+
+
+def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
+    """Turn any accepted form into one of `classes`, chosen by its name."""
+    by_name = {cls.model_fields["name"].default: cls for cls in classes}
+
+    def choose(value: Any) -> Settings:
+        if isinstance(value, classes):
+            return value
+        options = _parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
+        name = options.get("name")
+        if name not in by_name:
+            raise MocaError(f"unknown {kind} '{name}'; {nearest(str(name), by_name)}")
+        return by_name[name](**options)
+
+    return BeforeValidator(choose)
+
+
+def short(cls: type[Settings]) -> BeforeValidator:
+    """Accept the short form for settings that have no name but a leading option."""
+
+    def parse(value: Any) -> Any:
+        return _parse(str(value), cls.leading) if isinstance(value, str | int) else value
+
+    return BeforeValidator(parse)
+
+
+def names(choices: tuple[type[Settings], ...]) -> dict[str, str]:
+    """Each choice's name and its one-line description."""
+    return {cls.model_fields["name"].default: (cls.__doc__ or "").split("\n")[0] for cls in choices}
+
+
+def validate(cls: type[S], values: dict[str, Any]) -> S:
+    """Settings from plain values; a mistake is a MocaError of one line."""
+    try:
+        return cls(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(p) for p in first["loc"] if not isinstance(p, int))
+        reason = first["msg"].removeprefix("Value error, ")
+        reason = reason[:1].lower() + reason[1:]
+        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None

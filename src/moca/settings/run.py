@@ -1,0 +1,87 @@
+"""Settings of one run."""
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from moca.errors import MocaError
+from moca.settings.base import Settings, short
+from moca.settings.learners import ER, Learner
+from moca.settings.memory import Memory
+from moca.settings.models import Cosine, Head, Model
+from moca.settings.perturb import NoPerturbation, Perturb
+
+
+
+class Seeds(Settings):
+    """One seed for everything, and where wanted another for one purpose."""
+
+    leading: ClassVar[str] = "seed"
+    seed: int = Field(0, ge=0, description="for every purpose that has none of its own")
+    classes: int | None = Field(None, ge=0, description="class order")
+    init: int | None = Field(None, ge=0, description="initial weights")
+    data: int | None = Field(None, ge=0, description="order of the samples")
+    augment: int | None = Field(None, ge=0, description="augmentation")
+    memory: int | None = Field(None, ge=0, description="what is stored and replayed")
+    perturb: int | None = Field(None, ge=0, description="perturbation")
+
+    def of(self, purpose: Literal["classes", "init", "data", "augment", "memory", "perturb"]) -> int:
+        """The seed of one purpose."""
+        own = getattr(self, purpose)
+        return self.seed if own is None else int(own)
+
+
+def _split(value: Any) -> Any:
+    """Several values in one string: '35,45'."""
+    return tuple(p for p in value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _class_order(value: Any) -> Any:
+    return value if value in ("natural", "random") else _split(value)
+
+
+Integers = Annotated[tuple[int, ...], BeforeValidator(_split)]
+ClassOrder = Annotated[Literal["natural", "random"] | tuple[int, ...], BeforeValidator(_class_order)]
+
+
+class Run(Settings):
+    """One run: a learner with a perturbation on a stream of tasks."""
+
+    data: str = Field("digits", description="data set")
+    learner: Learner = Field(ER(), description="how to learn")
+    perturb: Perturb = Field(NoPerturbation(), description="how replayed old-class features are moved")
+    memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
+    tasks: int = Field(5, ge=1, description="tasks that the classes are dealt into")
+    class_order: ClassOrder = Field("natural", description="natural, random, or class numbers")
+    epochs: int = Field(1, ge=1, description="passes over each task; 1 is online learning")
+    batch: int = Field(32, ge=1, description="new samples a step")
+    replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
+    lr: float = Field(0.1, gt=0, description="learning rate")
+    lr_milestones: Integers = Field((), description="epochs of a task after which the rate drops")
+    lr_factor: float = Field(0.1, gt=0, description="what the rate is multiplied by then")
+    momentum: float = Field(0.0, ge=0, lt=1, description="of SGD")
+    weight_decay: float = Field(0.0, ge=0, description="of SGD")
+    model: Model | None = Field(None, description="encoder [default: the data set's]")
+    head: Head = Field(Cosine(), description="classifier")
+    passes: Literal["separate", "concatenated"] = Field(
+        "separate", description="new and replayed samples: a forward pass and a mean each, or one for both"
+    )
+    bn_passes: Literal["clean", "official"] = Field(
+        "clean", description="BatchNorm statistics: one pass a batch, or the official code's sequence"
+    )
+    augment: bool = Field(True, description="the data set's augmentation")
+    validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
+    seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
+    device: str = Field("auto", description="cpu, cuda, or auto")
+    threads: int | None = Field(None, ge=1, description="CPU threads [default: torch's]")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.memory.size == 0 and self.learner.name not in ("finetune", "joint"):
+            raise MocaError(f"'{self.learner.name}' replays from memory, so memory must be at least 1 (it is 0)")
+        if self.perturb.name != "none" and self.learner.name in ("finetune", "joint"):
+            raise MocaError(
+                f"'{self.learner.name}' replays nothing, so '{self.perturb.name}' has nothing to move; "
+                "use a replay learner or perturb=none"
+            )
+        return self

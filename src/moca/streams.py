@@ -1,0 +1,121 @@
+"""A stream: the sequence of tasks in which classes arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from moca.data import Dataset, Split
+from moca.errors import MocaError
+from moca.random import Random
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some classes, their training samples and the samples that the learner is judged on, as indices."""
+
+    classes: tuple[int, ...]
+    train: Tensor
+    test: Tensor
+
+
+class Stream(Sequence[Task]):
+    """A sliceable sequence of tasks over one data set; labels are positions in the order in which classes arrive."""
+
+    def __init__(self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: tuple[str, ...]) -> None:
+        self.dataset, self.tasks, self.train, self.test, self.names = dataset, tuple(tasks), train, test, names
+
+    @property
+    def classes(self) -> int:
+        """Classes of the data set, whether or not the stream reaches them."""
+        return len(self.names)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> Stream: ...
+    def __getitem__(self, index: int | slice) -> Task | Stream:
+        if isinstance(index, slice):
+            return Stream(self.dataset, self.tasks[index], self.train, self.test, self.names)
+        return self.tasks[index]
+
+    def merged(self) -> Stream:
+        """The same data as one task, for joint training."""
+        classes = tuple(c for task in self for c in task.classes)
+        whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]))
+        return Stream(self.dataset, [whole], self.train, self.test, self.names)
+
+
+def class_incremental(
+    dataset: Dataset,
+    tasks: int,
+    order: Literal["natural", "random"] | Sequence[int] = "natural",
+    validation: float = 0.0,
+    seed: int = 0,
+) -> Stream:
+    """Deal the classes, in the given order, into `tasks` tasks of equal size (as nearly as they can be).
+
+    The seed decides a random order and which samples are held out for validation.
+    """
+    count = len(dataset.classes)
+    arrival = _arrival(order, count, seed)
+    if tasks > count:
+        raise MocaError(f"{tasks} tasks cannot be made of the {count} classes of '{dataset.name}'; use tasks <= {count}")
+    position = torch.empty(count, dtype=torch.int64)
+    position[torch.tensor(arrival)] = torch.arange(count)
+    names = tuple(dataset.classes[c] for c in arrival)
+    train = Split(dataset.train.images, position[dataset.train.labels])
+    test = Split(dataset.test.images, position[dataset.test.labels])
+    _refuse_empty_classes(train, names, dataset.name)
+
+    learn = torch.ones(len(train), dtype=torch.bool)
+    if validation:
+        for c in range(count):
+            members = (train.labels == c).nonzero().squeeze(1)
+            held = Random(seed, f"validation/{c}").permutation(len(members))[: max(1, round(validation * len(members)))]
+            if len(held) == len(members):
+                raise MocaError(f"validation={validation} leaves no training sample of class '{names[c]}'; lower it")
+            learn[members[held]] = False
+        test = train
+    judge = ~learn if validation else torch.ones(len(test), dtype=torch.bool)
+
+    groups = [tuple(g.tolist()) for g in torch.arange(count).tensor_split(tasks)]
+    return Stream(
+        dataset,
+        [Task(g, _members(train, g, learn), _members(test, g, judge)) for g in groups],
+        train,
+        test,
+        names,
+    )
+
+
+def _arrival(order: Literal["natural", "random"] | Sequence[int], count: int, seed: int) -> list[int]:
+    if order == "natural":
+        return list(range(count))
+    if order == "random":
+        return Random(seed, "class order").permutation(count).tolist()
+    if sorted(order) != list(range(count)):  # type: ignore[type-var]
+        raise MocaError(f"class_order must name each of the classes 0 to {count - 1} exactly once")
+    return [int(c) for c in order]
+
+
+def _refuse_empty_classes(train: Split, names: tuple[str, ...], dataset: str) -> None:
+    counts = torch.bincount(train.labels, minlength=len(names))
+    for name, size in zip(names, counts.tolist(), strict=True):
+        if size == 0:
+            raise MocaError(f"class '{name}' of '{dataset}' has no training sample; remove the class or add samples")
+
+
+def _members(split: Split, classes: tuple[int, ...], allowed: Tensor) -> Tensor:
+    wanted = (split.labels >= classes[0]) & (split.labels <= classes[-1])
+    return (wanted & allowed).nonzero().squeeze(1)
