@@ -17,7 +17,8 @@ _PROPOSALS = 64
 
 def norm(v: Tensor) -> Tensor:
     """Length of each vector, kept as a last dimension of size 1."""
-    return torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+    return length
 
 
 def project(v: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """Encoder and head together, and always apart: MOCA lives between `encode` and `classify`."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +12,7 @@ from moca.models.small import MLP, ConvNet
 from moca.random import derive
 from moca.settings import models as settings
 
-_ENCODERS: dict[str, type[Encoder]] = {"resnet18": ResNet18, "convnet": ConvNet, "mlp": MLP}
+_ENCODERS: dict[str, Callable[..., Encoder]] = {"resnet18": ResNet18, "convnet": ConvNet, "mlp": MLP}
 
 
 class Model(nn.Module):

@@ -25,7 +25,8 @@ class ConvNet(Encoder):
         """Features of the images x."""
         for stage in self.stages:
             x = after_stage(F.max_pool2d(stage(x), 2, ceil_mode=True))
-        return self.output(x.flatten(1))
+        features: Tensor = self.output(x.flatten(1))
+        return features
 
 
 class MLP(Encoder):
@@ -42,4 +43,5 @@ class MLP(Encoder):
         x = x.flatten(1)
         for stage in self.stages:
             x = after_stage(F.relu(stage(x)))
-        return self.output(x)
+        features: Tensor = self.output(x)
+        return features

@@ -1,7 +1,7 @@
 """How settings are written, checked and printed.
 
-A choice with options of its own (learner, perturbation, model, ...) can be written as a mapping, as a settings object or
-in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
+A choice with options of its own (learner, perturbation, model, ...) can be written as a mapping, as a settings object
+or in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
 """
 
 from typing import Any, ClassVar, TypeVar
@@ -9,7 +9,6 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from moca.errors import MocaError, nearest
-
 
 S = TypeVar("S", bound="Settings")
 

@@ -12,7 +12,6 @@ from moca.settings.models import Cosine, Head, Model
 from moca.settings.perturb import NoPerturbation, Perturb
 
 
-
 class Seeds(Settings):
     """One seed for everything, and where wanted another for one purpose."""
 
