@@ -41,7 +41,25 @@ _HOME = {
     "run": "moca.api",
 }
 
-__all__ = sorted(_HOME)
+__all__ = [
+    "Batch",
+    "Comparison",
+    "CosineHead",
+    "Dataset",
+    "LinearHead",
+    "Memory",
+    "MocaError",
+    "Model",
+    "Perturbation",
+    "Result",
+    "Stream",
+    "class_incremental",
+    "compare",
+    "load",
+    "perturbation",
+    "resume",
+    "run",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ app = App(
     name="moca",
     version=__version__,
     help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.",
-    help_epilogue="An option with options of its own is written name:option=value,..., such as --perturb wap:lambda=1.5",
+    help_epilogue="Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2",
 )
 
 Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]

@@ -1,6 +1,5 @@
 """A progress bar with rate and time left."""
 
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
@@ -29,7 +28,5 @@ class ProgressBar:
         self.progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.progress.stop()

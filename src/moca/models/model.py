@@ -16,9 +16,10 @@ _ENCODERS: dict[str, Callable[..., Encoder]] = {"resnet18": ResNet18, "convnet":
 
 
 class Model(nn.Module):
-    """A network as two halves. Any module that maps images to vectors can be the encoder."""
+    """A network as two halves. Any module that maps images to vectors can be the encoder,
+    and a plain `nn.Linear` the head."""
 
-    def __init__(self, encoder: nn.Module, head: Head) -> None:
+    def __init__(self, encoder: nn.Module, head: Head | nn.Linear) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
 

@@ -69,8 +69,9 @@ class Perturbation(Generic[S]):
     @property
     def lr(self) -> float | Tensor:
         """The learner's current learning rate."""
-        lr: float | Tensor = _asked(self._lr, "lr=, the current learning rate (a tensor follows a schedule)")
-        return lr
+        if self._lr is None:
+            raise ValueError("this perturbation needs lr=, the current learning rate (a tensor follows a schedule)")
+        return self._lr
 
     @property
     def classes(self) -> int:
