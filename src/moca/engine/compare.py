@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import os
 import queue
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS
+from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
@@ -75,8 +74,7 @@ def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[
 
 def _check_folders(plans: Sequence[Plan]) -> None:
     for p in plans:
-        settings = p.folder / SETTINGS
-        if settings.is_file() and validate(Run, json.loads(settings.read_text())) != p.settings:
+        if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:
             raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
 
 
@@ -101,8 +99,8 @@ def _carry_on(p: Plan, advance: Advance) -> Result:
         return result
     if (p.folder / CHECKPOINT).is_file():
         return resume(p.folder, advance)
-    for leftover in p.folder.glob("*") if p.folder.is_dir() else ():
-        leftover.unlink()
+    if (p.folder / SETTINGS).is_file():
+        RunFolder(p.folder).clear()
     return start(p.settings, p.folder, advance)
 
 

@@ -96,6 +96,12 @@ class RunFolder:
         save_file(model.state_dict(), temporary, about)
         temporary.replace(self.path / MODEL)
 
+    def clear(self) -> None:
+        """Take back what a run writes before its first checkpoint, and nothing else."""
+        for name in (STEPS, TASKS, SETTINGS):
+            for path in (self.path / name, self.path / (name + ".part")):
+                path.unlink(missing_ok=True)
+
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""
         (self.path / CHECKPOINT).unlink(missing_ok=True)
