@@ -44,6 +44,8 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
             run = validate(Run, fixed | chosen | {"seed": seed})
             name = label(run, set(varied))
             plans.append(Plan(name, run, out / folder_name(f"{name}-s{seed}")))
+    if not plans:
+        raise MocaError("nothing to run: give at least one seed and one value of every setting")
     if len({p.folder for p in plans}) < len(plans):
         raise MocaError("two of the runs are the same; give each value and seed once")
     return plans
@@ -66,6 +68,8 @@ def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[
 
     A run that diverges does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
     """
+    if jobs < 1:
+        raise MocaError(f"jobs must be at least 1 (it is {jobs})")
     _check_folders(plans)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
     with ProgressBar(total, shown=shown) as bar:
