@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -147,7 +148,7 @@ class Trainer:
         return {
             "position": {name: getattr(self, name) for name in _POSITION},
             "model": {k: v.clone() for k, v in self.model.state_dict().items()},
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": deepcopy(self.optimiser.state_dict()),
             "learner": self.learner.state_dict(),
             "memory": self.memory.state_dict() if self.memory else None,
             "augment": self.transform.random.state_dict(),
