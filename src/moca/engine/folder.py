@@ -78,12 +78,12 @@ class RunFolder:
         torch.save({"state": state, "lengths": lengths}, temporary)
         temporary.replace(self.path / CHECKPOINT)
 
-    def load_checkpoint(self) -> dict[str, Any]:
+    def load_checkpoint(self, device: torch.device) -> dict[str, Any]:
         """The kept state; lines written after it are taken back, since those steps will be done again."""
         if not (self.path / CHECKPOINT).is_file():
             done = "it is finished" if (self.path / RESULT).is_file() else "it stopped before its first task ended"
             raise MocaError(f"run '{self.path}' cannot go on: {done}")
-        kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location="cpu")
+        kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
         for name in (STEPS, TASKS):
             if (self.path / name).exists():
                 os.truncate(self.path / name, kept["lengths"].get(name, 0))
