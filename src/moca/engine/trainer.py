@@ -150,7 +150,7 @@ class Trainer:
             "model": {k: v.clone() for k, v in self.model.state_dict().items()},
             "optimiser": deepcopy(self.optimiser.state_dict()),
             "learner": self.learner.state_dict(),
-            "memory": self.memory.state_dict() if self.memory else None,
+            "memory": self.memory.state_dict() if self.memory is not None else None,
             "augment": self.transform.random.state_dict(),
         }
 
@@ -164,7 +164,7 @@ class Trainer:
         for group in self.optimiser.param_groups:
             group["lr"] = self.lr
         self.learner.load_state_dict(state["learner"])
-        if self.memory:
+        if self.memory is not None:
             self.memory.load_state_dict(state["memory"])
         self.transform.random.load_state_dict(state["augment"])
 
