@@ -160,7 +160,7 @@ class Trainer:
             setattr(self, name, state["position"][name])
         self.model.load_state_dict(state["model"])
         self._new_optimiser()
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimiser.load_state_dict(deepcopy(state["optimiser"]))
         for group in self.optimiser.param_groups:
             group["lr"] = self.lr
         self.learner.load_state_dict(state["learner"])
