@@ -61,7 +61,9 @@ def main() -> None:
     seconds = time_in_turn(jobs, device, options.repeats)
     overhead = {name: (seconds[name] - seconds["plain"]) / seconds["step"] for name in VARIANTS}
 
-    hardware = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    hardware = (
+        torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    )
     print(f"ER step: {1e3 * seconds['step']:.2f} ms on {hardware}, {torch.get_num_threads()} threads, ", end="")
     print(f"torch {torch.__version__}, width {options.width}, batch {options.batch}+{options.batch}")
     for name, share in overhead.items():

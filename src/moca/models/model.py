@@ -22,11 +22,18 @@ class Model(nn.Module):
     def __init__(self, encoder: nn.Module, head: Head | nn.Linear) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
+        self.bf16 = False
+        """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
 
     def encode(self, x: Tensor) -> Tensor:
         """Features h of the images x, in float32."""
-        features: Tensor = self.encoder(x)
+        with self.casting(x.device):
+            features: Tensor = self.encoder(x)
         return features.float()
+
+    def casting(self, device: torch.device) -> torch.autocast:
+        """The encoder's precision, as a context."""
+        return torch.autocast(device.type, torch.bfloat16, enabled=self.bf16)
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

@@ -28,8 +28,8 @@ _batches: _Batches | None = None
 def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) -> Iterator[None]:
     """Inside, BatchNorm treats consecutive groups of rows as batches of their own.
 
-    `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; by default
-    each moves them once.
+    `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; by
+    default each moves them once.
     """
     global _batches
     before, _batches = _batches, _Batches(tuple(sizes), tuple(range(len(sizes)) if updates is None else updates))

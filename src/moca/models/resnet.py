@@ -35,9 +35,7 @@ class ResNet18(Encoder):
         cells = 1 if pool is None else (side[0] // pool) * (side[1] // pool)
         super().__init__(features=8 * width * cells)
         self.pool = pool
-        self.stem = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width), nn.ReLU()
-        )
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width), nn.ReLU())
         widths = [width, width, 2 * width, 4 * width, 8 * width]
         self.stages = nn.ModuleList(
             nn.Sequential(BasicBlock(widths[i], widths[i + 1], stride), BasicBlock(widths[i + 1], widths[i + 1], 1))
