@@ -23,7 +23,9 @@ def norm(v: Tensor) -> Tensor:
 
 def project(v: Tensor) -> Tensor:
     """P(v) = v / ||v||: the unit vector of each row."""
-    return v / norm(v).clamp_min(_TINY)
+    length = norm(v)
+    # Dividing by infinity, not by a tiny number: the gradient at a zero row is then zero, not enormous.
+    return v / length.masked_fill(length <= _TINY, math.inf)
 
 
 def angle(a: Tensor, b: Tensor) -> Tensor:
