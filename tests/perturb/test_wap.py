@@ -51,7 +51,7 @@ def check(spec, model, old, new_rows=ROWS, **options):
     f = make(spec, model, seed=3)(replay, new)
     n = naive(model, replay, new, old, **options)
     assert (sphere.angle(n, replay.features)[old] > 1e-3).all()
-    torch.testing.assert_close(f, moved(replay.features, n, old), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(f, moved(replay.features, n, old), rtol=1e-3, atol=1e-4)
 
 
 ANY_COUNT = [mask(3), mask(0, 5), OLD, mask(1, 2, 4), mask(*range(7)), mask(*range(8))]
