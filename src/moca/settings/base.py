@@ -40,7 +40,9 @@ class Settings(BaseModel):
         return f"'{name.default}'" if name else cls.__name__.lower()
 
     def __str__(self) -> str:
-        """The short form: only what differs from the defaults."""
+        """The short form, where there is one: only what differs from the defaults."""
+        if self.leading not in type(self).model_fields:
+            return super().__str__()
         changed = [f"{_spelling(type(self), k)}={v}" for k, v in self if k != self.leading and v != _default(self, k)]
         return str(getattr(self, self.leading)) + (":" + ",".join(changed) if changed else "")
 
@@ -60,6 +62,8 @@ def _parse(text: str, leading: str) -> dict[str, str]:
         key, equals, value = part.partition("=")
         if not equals:
             raise MocaError(f"'{text}': expected option=value after ':', found '{part}'")
+        if key.strip() in options:
+            raise MocaError(f"'{text}': '{key.strip()}' is given twice")
         options[key.strip()] = value.strip()
     return options
 
@@ -71,9 +75,11 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
     def choose(value: Any) -> Settings:
         if isinstance(value, classes):
             return value
+        if not isinstance(value, str | dict | None):
+            raise MocaError(f"a {kind} is written as name:option=value or as a mapping, not as {value!r}")
         options = _parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
-        if name not in by_name:
+        if not isinstance(name, str) or name not in by_name:
             raise MocaError(f"unknown {kind} '{name}'; {nearest(str(name), by_name)}")
         return by_name[name](**options)
 
