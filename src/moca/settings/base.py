@@ -30,7 +30,7 @@ class Settings(BaseModel):
             for key in value:
                 if key not in known | aliases:
                     options = (known - {cls.leading} if cls.leading == "name" else known) | aliases
-                    raise MocaError(f"unknown option '{key}' of {cls.title()}; {nearest(key, options)}")
+                    raise MocaError(f"unknown option {key!r} of {cls.title()}; {nearest(key, options)}")
         return value
 
     @classmethod
@@ -61,9 +61,9 @@ def _parse(text: str, leading: str) -> dict[str, str]:
     for part in filter(None, (p.strip() for p in rest.split(","))):
         key, equals, value = part.partition("=")
         if not equals:
-            raise MocaError(f"'{text}': expected option=value after ':', found '{part}'")
+            raise MocaError(f"{text!r}: expected option=value after ':', found {part!r}")
         if key.strip() in options:
-            raise MocaError(f"'{text}': '{key.strip()}' is given twice")
+            raise MocaError(f"{text!r}: {key.strip()!r} is given twice")
         options[key.strip()] = value.strip()
     return options
 
@@ -80,7 +80,7 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
         options = _parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
         if not isinstance(name, str) or name not in by_name:
-            raise MocaError(f"unknown {kind} '{name}'; {nearest(str(name), by_name)}")
+            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), by_name)}")
         return by_name[name](**options)
 
     return BeforeValidator(choose)
