@@ -54,6 +54,6 @@ def build_model(
 ) -> Model:
     """The model that the settings ask for, with initial weights that depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, "init"))
+        torch.default_generator.manual_seed(derive(seed, "init"))
         body = _ENCODERS[encoder.name](shape, **encoder.model_dump(exclude={"name"}))
         return Model(body, build_head(head, body.features, classes))
