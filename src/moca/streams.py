@@ -69,8 +69,12 @@ def class_incremental(
 
     The seed decides a random order and which samples are held out for validation.
     """
+    if not 0 <= validation < 1:
+        raise MocaError(f"validation must be a share, 0 <= validation < 1 (it is {validation})")
     count = len(dataset.classes)
     arrival = _arrival(order, count, seed)
+    if tasks < 1:
+        raise MocaError(f"a stream has at least 1 task (tasks = {tasks})")
     if tasks > count:
         raise MocaError(f"'{dataset.name}' has {count} classes, too few for {tasks} tasks; use tasks <= {count}")
     position = torch.empty(count, dtype=torch.int64)

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, Parameter
+from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from moca import __version__
@@ -116,7 +116,9 @@ def ls() -> None:
 def main() -> None:
     """Entry point of the `moca` command."""
     try:
-        sys.exit(app() or 0)
+        sys.exit(app(print_error=False, exit_on_error=False) or 0)
+    except CycloptsError as error:
+        sys.exit(_explain(str(error), 2))
     except MocaError as error:
         sys.exit(_explain(str(error), 1))
     except KeyboardInterrupt:

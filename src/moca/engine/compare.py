@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import multiprocessing
 import os
 import queue
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS
+from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
@@ -45,6 +44,8 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
             run = validate(Run, fixed | chosen | {"seed": seed})
             name = label(run, set(varied))
             plans.append(Plan(name, run, out / folder_name(f"{name}-s{seed}")))
+    if not plans:
+        raise MocaError("nothing to run: give at least one seed and one value of every setting")
     if len({p.folder for p in plans}) < len(plans):
         raise MocaError("two of the runs are the same; give each value and seed once")
     return plans
@@ -67,6 +68,8 @@ def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[
 
     A run that diverges does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
     """
+    if jobs < 1:
+        raise MocaError(f"jobs must be at least 1 (it is {jobs})")
     _check_folders(plans)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
     with ProgressBar(total, shown=shown) as bar:
@@ -75,8 +78,7 @@ def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[
 
 def _check_folders(plans: Sequence[Plan]) -> None:
     for p in plans:
-        settings = p.folder / SETTINGS
-        if settings.is_file() and validate(Run, json.loads(settings.read_text())) != p.settings:
+        if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:
             raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
 
 
@@ -101,8 +103,8 @@ def _carry_on(p: Plan, advance: Advance) -> Result:
         return result
     if (p.folder / CHECKPOINT).is_file():
         return resume(p.folder, advance)
-    for leftover in p.folder.glob("*") if p.folder.is_dir() else ():
-        leftover.unlink()
+    if (p.folder / SETTINGS).is_file():
+        RunFolder(p.folder).clear()
     return start(p.settings, p.folder, advance)
 
 

@@ -78,12 +78,12 @@ class RunFolder:
         torch.save({"state": state, "lengths": lengths}, temporary)
         temporary.replace(self.path / CHECKPOINT)
 
-    def load_checkpoint(self) -> dict[str, Any]:
+    def load_checkpoint(self, device: torch.device) -> dict[str, Any]:
         """The kept state; lines written after it are taken back, since those steps will be done again."""
         if not (self.path / CHECKPOINT).is_file():
             done = "it is finished" if (self.path / RESULT).is_file() else "it stopped before its first task ended"
             raise MocaError(f"run '{self.path}' cannot go on: {done}")
-        kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location="cpu")
+        kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
         for name in (STEPS, TASKS):
             if (self.path / name).exists():
                 os.truncate(self.path / name, kept["lengths"].get(name, 0))
@@ -95,6 +95,12 @@ class RunFolder:
         temporary = self.path / (MODEL + ".part")
         save_file(model.state_dict(), temporary, about)
         temporary.replace(self.path / MODEL)
+
+    def clear(self) -> None:
+        """Take back what a run writes before its first checkpoint, and nothing else."""
+        for name in (STEPS, TASKS, SETTINGS):
+            for path in (self.path / name, self.path / (name + ".part")):
+                path.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""

@@ -13,7 +13,7 @@ class _Rate(ProgressColumn):
 
 
 class ProgressBar:
-    """Counts steps towards a total, saying where the work is."""
+    """Counts steps towards a total, saying where the work is. It appears with the first step, not with an error."""
 
     def __init__(self, total: int, title: str = "", shown: bool = True) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
@@ -22,11 +22,12 @@ class ProgressBar:
 
     def __call__(self, steps: int, where: str) -> None:
         """`steps` more are done; the work is now at `where`."""
+        self.progress.start()
         self.progress.update(self.bar, advance=steps, description=f"{self.title} {where}")
 
     def __enter__(self) -> Self:
-        self.progress.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self.progress.stop()
+        if self.progress.live.is_started:
+            self.progress.stop()

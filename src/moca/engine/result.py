@@ -40,10 +40,8 @@ class Result:
 
     @property
     def summary(self) -> Summary:
-        """Final and average incremental accuracy, forgetting, backward and forward transfer."""
-        if len(self.accuracy_matrix) < 2:
-            return Summary(*[math.nan] * 5)
-        return summarise(self.accuracy_matrix)
+        """Final and average incremental accuracy, forgetting, backward and forward transfer; NaN for half a run."""
+        return summarise(self.accuracy_matrix) if self.status == "finished" else Summary(*[math.nan] * 5)
 
     @property
     def final_accuracy(self) -> float:
@@ -53,12 +51,12 @@ class Result:
     @property
     def task_il_accuracy(self) -> float:
         """Final accuracy when the task of each sample is given."""
-        return final_accuracy(self.task_il_matrix) if len(self.task_il_matrix) > 1 else math.nan
+        return final_accuracy(self.task_il_matrix) if self.status == "finished" else math.nan
 
     @property
     def accuracy_over_tasks(self) -> list[float]:
-        """Mean accuracy over the tasks learned so far, after each of them."""
-        return accuracy_over_tasks(self.accuracy_matrix)
+        """Mean accuracy over the tasks learned so far, after each of them; empty for half a run."""
+        return accuracy_over_tasks(self.accuracy_matrix) if self.status == "finished" else []
 
     def numbers(self) -> dict[str, float]:
         """Every scalar of the run by name."""

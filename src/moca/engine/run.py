@@ -18,7 +18,7 @@ from moca.engine.evaluate import evaluate
 from moca.engine.folder import STEPS, TASKS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result, Status
-from moca.engine.trainer import Trainer
+from moca.engine.trainer import Trainer, pick_device
 from moca.errors import Diverged
 from moca.learners import Losses
 from moca.settings import Run
@@ -52,7 +52,7 @@ def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) 
     settings = folder.settings()
     if settings.threads:
         torch.set_num_threads(settings.threads)
-    kept = folder.load_checkpoint()
+    kept = folder.load_checkpoint(pick_device(settings.device))
     running = _Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
     running.load_state_dict(kept)
     return running.finish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -170,9 +171,9 @@ class Trainer:
         return {
             "position": {name: getattr(self, name) for name in _POSITION},
             "model": {k: v.clone() for k, v in self.model.state_dict().items()},
-            "optimiser": self.optimiser.state_dict(),
+            "optimiser": deepcopy(self.optimiser.state_dict()),
             "learner": self.learner.state_dict(),
-            "memory": self.memory.state_dict() if self.memory else None,
+            "memory": self.memory.state_dict() if self.memory is not None else None,
             "augment": self.transform.random.state_dict(),
         }
 
@@ -182,11 +183,11 @@ class Trainer:
             setattr(self, name, state["position"][name])
         self.model.load_state_dict(state["model"])
         self._new_optimiser()
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimiser.load_state_dict(deepcopy(state["optimiser"]))
         for group in self.optimiser.param_groups:
             group["lr"] = self.lr
         self.learner.load_state_dict(state["learner"])
-        if self.memory:
+        if self.memory is not None:
             self.memory.load_state_dict(state["memory"])
         self.transform.random.load_state_dict(state["augment"])
 
