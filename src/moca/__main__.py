@@ -1,4 +1,4 @@
-"""`python -m moca`, the same as the `moca` command."""
+"""`python -m moca` is the `moca` command."""
 
 from moca.cli import main
 

@@ -68,16 +68,32 @@ def compare(
     The same command again with the same --out goes on where it stopped.
     """
     from moca import api
-    from moca.cli.show import show_comparison
+    from moca.cli.show import console, show_comparison
     from moca.report.page import write_report
 
     comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **given(options))
     show_comparison(comparison)
-    write_report(comparison)
+    console.print(f"Report: {write_report(comparison)}", soft_wrap=True, highlight=False)
     return _unfinished(comparison)
 
 
 app.command(with_run_options(compare, several=True, without=("seed",)), name="compare")
+
+
+@app.command
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
+    seeds: Annotated[int, Parameter(help="how many seeds")] = 10,
+) -> int:
+    """Compare plain replay with MOCA on split digits (about a minute) and write a report with pictures."""
+    from moca.cli.show import console, show_comparison
+    from moca.demo import demo
+
+    comparison, page = demo(out, seeds)
+    show_comparison(comparison)
+    console.print(f"Report: {page.resolve()}", soft_wrap=True, highlight=False)
+    return _unfinished(comparison)
 
 
 @app.command

@@ -1,13 +1,15 @@
-"""Forward passes of a step: which samples go through the encoder together, and which passes move BatchNorm."""
+"""The forward pass of a step: new and replayed samples through the encoder together, BatchNorm apart or together."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import torch
-from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
 from moca.models import Model
+from moca.models.norm import batches_apart
 from moca.settings import Run
 
 # The official code's training-mode passes in order, n = new batch, b = replay batch (for derpp: 1 = the draw for the
@@ -32,46 +34,31 @@ class Passes:
 
     def __init__(self, settings: Run, model: Model) -> None:
         self.model, self.together = model, settings.passes == "concatenated"
-        self.first_sequence = self.later_sequence = ""
+        self.sequence = self.first_task_sequence = ""
         if settings.bn_passes == "official":
-            key = (settings.learner.name, settings.perturb.name)
-            if key not in _OFFICIAL:
+            method = (settings.learner.name, settings.perturb.name)
+            if method not in _OFFICIAL:
                 known = ", ".join("+".join(k) for k in _OFFICIAL)
-                raise MocaError(
-                    f"bn_passes=official is known only for {known}; use bn_passes=clean for {'+'.join(key)}"
-                )
+                raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
             if self.together:
                 raise MocaError("bn_passes=official means separate passes; use passes=separate")
-            self.later_sequence = _OFFICIAL[key]
-            self.first_sequence = _OFFICIAL_FIRST_TASK.get(key, "n1b" if "1" in self.later_sequence else "nb")
+            self.sequence = _OFFICIAL[method]
+            self.first_task_sequence = _OFFICIAL_FIRST_TASK.get(method, "")
 
     def __call__(self, new: Batch, replays: list[Batch], first_task: bool) -> tuple[Batch, list[Batch]]:
         """The same batches with features."""
-        if self.together and replays:
-            features = self._one_pass([new, *replays])
-        else:
-            features = self._one_each([new, *replays], self.first_sequence if first_task else self.later_sequence)
-        new = new.having(features=features[0], logits=self.model.classify(features[0]))
-        return new, [replay.having(features=h) for replay, h in zip(replays, features[1:], strict=True)]
+        sizes = [len(batch.x) for batch in (new, *replays)]
+        sequence = self.first_task_sequence if first_task else self.sequence
+        with nullcontext() if self.together else batches_apart(sizes, _updates(sequence, len(replays))):
+            h = self.model.encode(torch.cat([batch.x for batch in (new, *replays)]))
+        parts = h.split(sizes)
+        new = new.having(features=parts[0], logits=self.model.classify(parts[0]))
+        return new, [replay.having(features=part) for replay, part in zip(replays, parts[1:], strict=True)]
 
-    def _one_pass(self, batches: list[Batch]) -> list[Tensor]:
-        h = self.model.encode(torch.cat([b.x for b in batches]))
-        return list(h.split([len(b.x) for b in batches]))
 
-    def _one_each(self, batches: list[Batch], sequence: str) -> list[Tensor]:
-        """One pass a batch; a sequence adds passes that only move BatchNorm, each at its place."""
-        roles = dict(zip("nb" if len(batches) < 3 else "n1b", batches, strict=False))
-        rest, features = list(sequence), []
-        for role, batch in roles.items():
-            while rest and rest[0] != role:
-                self._statistics_only(roles.get(rest.pop(0)))
-            features.append(self.model.encode(batch.x))
-            rest = rest[1:]
-        for role in rest:
-            self._statistics_only(roles.get(role))
-        return features
-
-    @torch.no_grad()
-    def _statistics_only(self, batch: Batch | None) -> None:
-        if batch is not None:
-            self.model.encode(batch.x)
+def _updates(sequence: str, replays: int) -> list[int] | None:
+    """The sequence as numbers of batches; passes of a replay batch that is not there are left out."""
+    if not sequence:
+        return None
+    number = {"n": 0, "1": 1, "b": replays} if replays else {"n": 0}
+    return [number[role] for role in sequence if role in number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.data import Transform
+from moca.engine.capture import CapturedStep
 from moca.engine.passes import Passes
 from moca.errors import MocaError
 from moca.learners import LEARNERS, Learner, Losses
@@ -38,6 +39,8 @@ class Trainer:
         encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
         self.model = build_model(encoder, settings.head, stream.dataset.shape, stream.classes, seeds.of("init"))
         self.model.to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model.bf16 = set_precision(settings.precision, self.device)
         self.lr = torch.tensor(settings.lr, device=self.device)
         self.learner = self._build_learner(stream.classes)
         self.stream = stream
@@ -50,6 +53,7 @@ class Trainer:
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
         self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
+        self.run_step: Callable[[Tensor], Losses] = CapturedStep(self) if self._captures() else self.step
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()
@@ -67,6 +71,11 @@ class Trainer:
         one_mean = settings.passes == "concatenated"
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
 
+    def _captures(self) -> bool:
+        if self.settings.execution == "captured" and self.device.type != "cuda":
+            raise MocaError("execution=captured needs a CUDA device; use execution=eager")
+        return self.device.type == "cuda" and self.settings.execution != "eager"
+
     def _begin_task(self) -> None:
         self.learner.begin_task(self.tasks[self.task].classes)
         self._new_optimiser()
@@ -78,7 +87,13 @@ class Trainer:
             lr=self.lr,
             momentum=self.settings.momentum,
             weight_decay=self.settings.weight_decay,
+            fused=self.device.type == "cuda",  # the other kinds read the learning rate back to the host
         )
+
+    @property
+    def replay_size(self) -> int:
+        """Replayed samples a draw, once the memory holds that many."""
+        return self.settings.replay_batch or self.settings.batch
 
     @property
     def batches(self) -> int:
@@ -99,7 +114,7 @@ class Trainer:
             order = self._order()
             while self.batch < self.batches:
                 index = order[self.batch * self.settings.batch : (self.batch + 1) * self.settings.batch]
-                losses = self.step(index)
+                losses = self.run_step(index)
                 self.batch += 1
                 self.steps_done += 1
                 yield losses
@@ -136,12 +151,20 @@ class Trainer:
         """Independent draws from the memory, each image transformed afresh."""
         if self.memory is None or len(self.memory) == 0:
             return []
-        count = self.settings.replay_batch or self.settings.batch
-        return [self._replayed(self.memory.draw(count)) for _ in range(self.learner.draws)]
+        return [self._replayed(self.memory.draw(self.replay_size)) for _ in range(self.learner.draws)]
 
     def _replayed(self, drawn: dict[str, Tensor]) -> Batch:
         logits = {"logits": drawn["logits"]} if "logits" in drawn else {}
         return Batch(x=self.transform(drawn["image"]), y=drawn["y"], old=self.learner.is_old(drawn["y"]), **logits)
+
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that a step changes in place."""
+        tensors = [*self.model.state_dict().values(), self.transform.random.count]
+        tensors += [t for state in self.optimiser.state.values() for t in state.values() if isinstance(t, Tensor)]
+        for part in (self.memory, self.learner.perturbation):
+            if part is not None:
+                tensors += part.changing_tensors()
+        return tensors
 
     def state_dict(self) -> dict[str, Any]:
         """All that changes during a run."""
@@ -173,6 +196,12 @@ def count_steps(settings: Run, stream: Stream) -> int:
     """Steps of a whole run."""
     tasks = stream.merged() if LEARNERS[settings.learner.name].sees_all_tasks else stream
     return sum(-(-len(task.train) // settings.batch) for task in tasks) * settings.epochs
+
+
+def set_precision(precision: str, device: torch.device) -> bool:
+    """Allow TensorFloat-32 only if asked for, and say whether the encoder runs in bfloat16."""
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda")
 
 
 def pick_device(name: str) -> torch.device:

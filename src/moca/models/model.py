@@ -22,11 +22,18 @@ class Model(nn.Module):
     def __init__(self, encoder: nn.Module, head: Head | nn.Linear) -> None:
         super().__init__()
         self.encoder, self.head = encoder, head
+        self.bf16 = False
+        """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
 
     def encode(self, x: Tensor) -> Tensor:
         """Features h of the images x, in float32."""
-        features: Tensor = self.encoder(x)
+        with self.casting(x.device):
+            features: Tensor = self.encoder(x)
         return features.float()
+
+    def casting(self, device: torch.device) -> torch.autocast:
+        """The encoder's precision, as a context."""
+        return torch.autocast(device.type, torch.bfloat16, enabled=self.bf16)
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""
@@ -47,6 +54,6 @@ def build_model(
 ) -> Model:
     """The model that the settings ask for, with initial weights that depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derive(seed, "init"))
+        torch.default_generator.manual_seed(derive(seed, "init"))
         body = _ENCODERS[encoder.name](shape, **encoder.model_dump(exclude={"name"}))
         return Model(body, build_head(head, body.features, classes))

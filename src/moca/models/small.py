@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moca.models.encoder import AfterStage, Encoder, unchanged
+from moca.models.norm import BatchNorm2d
 
 
 class ConvNet(Encoder):
@@ -16,7 +17,7 @@ class ConvNet(Encoder):
         super().__init__(features)
         channels, height, breadth = shape
         self.stages = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU())
+            nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), BatchNorm2d(b), nn.ReLU())
             for a, b in ((channels, width), (width, 2 * width))
         )
         self.output = nn.Linear(2 * width * math.ceil(height / 4) * math.ceil(breadth / 4), features)

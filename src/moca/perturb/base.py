@@ -78,6 +78,10 @@ class Perturbation(Generic[S]):
         """How many classes there are or will be."""
         return _asked(self._classes, "classes=, the number of classes")
 
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that a call changes in place."""
+        return [self.random.count]
+
     def state_dict(self) -> dict[str, Any]:
         """What the perturbation must keep to go on exactly."""
         return {"random": self.random.state_dict()}

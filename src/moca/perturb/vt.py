@@ -46,6 +46,10 @@ class VT(Perturbation[perturb.VT]):
         self.seen += count > 0
         return self.means
 
+    def changing_tensors(self) -> list[Tensor]:
+        """The running means too."""
+        return super().changing_tensors() + [t for t in (self.means, self.seen) if t is not None]
+
     def state_dict(self) -> dict[str, Any]:
         """The running means too."""
         kept = None if self.means is None or self.seen is None else (self.means.clone(), self.seen.clone())

@@ -52,6 +52,13 @@ class Row:
         """Mean and deviation of one of the numbers of a result."""
         return Spread.of([r.numbers()[number] for r in self.finished])
 
+    def differences(self, other: Row, number: str) -> list[float]:
+        """How far this method is above another, for each seed that both finished with and that has the number."""
+        theirs = {r.settings.seed: r.numbers()[number] for r in other.finished}
+        ours = {r.settings.seed: r.numbers()[number] for r in self.finished}
+        pairs = [value - theirs[seed] for seed, value in ours.items() if seed in theirs]
+        return [difference for difference in pairs if math.isfinite(difference)]
+
 
 class Comparison:
     """The results of `moca compare`, a row for each method."""
