@@ -161,9 +161,8 @@ def test_without_replay_only_new_data_move_the_statistics(bn_passes):
 
 @pytest.mark.parametrize("method", [("er", "fgsm"), ("er_ace", "none"), ("derpp", "gaussian"), ("finetune", "none")])
 def test_unknown_combinations_are_refused(method):
-    with pytest.raises(MocaError, match="bn_passes=official is known only for er") as error:
+    with pytest.raises(MocaError, match="bn_passes=official is known for er") as error:
         setup(*method)
-    assert "+".join(method) in str(error.value)
     assert "\n" not in str(error.value)
 
 

@@ -130,7 +130,7 @@ def test_same_seed_same_run_and_other_seed_another(finished, tmp_path):
 
 
 def test_joint_has_one_stage_over_all_tasks(tmp_path):
-    result = moca.run(**FAST | {"head": "linear"}, learner="joint", epochs=8, out=tmp_path / "joint")
+    result = moca.run(**FAST | {"head": "linear"}, learner="joint", epochs=12, out=tmp_path / "joint")
     assert len(result.accuracy_matrix) == 2
     assert all(len(row) == 5 for row in result.accuracy_matrix)
     assert result.final_accuracy > 0.7
