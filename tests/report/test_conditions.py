@@ -1,6 +1,6 @@
 import shlex
 
-from made_results import comparison, result
+from tests.report.made_results import comparison, result
 
 from moca.api import RUNS
 from moca.cli import app

@@ -2,7 +2,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from made_results import comparison, matrix, result
+from tests.report.made_results import comparison, matrix, result
 
 from moca.report.features import Panel
 from moca.report.figures import accuracy_curves, accuracy_matrices, feature_plane, final_accuracies

@@ -2,8 +2,8 @@
 import re
 
 import pytest
-from made_results import comparison, matrix, result
-from seen_page import cells, text_of
+from tests.report.made_results import comparison, matrix, result
+from tests.report.seen_page import cells, text_of
 
 from moca.report.page import render, write_report
 

@@ -1,4 +1,4 @@
-from seen_page import cells, text_of
+from tests.report.seen_page import cells, text_of
 
 import moca
 from moca.report.page import write_report

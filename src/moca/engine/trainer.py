@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -53,7 +53,7 @@ class Trainer:
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
         self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
-        self.run_step: Callable[[Tensor], Losses] = CapturedStep(self) if self._captures() else self.step
+        self.captured = CapturedStep(self) if self._captures() else None
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()
@@ -114,7 +114,7 @@ class Trainer:
             order = self._order()
             while self.batch < self.batches:
                 index = order[self.batch * self.settings.batch : (self.batch + 1) * self.settings.batch]
-                losses = self.run_step(index)
+                losses = self.captured(index) if self.captured else self.step(index)
                 self.batch += 1
                 self.steps_done += 1
                 yield losses
