@@ -103,7 +103,7 @@ def traces(make_trainer, seed):
     trainer = make_trainer((12,) * 10, tasks=5, class_order="random", perturb="gaussian", seed=seed)
     weights = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
     visited = []
-    trainer.run_step = lambda index: visited.append(torch.searchsorted(trainer.tasks[0].train, index)) or {}
+    trainer.step = lambda index: visited.append(torch.searchsorted(trainer.tasks[0].train, index)) or {}
     list(trainer.steps())
     images = trainer.stream.train.images[:8]
     trainer.memory.add(y=torch.arange(100))

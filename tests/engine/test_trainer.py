@@ -191,8 +191,8 @@ def test_the_twin_is_not_blind(make_trainer):
 def test_the_last_batch_is_short_and_kept(make_trainer, train):
     trainer = make_trainer(epochs=1, memory=100)
     sizes = []
-    original = trainer.run_step
-    trainer.run_step = lambda index: sizes.append(len(index)) or original(index)
+    original = trainer.step
+    trainer.step = lambda index: sizes.append(len(index)) or original(index)
     train(trainer)
     assert sizes == [6, 6, 4, 6, 6, 5]
     assert trainer.memory.offered == len(trainer.memory) == 33
@@ -314,8 +314,8 @@ def test_a_fixed_scale_is_not_trained(make_trainer, train):
 def test_joint_sees_all_tasks_at_once(make_trainer, train, learner):
     trainer = make_trainer(learner=learner)
     labels = []
-    original = trainer.run_step
-    trainer.run_step = lambda index: labels.append(trainer.labels[index].tolist()) or original(index)
+    original = trainer.step
+    trainer.step = lambda index: labels.append(trainer.labels[index].tolist()) or original(index)
     train(trainer)
     mixed = any(min(batch) < 2 <= max(batch) for batch in labels)
     assert mixed == (learner == "joint")
