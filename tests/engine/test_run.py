@@ -258,7 +258,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, mon
 
 def test_ctrl_c_on_the_command_line_and_resume(tmp_path):
     """A real signal to a real process; the run goes on here, in another one."""
-    settings = FAST | {"perturb": "gaussian", "epochs": 30}
+    settings = FAST | {"perturb": "gaussian", "epochs": 15}
     words = [word for key, value in settings.items() for word in ("--" + key.replace("_", "-"), str(value))]
     folder = tmp_path / "half"
     process = subprocess.Popen(
