@@ -163,7 +163,7 @@ def test_a_run_that_diverges_does_not_stop_the_others(tmp_path):
 
 
 def test_ctrl_c_stops_after_the_run_under_way_and_the_same_call_goes_on(tmp_path, monkeypatch):
-    arguments = FAST | {"perturb": ["none", "vt", "gaussian"], "epochs": 5, "batch": 16, "seeds": 1}
+    arguments = FAST | {"perturb": ["none", "vt", "gaussian"], "epochs": 2, "batch": 16, "seeds": 1}
     whole = moca.compare(**arguments, out=tmp_path / "whole")
 
     class Impatient(comparing.ProgressBar):
