@@ -1,12 +1,11 @@
 import shlex
 
-from tests.report.made_results import comparison, result
-
 from moca.api import RUNS
 from moca.cli import app
 from moca.cli.options import given
 from moca.engine.compare import plan
 from moca.report.conditions import all_settings, command, sentences
+from tests.report.made_results import comparison, result
 
 
 def results_of(folder, seeds=(0, 1), **settings):

@@ -2,12 +2,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from tests.report.made_results import comparison, matrix, result
 
 from moca.report.features import Panel
 from moca.report.figures import accuracy_curves, accuracy_matrices, feature_plane, final_accuracies
 from moca.report.palette import BASELINE, method_colour, method_dash, method_marker
 from moca.report.svg import folded
+from tests.report.made_results import comparison, matrix, result
 
 SVG = "{http://www.w3.org/2000/svg}"
 

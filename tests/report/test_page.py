@@ -2,10 +2,10 @@
 import re
 
 import pytest
-from tests.report.made_results import comparison, matrix, result
-from tests.report.seen_page import cells, text_of
 
 from moca.report.page import render, write_report
+from tests.report.made_results import comparison, matrix, result
+from tests.report.seen_page import cells, text_of
 
 
 def test_means_and_deviations_are_those_of_the_comparison(tmp_path):

@@ -1,7 +1,6 @@
-from tests.report.seen_page import cells, text_of
-
 import moca
 from moca.report.page import write_report
+from tests.report.seen_page import cells, text_of
 
 
 def test_a_real_comparison_is_reported(tmp_path):

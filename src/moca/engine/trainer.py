@@ -56,6 +56,7 @@ class Trainer:
         )
         self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
         self.captured = CapturedStep(self) if self._captures() else None
+        self.fuses = settings.execution != "captured"
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()
