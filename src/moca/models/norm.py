@@ -39,13 +39,7 @@ def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) ->
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """`torch.nn.BatchNorm2d`, which in training obeys `batches_apart`. It counts no batches: nothing needs it."""
-
-    num_batches_tracked: None
-
-    def __init__(self, features: int) -> None:
-        super().__init__(features)
-        self.num_batches_tracked = None
+    """`torch.nn.BatchNorm2d`, which in training obeys `batches_apart`; there it counts no batches, as nothing asks."""
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalised input."""
