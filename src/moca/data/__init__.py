@@ -8,23 +8,47 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moca.data.adding import Added, add
+    from moca.data.checking import Checked, check
     from moca.data.dataset import Dataset, Split
+    from moca.data.inventory import listing, remove
     from moca.data.loading import load
     from moca.data.protocol import Protocol
+    from moca.data.sheet import Shown, show
     from moca.data.store import Store
     from moca.data.transform import Transform
 
-__all__ = ["Added", "Dataset", "Protocol", "Split", "Store", "Transform", "add", "load"]
+__all__ = [
+    "Added",
+    "Checked",
+    "Dataset",
+    "Protocol",
+    "Shown",
+    "Split",
+    "Store",
+    "Transform",
+    "add",
+    "check",
+    "listing",
+    "load",
+    "remove",
+    "show",
+]
 
 _HOMES = {
     "Added": "adding",
+    "Checked": "checking",
     "Dataset": "dataset",
     "Protocol": "protocol",
+    "Shown": "sheet",
     "Split": "dataset",
     "Store": "store",
     "Transform": "transform",
     "add": "adding",
+    "check": "checking",
+    "listing": "inventory",
     "load": "loading",
+    "remove": "inventory",
+    "show": "sheet",
 }
 
 

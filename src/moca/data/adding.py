@@ -35,6 +35,8 @@ class Added:
     """The known data set that it is."""
     differences: Differences | None
     """From that set, where it was known which to expect."""
+    left_out: tuple[str, ...]
+    """Images that could not be read, and why."""
 
 
 class NotTheSame(MocaError):
@@ -111,6 +113,12 @@ def _take(
     train, test = _write_raw(source, work, skip_bad, watch)
     classes, new_label = _classes(source, train, test, expected, allow_differences)
     train, test = _relabelled(train, new_label), test and _relabelled(test, new_label)
+    left_out = tuple(
+        f"{part.name(row)}: {reason}"
+        for part, raw in ((source.train, train), (source.test, test))
+        if part and raw
+        for row, reason in raw.bad
+    )
     notes = [f"{len(raw.bad)} unreadable images left out" for raw in (train, test) if raw and raw.bad]
     if test:
         chosen = Selection(train, np.arange(len(train.labels))), Selection(test, np.arange(len(test.labels)))
@@ -139,12 +147,13 @@ def _take(
     std = np.sqrt(np.maximum(squares / pixels / 255**2 - mean**2, 0))
     counts = [tuple(np.bincount(s.labels, minlength=len(classes)).tolist()) for s in chosen]
     info = Info(
-        _address(fingerprint, classes), classes, train.shape, counts[0], counts[1],
+        _address(fingerprint, classes),
+        fingerprint, classes, train.shape, counts[0], counts[1],
         tuple(mean.tolist()), tuple(std.tolist()), tuple(notes),
     )  # fmt: skip
     settled = same or expected
-    store.commit(folder, info, name, {**record, "known": settled.name if settled else "", "contents": fingerprint})
-    return Added(name, source.kind, info, same.name if same else None, differences)
+    store.commit(folder, info, name, {**record, "known": settled.name if settled else ""})
+    return Added(name, source.kind, info, same.name if same else None, differences, left_out)
 
 
 def _write_raw(
@@ -256,7 +265,7 @@ def _differences(
     details = describe(found, expected.classes, where)
     example = f" (first: {details[0]})" if details and found.agreed else ""
     raise NotTheSame(
-        f"this is not {expected.title.split(';')[0]} as published: {found}{example}; "
+        f"this is not {expected.title} as published: {found}{example}; "
         "mend it, add it under another name, or keep it as it is with --allow-differences",
         found,
         details,

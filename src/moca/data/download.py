@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -56,7 +57,11 @@ def fetch(
         reason = f"the file there is not the published one (its {_algorithm(item)} differs)"
         if not resumed:
             break
-    raise Unreachable(
+    raise Unreachable(_elsewhere(item, folder, reason))
+
+
+def _elsewhere(item: Download, folder: Path, reason: str) -> str:
+    return (
         f"cannot fetch {item.url} ({reason}); on a machine that can, fetch {item.file} "
         f"({item.size / 1e6:.1f} MB, {item.checksum}), put it in {folder} and run this again"
     )
@@ -94,6 +99,8 @@ def _continue(item: Download, part: Path, watch: Watch, timeout: float) -> bool:
             raise _Failed("the server has another file") from None
         raise Unreachable(_gone(item, error.code)) from None
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+        if isinstance(getattr(error, "reason", None), socket.gaierror):
+            raise Unreachable(_elsewhere(item, part.parent, "no connection to that host")) from None
         raise _Failed(str(getattr(error, "reason", "") or error) or type(error).__name__) from None
     if done > item.size:
         part.unlink()

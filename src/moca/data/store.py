@@ -1,7 +1,7 @@
 """The store: data sets as memory-mapped bytes, found by what they hold.
 
     <data directory>/
-      sets/<fingerprint>/     train_images.npy train_labels.npy test_images.npy test_labels.npy set.json
+      sets/<address>/         train_images.npy train_labels.npy test_images.npy test_labels.npy set.json
       names/<name>.json       which set a name means
       tmp/                    sets being written; moved into place whole, or removed
 
@@ -39,6 +39,8 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 class Info:
     """What is known about a stored set without opening its images."""
 
+    address: str
+    """Where it is stored: decided by its fingerprint and the names of its classes."""
     fingerprint: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]
@@ -90,19 +92,19 @@ class Store:
         return iter(sorted(p.stem for p in self.names.glob("*.json")))
 
     def entry(self, name: str) -> dict[str, Any]:
-        """What was recorded when the name was given: fingerprint, source and stamp."""
+        """What was recorded when the name was given: the set's address, its source, the known set it is."""
         try:
             return cast(dict[str, Any], json.loads((self.names / f"{name}.json").read_text()))
         except (OSError, ValueError) as error:
             raise MocaError(f"no data set '{name}' in {self.directory} ({error}); add it again") from None
 
-    def path(self, fingerprint: str) -> Path:
+    def path(self, address: str) -> Path:
         """The folder of a set."""
-        return self.sets / fingerprint[:32]
+        return self.sets / address[:32]
 
     def info(self, name: str) -> Info:
         """About a stored set, by name."""
-        path = self.path(self.entry(name)["fingerprint"]) / "set.json"
+        path = self.path(self.entry(name)["address"]) / "set.json"
         try:
             raw = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -115,7 +117,7 @@ class Store:
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """The arrays of a set, mapped and not read: writing to one changes only this process's view."""
-        folder = self.path(self.entry(name)["fingerprint"])
+        folder = self.path(self.entry(name)["address"])
         try:
             return {key: np.load(folder / f"{key}.npy", mmap_mode="c", allow_pickle=False) for key in ARRAYS}
         except (OSError, ValueError) as error:
@@ -150,38 +152,38 @@ class Store:
                 left.with_suffix(".lock").unlink(missing_ok=True)
 
     def commit(self, folder: Path, info: Info, name: str, record: dict[str, Any]) -> None:
-        """Move finished arrays into place under their fingerprint and give them a name, both at once or not at all."""
+        """Move finished arrays into place under their address and give them a name, both at once or not at all."""
         (folder / "set.json").write_text(json.dumps({"format": 1, **asdict(info)}, indent=1) + "\n")
         for path in folder.iterdir():
             _flush(path)
         with lock(self.directory / "lock"):
             self.sets.mkdir(exist_ok=True)
-            target = self.path(info.fingerprint)
+            target = self.path(info.address)
             if target.exists():
                 shutil.rmtree(folder)
             else:
                 folder.rename(target)
-            self._point(name, {"fingerprint": info.fingerprint, **record})
+            self._point(name, {"address": info.address, **record})
 
     def _point(self, name: str, record: dict[str, Any]) -> None:
         self.names.mkdir(exist_ok=True)
-        before = self.entry(name)["fingerprint"] if name in self else None
+        before = self.entry(name)["address"] if name in self else None
         fresh = self.names / f"{name}.new"
         fresh.write_text(json.dumps(record, indent=1) + "\n")
         fresh.replace(self.names / f"{name}.json")
-        if before and before != record["fingerprint"]:
+        if before and before != record["address"]:
             self._drop(before)
 
     def remove(self, name: str) -> None:
         """Forget a name, and delete its images unless another name means the same set."""
         with clear_failures(self.directory), lock(self.directory / "lock"):
-            fingerprint = self.entry(name)["fingerprint"]
+            address = self.entry(name)["address"]
             (self.names / f"{name}.json").unlink()
-            self._drop(fingerprint)
+            self._drop(address)
 
-    def _drop(self, fingerprint: str) -> None:
-        if fingerprint not in [self.entry(other)["fingerprint"] for other in self]:
-            shutil.rmtree(self.path(fingerprint), ignore_errors=True)
+    def _drop(self, address: str) -> None:
+        if address not in [self.entry(other)["address"] for other in self]:
+            shutil.rmtree(self.path(address), ignore_errors=True)
 
 
 def is_name(text: str) -> bool:
