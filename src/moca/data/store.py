@@ -120,7 +120,7 @@ class Store:
         folder = self.path(self.entry(name)["address"])
         try:
             return {key: np.load(folder / f"{key}.npy", mmap_mode="c", allow_pickle=False) for key in ARRAYS}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             raise MocaError(
                 f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
             ) from None
