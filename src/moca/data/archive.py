@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from moca.errors import MocaError
 
@@ -91,7 +91,7 @@ def _members(path: Path) -> Iterator[Member]:
                     raise _refused(path, f"'{member.name}' is a link or device")
                 with closing(file):
                     yield member.name, file
-                tar.members.clear()
+                cast(Any, tar).members.clear()
             _finish(stream, tar.offset)
 
 
