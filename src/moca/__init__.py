@@ -1,3 +1,72 @@
-"""moca: continual learning by modeling intra-class variation."""
+"""moca: continual learning by modeling intra-class variation.
+
+`moca.run(...)` trains one learner, `moca.compare(...)` several; `moca.perturbation(...)` is one line of MOCA for any
+training loop. Names are imported when they are first used, so that `import moca` costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from moca.api import compare, resume, run
+    from moca.batch import Batch
+    from moca.data import Dataset, load
+    from moca.engine.result import Result
+    from moca.errors import MocaError
+    from moca.memory import Memory
+    from moca.models import CosineHead, LinearHead, Model
+    from moca.perturb import Perturbation, perturbation
+    from moca.report.comparison import Comparison
+    from moca.streams import Stream, class_incremental
+
+_HOME = {
+    "Batch": "moca.batch",
+    "Comparison": "moca.report.comparison",
+    "CosineHead": "moca.models",
+    "Dataset": "moca.data",
+    "LinearHead": "moca.models",
+    "Memory": "moca.memory",
+    "MocaError": "moca.errors",
+    "Model": "moca.models",
+    "Perturbation": "moca.perturb",
+    "Result": "moca.engine.result",
+    "Stream": "moca.streams",
+    "class_incremental": "moca.streams",
+    "compare": "moca.api",
+    "load": "moca.data",
+    "perturbation": "moca.perturb",
+    "resume": "moca.api",
+    "run": "moca.api",
+}
+
+__all__ = [
+    "Batch",
+    "Comparison",
+    "CosineHead",
+    "Dataset",
+    "LinearHead",
+    "Memory",
+    "MocaError",
+    "Model",
+    "Perturbation",
+    "Result",
+    "Stream",
+    "class_incremental",
+    "compare",
+    "load",
+    "perturbation",
+    "resume",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'moca' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

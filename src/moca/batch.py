@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Batch:
-    """Samples of a step, one row each. Give what the learner or perturbation at hand uses; it says if more is needed."""
+    """Samples of a step, one row each. Give what the learner or perturbation at hand uses; it asks if it needs more."""
 
     x: Tensor
     """Images as the encoder sees them."""

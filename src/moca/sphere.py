@@ -17,12 +17,15 @@ _PROPOSALS = 64
 
 def norm(v: Tensor) -> Tensor:
     """Length of each vector, kept as a last dimension of size 1."""
-    return torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
+    return length
 
 
 def project(v: Tensor) -> Tensor:
     """P(v) = v / ||v||: the unit vector of each row."""
-    return v / norm(v).clamp_min(_TINY)
+    length = norm(v)
+    # Dividing by infinity, not by a tiny number: the gradient at a zero row is then zero, not enormous.
+    return v / length.masked_fill(length <= _TINY, math.inf)
 
 
 def angle(a: Tensor, b: Tensor) -> Tensor:
@@ -38,12 +41,14 @@ def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True) -> Tensor:
 
 def rotate(h: Tensor, n: Tensor, alpha: float | Tensor) -> Tensor:
     """Turn h towards n by exactly the angle alpha (radians), keeping its length; stays where n is parallel to h."""
-    u, n = project(h), project(n)
+    precise = torch.promote_types(h.dtype, torch.float32)
+    u, n = project(h.to(precise)), project(n.to(precise))
     off = n - (n * u).sum(-1, keepdim=True) * u
+    alpha = torch.as_tensor(alpha, dtype=precise, device=h.device)
+    turned = alpha.cos() * u + alpha.sin() * project(off)
     # Cancellation leaves rounding noise, not a direction, in the off-axis part of a nearly parallel n.
-    off = torch.where(norm(off) > 1e3 * torch.finfo(off.dtype).eps, off, 0)
-    alpha = torch.as_tensor(alpha, dtype=h.dtype, device=h.device)
-    return norm(h) * project(alpha.cos() * u + alpha.sin() * project(off))
+    turned = torch.where(norm(off) > 1e3 * torch.finfo(precise).eps, turned, u)
+    return norm(h) * project(turned).to(h.dtype)
 
 
 def cap(h: Tensor, f: Tensor, alpha: float) -> Tensor:

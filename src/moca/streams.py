@@ -26,7 +26,9 @@ class Task:
 class Stream(Sequence[Task]):
     """A sliceable sequence of tasks over one data set; labels are positions in the order in which classes arrive."""
 
-    def __init__(self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: tuple[str, ...]
+    ) -> None:
         self.dataset, self.tasks, self.train, self.test, self.names = dataset, tuple(tasks), train, test, names
 
     @property
@@ -67,10 +69,14 @@ def class_incremental(
 
     The seed decides a random order and which samples are held out for validation.
     """
+    if not 0 <= validation < 1:
+        raise MocaError(f"validation must be a share, 0 <= validation < 1 (it is {validation})")
     count = len(dataset.classes)
     arrival = _arrival(order, count, seed)
+    if tasks < 1:
+        raise MocaError(f"a stream has at least 1 task (tasks = {tasks})")
     if tasks > count:
-        raise MocaError(f"{tasks} tasks cannot be made of the {count} classes of '{dataset.name}'; use tasks <= {count}")
+        raise MocaError(f"'{dataset.name}' has {count} classes, too few for {tasks} tasks; use tasks <= {count}")
     position = torch.empty(count, dtype=torch.int64)
     position[torch.tensor(arrival)] = torch.arange(count)
     names = tuple(dataset.classes[c] for c in arrival)
@@ -104,7 +110,7 @@ def _arrival(order: Literal["natural", "random"] | Sequence[int], count: int, se
         return list(range(count))
     if order == "random":
         return Random(seed, "class order").permutation(count).tolist()
-    if sorted(order) != list(range(count)):  # type: ignore[type-var]
+    if sorted(order) != list(range(count)):
         raise MocaError(f"class_order must name each of the classes 0 to {count - 1} exactly once")
     return [int(c) for c in order]
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from made import npz, small_set
 
 from moca.data import add, catalogue
 from moca.data.checking import reference
+from tests.data.made import npz, small_set
 
 
 @pytest.fixture(autouse=True)

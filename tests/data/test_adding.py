@@ -1,11 +1,11 @@
-import made
 import numpy as np
 import pytest
-from made import npz, small_set
 
 from moca.data import add, check, listing, load, remove
 from moca.data.adding import NotTheSame
 from moca.errors import MocaError
+from tests.data import made
+from tests.data.made import npz, small_set
 
 
 def test_a_right_copy_of_a_known_set_gets_its_protocols(known_set, tmp_path):

@@ -4,12 +4,12 @@ import stat
 import tarfile
 import zipfile
 
-import made
 import pytest
 
 from moca.data import add, archive
 from moca.data.archive import extract, is_archive
 from moca.errors import MocaError
+from tests.data import made
 
 
 def member(name, kind=tarfile.REGTYPE, link="", size=0):

@@ -1,8 +1,8 @@
-import made
 import pytest
 
 from moca.cli.data import app
 from moca.errors import MocaError
+from tests.data import made
 
 
 def moca_data(*arguments):

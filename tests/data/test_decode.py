@@ -2,7 +2,6 @@ import io
 import struct
 import zlib
 
-import made
 import numpy as np
 import pytest
 from PIL import Image
@@ -11,6 +10,7 @@ from moca.data import add, decode, decoders, load
 from moca.data.decoders import Decoders
 from moca.data.source import Options
 from moca.errors import MocaError
+from tests.data import made
 
 
 def saved(image, kind="PNG", **options):

@@ -2,7 +2,6 @@ import hashlib
 import http.server
 import threading
 
-import made
 import numpy as np
 import pytest
 
@@ -10,6 +9,7 @@ from moca.data import add, catalogue
 from moca.data.catalogue import Download
 from moca.data.download import Unreachable, fetch
 from moca.errors import MocaError
+from tests.data import made
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 

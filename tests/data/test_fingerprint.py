@@ -3,9 +3,9 @@ import hashlib
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import pictures
 
 from moca.data.fingerprint import Contents, Reference, compare, image_digests, tags
+from tests.data.made import pictures
 
 
 def contents(x, y, tx, ty):

@@ -2,13 +2,13 @@ import os
 import subprocess
 import sys
 
-import made
 import pytest
 import torch
 
 from moca.data import Store, load
 from moca.errors import MocaError
 from moca.streams import class_incremental
+from tests.data import made
 
 
 def test_digits_need_no_store():

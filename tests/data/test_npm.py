@@ -1,11 +1,11 @@
 import os
 import sys
 
-import made
 import pytest
 
 from moca.data import add, catalogue, npm
 from moca.errors import MocaError
+from tests.data import made
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a shell script stands for npm")
 

@@ -1,13 +1,13 @@
 import gzip
 import os
 
-import made
 import numpy as np
 import pytest
 from PIL import Image
 
 from moca.data import add, catalogue, load
 from moca.errors import MocaError
+from tests.data import made
 
 CIFAR = made.small_set(classes=3, train=5, test=2, side=32)
 GREY = made.small_set(classes=3, side=28, channels=1)

@@ -1,4 +1,3 @@
-import made
 import numpy as np
 import pytest
 from PIL import Image
@@ -6,6 +5,7 @@ from PIL import Image
 from moca.data import add, load, show
 from moca.data.sheet import task_classes
 from moca.errors import MocaError
+from tests.data import made
 
 
 def test_the_sheet_shows_every_class_in_its_task(tmp_path):

@@ -8,11 +8,11 @@ import time
 
 import numpy as np
 import pytest
-from made import npz, small_set
 
 from moca.data import Store, add, load, writer
 from moca.data.store import clear_failures, default_directory
 from moca.errors import MocaError
+from tests.data.made import npz, small_set
 
 
 def files(directory):

@@ -3,10 +3,10 @@ import pickle
 
 import numpy as np
 import pytest
-from made import pictures, python2_pickle
 
 from moca.data.unpickle import _ALLOWED, unpickle
 from moca.errors import MocaError
+from tests.data.made import pictures, python2_pickle
 
 
 def test_what_cifars_files_hold_is_read(tmp_path):

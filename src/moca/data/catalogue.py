@@ -69,6 +69,16 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(p.name.removesuffix(".toml") for p in _FOLDER.iterdir() if p.name.endswith(".toml")))
 
 
+def descriptions() -> dict[str, str]:
+    """Each known set's name and what it is, in one line."""
+    about = {}
+    for name in names():
+        this = known(name)
+        size = f"{len(this.classes)} classes, {sum(map(sum, this.counts)):,} images of {this.shape[0]}x{this.shape[1]}"
+        about[name] = f"{this.title}, {size}{' (embedded)' if this.embedded else ''}"
+    return about
+
+
 @cache
 def known(name: str) -> Known:
     """A known data set by name."""

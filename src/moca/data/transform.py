@@ -1,5 +1,7 @@
 """Fetching, cropping, flipping and normalising a batch in one gather, on whatever device the images are."""
 
+from typing import Self
+
 import torch
 from torch import Tensor
 
@@ -8,27 +10,32 @@ from moca.random import Random
 
 
 class Transform:
-    """Raw bytes to what the encoder sees."""
+    """Raw bytes to what the encoder sees: augmented if wanted, and normalised."""
 
-    def __init__(self, protocol: Protocol, random: Random | None) -> None:
-        """`random` draws the augmentation; without it images are only normalised."""
-        device = random.count.device if random else None
+    def __init__(self, protocol: Protocol, random: Random, augment: bool = True) -> None:
+        device = random.count.device
         std = torch.tensor(protocol.std, device=device)
         self.scale, self.shift = 1 / (255 * std), -torch.tensor(protocol.mean, device=device) / std
-        self.padding, self.flip = (protocol.crop_padding, protocol.flip) if random else (0, False)
+        self.padding, self.flip = (protocol.crop_padding, protocol.flip) if augment else (0, False)
+        self.brightness = protocol.brightness if augment else 0.0
         self.random = random
+
+    @classmethod
+    def plain(cls, protocol: Protocol, device: torch.device) -> Self:
+        """Normalisation only, as for test images."""
+        return cls(protocol, Random(0, "unused", device), augment=False)
 
     def __call__(self, images: Tensor) -> Tensor:
         """Every image transformed on its own; float32, channels last in memory."""
-        if self.padding or self.flip:
-            pixels = self._crop_and_flip(images)
-        else:
-            pixels = images.permute(0, 2, 3, 1).float()
+        moved = self.padding or self.flip
+        pixels = self._crop_and_flip(images) if moved else images.permute(0, 2, 3, 1).float()
+        if self.brightness:
+            factor = 1 + self.brightness * (2 * self.random.uniform(len(images), 1, 1, 1) - 1)
+            pixels = (pixels * factor).clamp(max=255)
         return (pixels * self.scale + self.shift).permute(0, 3, 1, 2)
 
     def _crop_and_flip(self, images: Tensor) -> Tensor:
         """Pixels as (n, height, width, channels); those beyond the border are black."""
-        assert self.random is not None
         n, _, height, width = images.shape
         draw = self.random.uniform(3, n, 1)
         offset = (draw[:2] * (2 * self.padding + 1)).long() - self.padding

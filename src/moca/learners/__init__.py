@@ -10,4 +10,10 @@ from moca.learners.learner import Learner, Losses
 
 __all__ = ["LEARNERS", "Learner", "Losses"]
 
-LEARNERS: dict[str, type[Learner[Any]]] = {"finetune": Finetune, "joint": Joint, "er": ER, "derpp": DERpp, "er_ace": ERACE}
+LEARNERS: dict[str, type[Learner[Any]]] = {
+    "finetune": Finetune,
+    "joint": Joint,
+    "er": ER,
+    "derpp": DERpp,
+    "er_ace": ERACE,
+}

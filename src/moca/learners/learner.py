@@ -31,7 +31,12 @@ class Learner(Generic[S]):
     """Whether all tasks come at once."""
 
     def __init__(
-        self, settings: S, model: Model, classes: int, perturbation: Perturbation[Any] | None = None, one_mean: bool = False
+        self,
+        settings: S,
+        model: Model,
+        classes: int,
+        perturbation: Perturbation[Any] | None = None,
+        one_mean: bool = False,
     ) -> None:
         self.settings, self.model, self.perturbation, self.one_mean = settings, model, perturbation, one_mean
         device = next(model.parameters()).device
@@ -61,3 +66,20 @@ class Learner(Generic[S]):
         if self.perturbation is None or self.first_task:
             return replay.features
         return self.perturbation(replay, new)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which classes came when, and the perturbation's state."""
+        return {
+            "seen": self.seen.clone(),
+            "current": self.current.clone(),
+            "first_task": self.first_task,
+            "perturbation": self.perturbation.state_dict() if self.perturbation else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.seen.copy_(state["seen"])
+        self.current.copy_(state["current"])
+        self.first_task = state["first_task"]
+        if self.perturbation:
+            self.perturbation.load_state_dict(state["perturbation"])

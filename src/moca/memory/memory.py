@@ -12,6 +12,7 @@ class Store(Protocol):
     """Decides which slot each offered sample takes; `size` means none."""
 
     def slots(self, offered: int) -> Tensor: ...  # noqa: D102
+    def changing_tensors(self) -> list[Tensor]: ...  # noqa: D102
     def state_dict(self) -> dict[str, Any]: ...  # noqa: D102
     def load_state_dict(self, state: dict[str, Any]) -> None: ...  # noqa: D102
 
@@ -20,6 +21,7 @@ class Draw(Protocol):
     """Decides which stored samples are replayed."""
 
     def choose(self, count: int, stored: Tensor) -> Tensor: ...  # noqa: D102
+    def changing_tensors(self) -> list[Tensor]: ...  # noqa: D102
     def state_dict(self) -> dict[str, Any]: ...  # noqa: D102
     def load_state_dict(self, state: dict[str, Any]) -> None: ...  # noqa: D102
 
@@ -35,6 +37,8 @@ class Memory:
             raise MocaError(f"a memory needs at least 1 slot (it has {size})")
         self.size, self.store, self.drawing = size, store, draw
         self.fields: dict[str, Tensor] = {}
+        self.filled = torch.zeros(0, dtype=torch.bool)
+        """Which rows hold a sample, the spare one included."""
         self.offered = 0
         """Samples offered so far, known without asking the device."""
 
@@ -46,26 +50,31 @@ class Memory:
         count = len(next(iter(samples.values())))
         if not self.fields:
             self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}
+            self.filled = torch.zeros(self.size + 1, dtype=torch.bool, device=next(iter(samples.values())).device)
         slot = self.store.slots(count)
+        self.filled.index_fill_(0, slot, True)
         for name, values in samples.items():
             self.fields[name].index_copy_(0, slot, values)
         self.offered += count
 
     def draw(self, count: int) -> dict[str, Tensor]:
         """`count` stored samples, or all of them if there are fewer, one tensor a field."""
-        anywhere = next(iter(self.fields.values()))
-        stored = torch.arange(self.size, device=anywhere.device) < len(self)
-        index = self.drawing.choose(min(count, len(self)), stored)
+        index = self.drawing.choose(min(count, len(self)), self.filled[: self.size])
         return {name: values[index] for name, values in self.fields.items()}
 
     def all(self) -> dict[str, Tensor]:
         """Everything stored, one tensor a field."""
         return {name: values[: len(self)] for name, values in self.fields.items()}
 
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that adding or drawing changes in place."""
+        return [*self.fields.values(), self.filled, *self.store.changing_tensors(), *self.drawing.changing_tensors()]
+
     def state_dict(self) -> dict[str, Any]:
         """Contents, counters and random sequences."""
         return {
             "fields": {k: v.clone() for k, v in self.fields.items()},
+            "filled": self.filled.clone(),
             "offered": self.offered,
             "store": self.store.state_dict(),
             "draw": self.drawing.state_dict(),
@@ -74,6 +83,6 @@ class Memory:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
         self.fields = {k: v.clone() for k, v in state["fields"].items()}
-        self.offered = state["offered"]
+        self.filled, self.offered = state["filled"].clone(), state["offered"]
         self.store.load_state_dict(state["store"])
         self.drawing.load_state_dict(state["draw"])

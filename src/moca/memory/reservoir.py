@@ -27,6 +27,10 @@ class Reservoir:
         last = torch.full((self.size + 1,), -1, device=slot.device).scatter_reduce(0, slot, place, "amax")
         return torch.where(last[slot] == place, slot, self.size)
 
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that storing changes in place."""
+        return [self.seen, self.random.count]
+
     def state_dict(self) -> dict[str, Any]:
         """The count of samples offered and the random sequence."""
         return {"seen": self.seen.clone(), "random": self.random.state_dict()}

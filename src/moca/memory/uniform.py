@@ -19,6 +19,10 @@ class Uniform:
         ticket = self.random.uniform(len(stored), dtype=torch.float64).masked_fill(~stored, -1)
         return ticket.topk(count).indices
 
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that drawing changes in place."""
+        return [self.random.count]
+
     def state_dict(self) -> dict[str, Any]:
         """The random sequence."""
         return {"random": self.random.state_dict()}

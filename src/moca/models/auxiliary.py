@@ -19,5 +19,6 @@ def auxiliary_encode(model: Model, x: Tensor, weights: dict[str, Tensor] | None 
     encoder = model.encoder
     parameters = weights or {name: p.detach() for name, p in encoder.named_parameters()}
     buffers = {name: b.clone() for name, b in encoder.named_buffers()}
-    features: Tensor = functional_call(encoder, parameters | buffers, (x,), options)
+    with model.casting(x.device):
+        features: Tensor = functional_call(encoder, parameters | buffers, (x,), options)
     return features.float()

@@ -23,7 +23,7 @@ class Head(nn.Module):
         for name, parameter in list(self.named_parameters(recurse=False)):
             if parameter.dim() and classes > len(parameter):
                 rows = _uniform(classes - len(parameter), *parameter.shape[1:], fan_in=self.weight.shape[1])
-                grown = torch.cat([parameter.data, rows.to(parameter.device)])
+                grown = torch.cat([parameter.data, rows.to(parameter)])
                 setattr(self, name, nn.Parameter(grown, requires_grad=parameter.requires_grad))
 
 

@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moca.models.encoder import AfterStage, Encoder, unchanged
+from moca.models.norm import BatchNorm2d
 
 
 class BasicBlock(nn.Module):
@@ -12,14 +13,12 @@ class BasicBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
+        self.bn1 = BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
+        self.bn2 = BatchNorm2d(outputs)
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""
@@ -36,7 +35,7 @@ class ResNet18(Encoder):
         cells = 1 if pool is None else (side[0] // pool) * (side[1] // pool)
         super().__init__(features=8 * width * cells)
         self.pool = pool
-        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width), nn.ReLU())
         widths = [width, width, 2 * width, 4 * width, 8 * width]
         self.stages = nn.ModuleList(
             nn.Sequential(BasicBlock(widths[i], widths[i + 1], stride), BasicBlock(widths[i + 1], widths[i + 1], 1))

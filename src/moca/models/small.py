@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moca.models.encoder import AfterStage, Encoder, unchanged
+from moca.models.norm import BatchNorm2d
 
 
 class ConvNet(Encoder):
@@ -16,7 +17,7 @@ class ConvNet(Encoder):
         super().__init__(features)
         channels, height, breadth = shape
         self.stages = nn.ModuleList(
-            nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), nn.BatchNorm2d(b), nn.ReLU())
+            nn.Sequential(nn.Conv2d(a, b, 3, padding=1, bias=False), BatchNorm2d(b), nn.ReLU())
             for a, b in ((channels, width), (width, 2 * width))
         )
         self.output = nn.Linear(2 * width * math.ceil(height / 4) * math.ceil(breadth / 4), features)
@@ -25,7 +26,8 @@ class ConvNet(Encoder):
         """Features of the images x."""
         for stage in self.stages:
             x = after_stage(F.max_pool2d(stage(x), 2, ceil_mode=True))
-        return self.output(x.flatten(1))
+        features: Tensor = self.output(x.flatten(1))
+        return features
 
 
 class MLP(Encoder):
@@ -42,4 +44,5 @@ class MLP(Encoder):
         x = x.flatten(1)
         for stage in self.stages:
             x = after_stage(F.relu(stage(x)))
-        return self.output(x)
+        features: Tensor = self.output(x)
+        return features

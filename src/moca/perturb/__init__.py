@@ -16,7 +16,7 @@ from moca.perturb.vt import VT
 from moca.perturb.wap import WAP
 from moca.random import Random
 from moca.settings.base import Settings, validate
-from moca.settings.perturb import Perturb
+from moca.settings.perturb import Choice
 
 if TYPE_CHECKING:
     from moca.models import Model
@@ -36,10 +36,6 @@ _VARIANTS: dict[str, type[Perturbation[Any]]] = {
 }
 
 
-class _Choice(Settings):
-    perturb: Perturb
-
-
 def perturbation(
     spec: str | dict[str, Any] | Settings,
     *,
@@ -53,7 +49,7 @@ def perturbation(
     Call it between encoder and classifier: `f = perturb(Batch(features=h, old=mask), Batch(features=h_new, y=y_new))`.
     `wap`, `fgsm` and a few options ask for `model` (with `encode` and `classify`), `wap` for `lr`, `vt` for `classes`.
     """
-    settings = validate(_Choice, {"perturb": spec}).perturb
+    settings = validate(Choice, {"perturb": spec}).perturb
     if settings.name == "none":
         raise ValueError("'none' moves nothing; leave the perturbation out")
     return _VARIANTS[settings.name](settings, Random(seed, "perturb"), model, lr, classes)

@@ -1,4 +1,4 @@
-"""What every perturbation shares: which rows move, how far, and that nothing is differentiated through the direction."""
+"""What every perturbation shares: which rows move, how far, and that the direction is never differentiated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from moca.models import Model
 
 S = TypeVar("S", bound=PerturbSettings)
+T = TypeVar("T")
 
 
 class Perturbation(Generic[S]):
     """Moves the features of replayed old-class samples on their sphere: f = ||h|| P(P(h) + lambda P(n)).
 
-    A variant says only which way: `direction` returns n. Some ask the model, the learning rate or the number of classes.
+    A variant says only which way: `direction` returns n. Some ask for the model, the learning
+    rate or the number of classes.
     """
 
     def __init__(
@@ -33,7 +35,7 @@ class Perturbation(Generic[S]):
         lr: float | Tensor | None = None,
         classes: int | None = None,
     ) -> None:
-        self.settings, self.random, self._model, self._lr, self.classes = settings, random, model, lr, classes
+        self.settings, self.random, self._model, self._lr, self._classes = settings, random, model, lr, classes
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """n, one row for each replayed sample; of any length, zero where there is no way to go."""
@@ -62,17 +64,23 @@ class Perturbation(Generic[S]):
     @property
     def model(self) -> Model:
         """The model, for the variants that ask it."""
-        return self._asked(self._model, "model=, an object with encode(x) and classify(h)")
+        return _asked(self._model, "model=, an object with encode(x) and classify(h)")
 
     @property
     def lr(self) -> float | Tensor:
         """The learner's current learning rate."""
-        return self._asked(self._lr, "lr=, the current learning rate (a tensor follows a schedule)")
+        if self._lr is None:
+            raise ValueError("this perturbation needs lr=, the current learning rate (a tensor follows a schedule)")
+        return self._lr
 
-    def _asked(self, value: Any, what: str) -> Any:
-        if value is None:
-            raise ValueError(f"this perturbation needs {what}")
-        return value
+    @property
+    def classes(self) -> int:
+        """How many classes there are or will be."""
+        return _asked(self._classes, "classes=, the number of classes")
+
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that a call changes in place."""
+        return [self.random.count]
 
     def state_dict(self) -> dict[str, Any]:
         """What the perturbation must keep to go on exactly."""
@@ -81,6 +89,12 @@ class Perturbation(Generic[S]):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
         self.random.load_state_dict(state["random"])
+
+
+def _asked(value: T | None, what: str) -> T:
+    if value is None:
+        raise ValueError(f"this perturbation needs {what}")
+    return value
 
 
 def paired(rows: Tensor, count: int) -> Tensor:

@@ -22,8 +22,9 @@ class DOAOld(Perturbation[perturb.DOAOld]):
         return auxiliary_encode(self.model, batch.x, after_stage=self.dropout)
 
     def dropout(self, h: Tensor) -> Tensor:
-        """Zero each entry with the given probability; the scale is left alone, since n becomes a unit vector."""
-        return h * (self.random.uniform(*h.shape) >= self.settings.rate)
+        """Zero each entry with the given probability and scale the others to keep the mean, which counts in a stage."""
+        rate = self.settings.rate
+        return h * (self.random.uniform(*h.shape) >= rate) / (1 - rate)
 
 
 class DOANew(DOAOld):

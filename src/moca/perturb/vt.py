@@ -37,8 +37,7 @@ class VT(Perturbation[perturb.VT]):
     def _update(self, h: Tensor, y: Tensor) -> Tensor:
         """Move the means of the classes in this batch; a class's first batch sets its mean."""
         if self.means is None or self.seen is None:
-            classes = self._asked(self.classes, "classes=, the number of classes")
-            self.means, self.seen = h.new_zeros(classes, h.shape[1]), h.new_zeros(classes, 1)
+            self.means, self.seen = h.new_zeros(self.classes, h.shape[1]), h.new_zeros(self.classes, 1)
         members = F.one_hot(y, len(self.means)).to(h.dtype)
         count = members.sum(0).unsqueeze(1)
         batch_mean = members.T @ h / count.clamp_min(1)
@@ -46,6 +45,10 @@ class VT(Perturbation[perturb.VT]):
         self.means.copy_(torch.where(count > 0, keep * self.means + (1 - keep) * batch_mean, self.means))
         self.seen += count > 0
         return self.means
+
+    def changing_tensors(self) -> list[Tensor]:
+        """The running means too."""
+        return super().changing_tensors() + [t for t in (self.means, self.seen) if t is not None]
 
     def state_dict(self) -> dict[str, Any]:
         """The running means too."""

@@ -54,7 +54,7 @@ class WAP(Perturbation[perturb.WAP]):
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
             loss = (F.cross_entropy(logits, y, reduction="none") * weight).sum()
-            gradients = torch.autograd.grad(loss, list(leaves.values()))
+            gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
         step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
         moved = torch._foreach_sub(list(weights.values()), torch._foreach_mul(gradients, step))
         return dict(zip(weights, moved, strict=True))

@@ -1,7 +1,7 @@
 """How settings are written, checked and printed.
 
-A choice with options of its own (learner, perturbation, model, ...) can be written as a mapping, as a settings object or
-in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
+A choice with options of its own (learner, perturbation, model, ...) can be written as a mapping, as a settings object
+or in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
 """
 
 from typing import Any, ClassVar, TypeVar
@@ -9,7 +9,6 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from moca.errors import MocaError, nearest
-
 
 S = TypeVar("S", bound="Settings")
 
@@ -31,7 +30,7 @@ class Settings(BaseModel):
             for key in value:
                 if key not in known | aliases:
                     options = (known - {cls.leading} if cls.leading == "name" else known) | aliases
-                    raise MocaError(f"unknown option '{key}' of {cls.title()}; {nearest(key, options)}")
+                    raise MocaError(f"unknown option {key!r} of {cls.title()}; {nearest(key, options)}")
         return value
 
     @classmethod
@@ -41,7 +40,9 @@ class Settings(BaseModel):
         return f"'{name.default}'" if name else cls.__name__.lower()
 
     def __str__(self) -> str:
-        """The short form: only what differs from the defaults."""
+        """The short form, where there is one: only what differs from the defaults."""
+        if self.leading not in type(self).model_fields:
+            return super().__str__()
         changed = [f"{_spelling(type(self), k)}={v}" for k, v in self if k != self.leading and v != _default(self, k)]
         return str(getattr(self, self.leading)) + (":" + ",".join(changed) if changed else "")
 
@@ -60,7 +61,9 @@ def _parse(text: str, leading: str) -> dict[str, str]:
     for part in filter(None, (p.strip() for p in rest.split(","))):
         key, equals, value = part.partition("=")
         if not equals:
-            raise MocaError(f"'{text}': expected option=value after ':', found '{part}'")
+            raise MocaError(f"{text!r}: expected option=value after ':', found {part!r}")
+        if key.strip() in options:
+            raise MocaError(f"{text!r}: {key.strip()!r} is given twice")
         options[key.strip()] = value.strip()
     return options
 
@@ -72,10 +75,12 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
     def choose(value: Any) -> Settings:
         if isinstance(value, classes):
             return value
+        if not isinstance(value, str | dict | None):
+            raise MocaError(f"a {kind} is written as name:option=value or as a mapping, not as {value!r}")
         options = _parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
-        if name not in by_name:
-            raise MocaError(f"unknown {kind} '{name}'; {nearest(str(name), by_name)}")
+        if not isinstance(name, str) or name not in by_name:
+            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), by_name)}")
         return by_name[name](**options)
 
     return BeforeValidator(choose)

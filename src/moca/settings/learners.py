@@ -7,7 +7,6 @@ from pydantic import Field
 from moca.settings.base import Settings, choice
 
 
-
 class Finetune(Settings):
     """Plain training on each task in turn: the lower bound."""
 

@@ -7,7 +7,6 @@ from pydantic import Field
 from moca.settings.base import Settings
 
 
-
 class Memory(Settings):
     """The replay memory."""
 

@@ -7,7 +7,6 @@ from pydantic import Field
 from moca.settings.base import Settings, choice
 
 
-
 class ResNet18(Settings):
     """ResNet-18 with the CIFAR stem (3x3, no max-pool)."""
 
@@ -53,3 +52,9 @@ class Linear(Settings):
 
 HEADS = (Cosine, Linear)
 Head = Annotated[Cosine | Linear, choice("head", *HEADS)]
+
+
+class Choice(Settings):
+    """An encoder written in any of the accepted forms."""
+
+    model: Model

@@ -8,7 +8,6 @@ from moca.errors import MocaError
 from moca.settings.base import Settings, choice
 
 
-
 class PerturbSettings(Settings):
     """What every perturbation has: how far it moves a feature on its sphere."""
 
@@ -104,3 +103,9 @@ Perturb = Annotated[
     NoPerturbation | Gaussian | VMF | DOAOld | DOANew | VT | WAP | AddNew | MinusNew | FGSM,
     choice("perturbation", *PERTURBATIONS),
 ]
+
+
+class Choice(Settings):
+    """A perturbation written in any of the accepted forms."""
+
+    perturb: Perturb

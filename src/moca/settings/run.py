@@ -12,7 +12,6 @@ from moca.settings.models import Cosine, Head, Model
 from moca.settings.perturb import NoPerturbation, Perturb
 
 
-
 class Seeds(Settings):
     """One seed for everything, and where wanted another for one purpose."""
 
@@ -73,6 +72,12 @@ class Run(Settings):
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
     device: str = Field("auto", description="cpu, cuda, or auto")
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
+        "auto", description="of the encoder: float32, TensorFloat-32, or bfloat16 autocast; auto is bf16 on a GPU"
+    )
+    execution: Literal["auto", "eager", "captured"] = Field(
+        "auto", description="how a step runs: eagerly, or as a CUDA graph; auto is captured on a GPU"
+    )
     threads: int | None = Field(None, ge=1, description="CPU threads [default: torch's]")
 
     @model_validator(mode="after")

@@ -1,0 +1,5 @@
+"""`python -m moca` is the `moca` command."""
+
+from moca.cli import main
+
+main()

@@ -1,0 +1,67 @@
+"""The Python interface: the same runs as on the command line."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from moca.engine import compare as comparing
+from moca.engine import run as running
+from moca.engine.folder import RunFolder
+from moca.engine.progress import ProgressBar
+from moca.engine.result import Result
+from moca.engine.trainer import count_steps
+from moca.report.comparison import Comparison
+from moca.settings import Run, validate
+
+RUNS = Path("runs")
+
+
+def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bool = True, **settings: Any) -> Result:
+    """Train one learner on one stream: `moca.run(learner="er", perturb="wap", data="digits", memory=100)`.
+
+    `settings` are those of `moca run --help`. The run's files go to `out`, by default a new folder under `runs`.
+    """
+    checked = validate(Run, settings)
+    name = comparing.label(checked)
+    folder = Path(out) if out else _unused(RUNS / comparing.folder_name(f"{checked.data}-{name}-s{checked.seed}"))
+    total = count_steps(checked, running.build_stream(checked))
+    with ProgressBar(total, name, shown=progress) as bar:
+        return running.start(checked, folder, bar, keep_model)
+
+
+def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) -> Result:
+    """Go on with an interrupted run exactly where it stopped."""
+    settings = RunFolder.open(Path(out)).settings()
+    total = count_steps(settings, running.build_stream(settings))
+    with ProgressBar(total, comparing.label(settings), shown=progress) as bar:
+        return running.resume(Path(out), bar, keep_model)
+
+
+def compare(
+    *,
+    seeds: int | Sequence[int] = 1,
+    out: str | Path | None = None,
+    jobs: int = 1,
+    progress: bool = False,
+    **settings: Any,
+) -> Comparison:
+    """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
+
+    Calling it again with the same `out` goes on where it stopped.
+    """
+    folder = Path(out) if out else _unused(RUNS / "compare")
+    plans = comparing.plan(settings, range(seeds) if isinstance(seeds, int) else seeds, folder)
+    results = comparing.carry_out(plans, jobs, progress)
+    labels = {p.folder: p.label for p in plans}
+    comparison = Comparison([(labels[r.folder], r) for r in results], folder)
+    comparison.save()
+    return comparison
+
+
+def _unused(path: Path) -> Path:
+    """The path itself or, where it is taken, the first of path-2, path-3, ... that is not."""
+    numbered, number = path, 1
+    while numbered.exists():
+        number += 1
+        numbered = path.with_name(f"{path.name}-{number}")
+    return numbered

@@ -1,0 +1,142 @@
+"""The command line: parse, call, print."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, CycloptsError, Parameter
+from rich.console import Console
+
+from moca import __version__
+from moca.cli.data import app as data_app
+from moca.cli.options import given, with_run_options
+from moca.errors import MocaError
+
+app = App(
+    name="moca",
+    version=__version__,
+    help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.",
+    help_epilogue="Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2",
+)
+
+Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
+
+
+def run(*, out: Out = None, **options: Any) -> int:
+    """Train one learner with one perturbation on one stream of tasks."""
+    from moca import api
+    from moca.cli.show import show_result
+
+    result = api.run(out=out, progress=True, **given(options))
+    if result.status != "finished":
+        return _explain(result.message, 130 if result.status == "interrupted" else 1)
+    show_result(result)
+    return 0
+
+
+app.command(with_run_options(run), name="run")
+app.command(data_app)
+
+
+@app.command
+def resume(folder: Path) -> int:
+    """Go on with an interrupted run exactly where it stopped.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    """
+    from moca import api
+    from moca.cli.show import show_result
+
+    result = api.resume(folder, progress=True)
+    if result.status != "finished":
+        return _explain(result.message, 130 if result.status == "interrupted" else 1)
+    show_result(result)
+    return 0
+
+
+def compare(
+    *,
+    seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
+    seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
+    jobs: Annotated[int, Parameter(help="runs at a time, each in a process of its own")] = 1,
+    out: Out = None,
+    **options: Any,
+) -> int:
+    """Run every combination of the options that have several values, with every seed, and write a report.
+
+    The same command again with the same --out goes on where it stopped.
+    """
+    from moca import api
+    from moca.cli.show import console, show_comparison
+    from moca.report.page import write_report
+
+    comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **given(options))
+    show_comparison(comparison)
+    console.print(f"Report: {write_report(comparison)}", soft_wrap=True, highlight=False)
+    return _unfinished(comparison)
+
+
+app.command(with_run_options(compare, several=True, without=("seed",)), name="compare")
+
+
+@app.command
+def demo(
+    *,
+    out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
+    seeds: Annotated[int, Parameter(help="how many seeds")] = 10,
+) -> int:
+    """Compare plain replay with MOCA on split digits (about a minute) and write a report with pictures."""
+    from moca.cli.show import console, show_comparison
+    from moca.demo import demo
+
+    comparison, page = demo(out, seeds)
+    show_comparison(comparison)
+    console.print(f"Report: {page.resolve()}", soft_wrap=True, highlight=False)
+    return _unfinished(comparison)
+
+
+@app.command
+def ls() -> None:
+    """List learners, perturbations, models, heads and data sets."""
+    from rich.table import Table
+
+    from moca.data.catalogue import descriptions
+    from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names
+
+    kinds = {"learners": LEARNERS, "perturbations": PERTURBATIONS, "models": MODELS, "heads": HEADS}
+    table = Table(box=None, show_header=False)
+    for title, entries in {**{k: names(v) for k, v in kinds.items()}, "data sets": descriptions()}.items():
+        table.add_row(f"[bold]{title}[/bold]")
+        for name, about in entries.items():
+            table.add_row(f"  {name}", about)
+    Console().print(table)
+
+
+def main() -> None:
+    """Entry point of the `moca` command."""
+    try:
+        sys.exit(app(print_error=False, exit_on_error=False) or 0)
+    except CycloptsError as error:
+        sys.exit(_explain(str(error), 2))
+    except MocaError as error:
+        sys.exit(_explain(str(error), 1))
+    except KeyboardInterrupt:
+        sys.exit(_explain("stopped", 130))
+
+
+def _unfinished(comparison: Any) -> int:
+    """Say which runs did not finish; the exit code."""
+    bad = [r for r in comparison.results if r.status != "finished"]
+    for result in bad:
+        _explain(f"{result.folder.name}: {result.message}", 1)
+    if any(r.status == "interrupted" for r in bad):
+        return _explain("stopped; the same command with the same --out goes on", 130)
+    return 1 if bad else 0
+
+
+def _explain(message: str, code: int) -> int:
+    Console(stderr=True).print(f"moca: {message}", style="red", soft_wrap=True, highlight=False, markup=False)
+    return code

@@ -1,0 +1,1 @@
+"""The loop: steps, runs, comparisons, checkpoints and evaluation."""

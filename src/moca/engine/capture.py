@@ -1,0 +1,82 @@
+"""A step as a CUDA graph: recorded once for each shape, then replayed without any work on the host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from moca.learners import Losses
+
+if TYPE_CHECKING:
+    from moca.engine.trainer import Trainer
+
+_WARM_UP = 3
+
+
+@dataclass(frozen=True)
+class _Recording:
+    graph: torch.cuda.CUDAGraph
+    index: Tensor
+    """The samples of the step: the graph reads them from here."""
+    losses: Tensor
+    """The graph writes them here."""
+    names: list[str]
+    images: int
+
+
+class CapturedStep:
+    """Runs the trainer's step as a graph where the shapes are settled, eagerly where they are not."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+        self.task = -1
+        self.recordings: dict[int, _Recording] = {}
+
+    def __call__(self, index: Tensor) -> Losses:
+        """One step on the samples at `index`."""
+        trainer = self.trainer
+        if trainer.memory is not None and len(trainer.memory) < min(trainer.replay_size, trainer.memory.size):
+            return trainer.step(index)
+        if trainer.task != self.task:
+            self.task, self.recordings = trainer.task, {}
+        if len(index) not in self.recordings:
+            self.recordings[len(index)] = self._record(index)
+        recording = self.recordings[len(index)]
+        recording.index.copy_(index)
+        recording.graph.replay()
+        trainer.images_trained += recording.images
+        if trainer.memory is not None:
+            trainer.memory.offered += len(index)
+        return dict(zip(recording.names, recording.losses.clone().unbind(), strict=True))
+
+    def _record(self, index: Tensor) -> _Recording:
+        """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
+        trainer, static = self.trainer, index.clone()
+        before = [(t, t.clone()) for t in trainer.changing_tensors()]
+        offered, images = trainer.memory.offered if trainer.memory else 0, trainer.images_trained
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(_WARM_UP):
+                trainer.step(static)
+        torch.cuda.current_stream().wait_stream(stream)
+        known = {id(t) for t, _ in before}
+        graph = torch.cuda.CUDAGraph()
+        trainer.optimiser.zero_grad()
+        trained = trainer.images_trained
+        with torch.cuda.graph(graph):
+            losses = trainer.step(static)
+            values = torch.stack(list(losses.values()))
+        trained = trainer.images_trained - trained
+        for tensor in trainer.changing_tensors():
+            if id(tensor) not in known:
+                tensor.zero_()
+        for tensor, value in before:
+            tensor.copy_(value)
+        trainer.images_trained = images
+        if trainer.memory is not None:
+            trainer.memory.offered = offered
+        return _Recording(graph, static, values, list(losses), trained)

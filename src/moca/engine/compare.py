@@ -1,0 +1,141 @@
+"""Several runs at once: every combination of the settings that vary, each with every seed."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import queue
+import re
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS, RunFolder
+from moca.engine.interrupt import Interrupt
+from moca.engine.progress import ProgressBar
+from moca.engine.result import Result
+from moca.engine.run import Advance, build_stream, resume, start
+from moca.engine.trainer import count_steps
+from moca.errors import MocaError
+from moca.settings import Run, validate
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a comparison: what to run, what to call it, and where."""
+
+    label: str
+    settings: Run
+    folder: Path
+
+
+def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
+    """Every combination of the settings given as lists, each with every seed."""
+    varied = {key: values for key, values in settings.items() if isinstance(values, list)}
+    fixed = {key: value for key, value in settings.items() if key not in varied}
+    plans = []
+    for combination in itertools.product(*varied.values()):
+        chosen = dict(zip(varied, combination, strict=True))
+        for seed in seeds:
+            run = validate(Run, fixed | chosen | {"seed": seed})
+            name = label(run, set(varied))
+            plans.append(Plan(name, run, out / folder_name(f"{name}-s{seed}")))
+    if not plans:
+        raise MocaError("nothing to run: give at least one seed and one value of every setting")
+    if len({p.folder for p in plans}) < len(plans):
+        raise MocaError("two of the runs are the same; give each value and seed once")
+    return plans
+
+
+def label(run: Run, varied: Iterable[str] = ()) -> str:
+    """What a run is called: learner and perturbation, and whatever else varies."""
+    name = str(run.learner) + ("" if run.perturb.name == "none" else f"+{run.perturb}")
+    others = [f"{key}={getattr(run, key)}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
+    return " ".join([name, *others])
+
+
+def folder_name(name: str) -> str:
+    """The name with everything replaced that a file system or a shell may not like."""
+    return re.sub(r"[^A-Za-z0-9+=._-]+", "_", name)
+
+
+def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[Result]:
+    """All runs, `jobs` at a time. Runs that are finished already are taken as they are, unfinished ones go on.
+
+    A run that diverges does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
+    """
+    if jobs < 1:
+        raise MocaError(f"jobs must be at least 1 (it is {jobs})")
+    _check_folders(plans)
+    total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
+    with ProgressBar(total, shown=shown) as bar:
+        return _one_by_one(plans, bar) if jobs == 1 else _side_by_side(plans, jobs, bar)
+
+
+def _check_folders(plans: Sequence[Plan]) -> None:
+    for p in plans:
+        if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:
+            raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
+
+
+def _one_by_one(plans: Sequence[Plan], bar: ProgressBar) -> list[Result]:
+    results = []
+    for number, p in enumerate(plans, 1):
+        results.append(_carry_on(p, _titled(bar, f"run {number}/{len(plans)} {p.label}")))
+        if results[-1].status == "interrupted":
+            break
+    return results
+
+
+def _titled(bar: ProgressBar, title: str) -> Advance:
+    return lambda steps, where: bar(steps, f"{title} {where}")
+
+
+def _carry_on(p: Plan, advance: Advance) -> Result:
+    """Start, resume or just read a run, depending on what its folder holds."""
+    if (p.folder / RESULT).is_file():
+        result = Result.load(p.folder)
+        advance(result.steps, "done before")
+        return result
+    if (p.folder / CHECKPOINT).is_file():
+        return resume(p.folder, advance)
+    if (p.folder / SETTINGS).is_file():
+        RunFolder(p.folder).clear()
+    return start(p.settings, p.folder, advance)
+
+
+def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Result]:
+    """Runs in processes of their own, which tell the bar through a queue."""
+    context = multiprocessing.get_context("spawn")
+    done = 0
+    with context.Manager() as manager, Interrupt() as interrupt:
+        ticks = manager.Queue()
+        with ProcessPoolExecutor(jobs, context, _quiet, (max(1, (os.cpu_count() or 1) // jobs),)) as pool:
+            futures = [pool.submit(_in_process, p, ticks.put) for p in plans]
+            while not all(f.done() for f in futures):
+                try:
+                    steps, where = ticks.get(timeout=0.2)
+                    bar(steps, f"run {min(done + 1, len(plans))}/{len(plans)} {where}")
+                except queue.Empty:
+                    pass
+                done = sum(f.done() for f in futures)
+                if interrupt.requested:
+                    for f in futures:
+                        f.cancel()
+            return [f.result() for f in futures if not f.cancelled()]
+
+
+def _quiet(threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+    # Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None]) -> Result:
+    return _carry_on(p, lambda steps, where: tell((steps, f"{p.label} {where}")))

@@ -1,0 +1,52 @@
+"""Accuracy of a model on every task of a stream."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from moca.data import Protocol, Transform
+from moca.models import Model
+from moca.streams import Stream
+
+_BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """Share of correct predictions on each task."""
+
+    class_il: list[float]
+    """Among all classes: the model is not told the task."""
+    task_il: list[float]
+    """Among the classes of the sample's task."""
+
+
+@torch.no_grad()
+def evaluate(model: Model, stream: Stream) -> Accuracies:
+    """Test every task of the stream, learned or not, with running BatchNorm statistics."""
+    device = next(model.parameters()).device
+    class_il, task_il = [], []
+    for task in stream:
+        logits = predict(model, stream.test.images[task.test], stream.dataset.protocol)
+        y = stream.test.labels[task.test].to(device)
+        within = torch.full_like(logits, -torch.inf)
+        within[:, list(task.classes)] = logits[:, list(task.classes)]
+        class_il.append(_share(logits.argmax(1) == y))
+        task_il.append(_share(within.argmax(1) == y))
+    return Accuracies(class_il, task_il)
+
+
+@torch.no_grad()
+def predict(model: Model, images: Tensor, protocol: Protocol) -> Tensor:
+    """Logits of raw images, in evaluation mode; the model's own mode is left as it was."""
+    device, training = next(model.parameters()).device, model.training
+    transform = Transform.plain(protocol, device)
+    model.eval()
+    logits = torch.cat([model(transform(part.to(device))) for part in images.split(_BATCH)])
+    model.train(training)
+    return logits
+
+
+def _share(correct: Tensor) -> float:
+    return correct.double().mean().item() if len(correct) else float("nan")

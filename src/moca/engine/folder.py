@@ -1,0 +1,112 @@
+"""The folder of a run: plain files that any tool can read.
+
+settings.json      what was asked for
+steps.jsonl        losses and learning rate of every step
+tasks.jsonl        accuracy on every task, before training and after each task
+result.json        the accuracy matrix and the numbers made from it
+model.safetensors  the final weights, if kept
+checkpoint.pt      only while the run is unfinished: all that is needed to go on
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from moca.errors import MocaError
+from moca.settings import Run, validate
+
+SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
+MODEL, CHECKPOINT = "model.safetensors", "checkpoint.pt"
+
+
+class RunFolder:
+    """Where a run writes. Whole files are replaced in one go, so that a crash never leaves half of one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path, settings: Run) -> "RunFolder":
+        """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
+            folder = cls(path)
+            folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
+        except OSError as error:
+            raise MocaError(
+                f"run folder '{path}' cannot be written: {error.strerror}; choose another with out="
+            ) from None
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """The folder of an earlier run."""
+        if not (path / SETTINGS).is_file():
+            raise MocaError(f"'{path}' is not a run folder: it has no {SETTINGS}")
+        return cls(path)
+
+    def settings(self) -> Run:
+        """What was asked for."""
+        return validate(Run, self.read_json(SETTINGS))
+
+    def read_json(self, name: str) -> Any:
+        """A JSON file of the folder."""
+        try:
+            return json.loads((self.path / name).read_text())
+        except (OSError, ValueError) as error:
+            raise MocaError(f"cannot read {self.path / name}: {error}") from None
+
+    def write_json(self, name: str, value: Any) -> None:
+        """Write a JSON file in one go."""
+        self._replace(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+    def append(self, name: str, records: list[dict[str, Any]]) -> None:
+        """Add lines to a JSON-lines file."""
+        with (self.path / name).open("a") as file:
+            file.writelines(json.dumps(record, allow_nan=False) + "\n" for record in records)
+
+    def save_checkpoint(self, state: dict[str, Any]) -> None:
+        """Keep a state to go on from, and how long the line files were then."""
+        lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
+        temporary = self.path / (CHECKPOINT + ".part")
+        torch.save({"state": state, "lengths": lengths}, temporary)
+        temporary.replace(self.path / CHECKPOINT)
+
+    def load_checkpoint(self, device: torch.device) -> dict[str, Any]:
+        """The kept state; lines written after it are taken back, since those steps will be done again."""
+        if not (self.path / CHECKPOINT).is_file():
+            done = "it is finished" if (self.path / RESULT).is_file() else "it stopped before its first task ended"
+            raise MocaError(f"run '{self.path}' cannot go on: {done}")
+        kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
+        for name in (STEPS, TASKS):
+            if (self.path / name).exists():
+                os.truncate(self.path / name, kept["lengths"].get(name, 0))
+        state: dict[str, Any] = kept["state"]
+        return state
+
+    def save_model(self, model: torch.nn.Module, about: dict[str, str]) -> None:
+        """Keep the weights, with facts about them."""
+        temporary = self.path / (MODEL + ".part")
+        save_file(model.state_dict(), temporary, about)
+        temporary.replace(self.path / MODEL)
+
+    def clear(self) -> None:
+        """Take back what a run writes before its first checkpoint, and nothing else."""
+        for name in (STEPS, TASKS, SETTINGS):
+            for path in (self.path / name, self.path / (name + ".part")):
+                path.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """The run has ended: nothing is left to go on from."""
+        (self.path / CHECKPOINT).unlink(missing_ok=True)
+
+    def _replace(self, name: str, content: bytes) -> None:
+        temporary = self.path / (name + ".part")
+        temporary.write_bytes(content)
+        temporary.replace(self.path / name)

@@ -1,0 +1,64 @@
+"""The forward pass of a step: new and replayed samples through the encoder together, BatchNorm apart or together."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+
+from moca.batch import Batch
+from moca.errors import MocaError
+from moca.models import Model
+from moca.models.norm import batches_apart
+from moca.settings import Run
+
+# The official code's training-mode passes in order, n = new batch, b = replay batch (for derpp: 1 = the draw for the
+# logits). Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time.
+_OFFICIAL = {
+    ("er", "none"): "nbbb",
+    ("er", "wap"): "nbb",
+    ("er", "vt"): "nbb",
+    ("er", "vmf"): "nbb",
+    ("er", "doa_old"): "nbbb",
+    ("er", "gaussian"): "nbbn",
+    ("er", "doa_new"): "nbbn",
+    ("er", "add_new"): "nbbn",
+    ("er_ace", "wap"): "nnbnb",
+    ("derpp", "wap"): "n1nbb",
+}
+_OFFICIAL_FIRST_TASK = {("er", "none"): "nbb"}
+
+
+class Passes:
+    """Gives the batches of a step their features, and the new batch its logits."""
+
+    def __init__(self, settings: Run, model: Model) -> None:
+        self.model, self.together = model, settings.passes == "concatenated"
+        self.sequence = self.first_task_sequence = ""
+        if settings.bn_passes == "official":
+            method = (settings.learner.name, settings.perturb.name)
+            if method not in _OFFICIAL:
+                known = ", ".join("+".join(k) for k in _OFFICIAL)
+                raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
+            if self.together:
+                raise MocaError("bn_passes=official means separate passes; use passes=separate")
+            self.sequence = _OFFICIAL[method]
+            self.first_task_sequence = _OFFICIAL_FIRST_TASK.get(method, "")
+
+    def __call__(self, new: Batch, replays: list[Batch], first_task: bool) -> tuple[Batch, list[Batch]]:
+        """The same batches with features."""
+        sizes = [len(batch.x) for batch in (new, *replays)]
+        sequence = self.first_task_sequence if first_task else self.sequence
+        with nullcontext() if self.together else batches_apart(sizes, _updates(sequence, len(replays))):
+            h = self.model.encode(torch.cat([batch.x for batch in (new, *replays)]))
+        parts = h.split(sizes)
+        new = new.having(features=parts[0], logits=self.model.classify(parts[0]))
+        return new, [replay.having(features=part) for replay, part in zip(replays, parts[1:], strict=True)]
+
+
+def _updates(sequence: str, replays: int) -> list[int] | None:
+    """The sequence as numbers of batches; passes of a replay batch that is not there are left out."""
+    if not sequence:
+        return None
+    number = {"n": 0, "1": 1, "b": replays} if replays else {"n": 0}
+    return [number[role] for role in sequence if role in number]

@@ -1,0 +1,98 @@
+"""What a run found out."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from moca.engine.folder import RESULT, RunFolder
+from moca.measures import Summary, accuracy_over_tasks, summarise
+from moca.measures.accuracy import final_accuracy
+from moca.settings import Run
+
+Status = Literal["finished", "diverged", "interrupted"]
+
+
+@dataclass
+class Result:
+    """A run's accuracy matrix, the numbers made from it, its cost, and how it ended."""
+
+    settings: Run
+    folder: Path
+    status: Status
+    message: str = ""
+    """One line for the user when the run did not finish."""
+    accuracy_matrix: list[list[float]] = field(default_factory=list)
+    """R[i][j]: accuracy on task j after i tasks, all classes competing."""
+    task_il_matrix: list[list[float]] = field(default_factory=list)
+    """The same, only the classes of the sample's own task competing."""
+    steps: int = 0
+    seconds: float = 0.0
+    """Training time, evaluation excluded."""
+    images_per_second: float = 0.0
+    """New and replayed images trained on in a second."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """What the user should know about these numbers."""
+
+    @property
+    def summary(self) -> Summary:
+        """Final and average incremental accuracy, forgetting, backward and forward transfer; NaN for half a run."""
+        return summarise(self.accuracy_matrix) if self.status == "finished" else Summary(*[math.nan] * 5)
+
+    @property
+    def final_accuracy(self) -> float:
+        """Mean accuracy over all tasks at the end."""
+        return self.summary.final_accuracy
+
+    @property
+    def task_il_accuracy(self) -> float:
+        """Final accuracy when the task of each sample is given."""
+        return final_accuracy(self.task_il_matrix) if self.status == "finished" else math.nan
+
+    @property
+    def accuracy_over_tasks(self) -> list[float]:
+        """Mean accuracy over the tasks learned so far, after each of them; empty for half a run."""
+        return accuracy_over_tasks(self.accuracy_matrix) if self.status == "finished" else []
+
+    def numbers(self) -> dict[str, float]:
+        """Every scalar of the run by name."""
+        return asdict(self.summary) | {
+            "task_il_accuracy": self.task_il_accuracy,
+            "seconds": self.seconds,
+            "images_per_second": self.images_per_second,
+        }
+
+    def save(self) -> None:
+        """Write result.json."""
+        RunFolder(self.folder).write_json(
+            RESULT,
+            {
+                "status": self.status,
+                "message": self.message,
+                **{name: _null_if_nan(value) for name, value in self.numbers().items()},
+                "steps": self.steps,
+                "accuracy_matrix": self.accuracy_matrix,
+                "task_il_matrix": self.task_il_matrix,
+                "environment": self.environment,
+                "notes": self.notes,
+            },
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Result:
+        """The result of an earlier run, from its folder."""
+        folder = RunFolder.open(Path(path))
+        kept = folder.read_json(RESULT)
+        own = {f.name for f in fields(cls)} & kept.keys()
+        return cls(folder.settings(), folder.path, **{name: kept[name] for name in own})
+
+    def __repr__(self) -> str:
+        return f"<Result {self.status}: {json.dumps({k: round(v, 4) for k, v in self.numbers().items()})}>"
+
+
+def _null_if_nan(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,202 @@
+"""A run from settings to result: train each task, test all of them, keep everything in the run's folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import moca
+from moca.data import load
+from moca.engine.evaluate import evaluate
+from moca.engine.folder import STEPS, TASKS, RunFolder
+from moca.engine.interrupt import Interrupt
+from moca.engine.result import Result, Status
+from moca.engine.trainer import Trainer, pick_device
+from moca.errors import Diverged
+from moca.learners import Losses
+from moca.settings import Run
+from moca.streams import Stream, class_incremental
+
+_FLUSH = 50
+"""Steps between two looks at the losses, so that the device never waits for the host in between."""
+
+Advance = Callable[[int, str], None]
+"""Told how many steps were done and where the run is."""
+
+
+def build_stream(settings: Run) -> Stream:
+    """The stream that the settings describe."""
+    return class_incremental(
+        load(settings.data), settings.tasks, settings.class_order, settings.validation, settings.seed.of("classes")
+    )
+
+
+def start(settings: Run, out: Path, advance: Advance | None = None, keep_model: bool = False) -> Result:
+    """A new run in a fresh folder."""
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    trainer = Trainer(settings, build_stream(settings))
+    return _Running(trainer, RunFolder.create(out, settings), advance, keep_model).finish()
+
+
+def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) -> Result:
+    """Go on with an interrupted run exactly where it stopped."""
+    folder = RunFolder.open(out)
+    settings = folder.settings()
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    kept = folder.load_checkpoint(pick_device(settings.device))
+    running = _Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
+    running.load_state_dict(kept)
+    return running.finish()
+
+
+class _Running:
+    """A run under way: the trainer, what has been measured, and where it is written."""
+
+    def __init__(self, trainer: Trainer, folder: RunFolder, advance: Advance | None, keep_model: bool) -> None:
+        self.trainer, self.folder, self.keep_model = trainer, folder, keep_model
+        self.advance = advance or (lambda steps, where: None)
+        self.class_il: list[list[float]] = []
+        self.task_il: list[list[float]] = []
+        self.seconds = 0.0
+        self.waiting: list[tuple[dict[str, Any], Losses]] = []
+
+    def finish(self) -> Result:
+        """Train to the end, to divergence or to an interruption."""
+        trainer = self.trainer
+        try:
+            with Interrupt() as interrupt:
+                if not self.class_il:
+                    self._evaluate()
+                while True:
+                    self._train_task(interrupt)
+                    if interrupt.requested:
+                        return self._interrupted()
+                    self._evaluate()
+                    if not trainer.next_task():
+                        break
+                    self.folder.save_checkpoint(self.state_dict())
+        except Diverged as error:
+            return self._ended("diverged", str(error))
+        if self.keep_model:
+            about = {
+                "settings": trainer.settings.model_dump_json(by_alias=True),
+                "classes": json.dumps(trainer.stream.names),
+            }
+            self.folder.save_model(trainer.model, about)
+        return self._ended("finished")
+
+    def _train_task(self, interrupt: Interrupt) -> None:
+        trainer, begun = self.trainer, time.perf_counter()
+        try:
+            for losses in trainer.steps():
+                self._note(losses)
+                if len(self.waiting) == _FLUSH:
+                    self._flush()
+                if interrupt.requested:
+                    break
+            self._flush()
+        finally:
+            self.seconds += time.perf_counter() - begun
+
+    def _note(self, losses: Losses) -> None:
+        trainer = self.trainer
+        place = {"step": trainer.steps_done, "task": trainer.task, "epoch": trainer.epoch, "lr": trainer.learning_rate}
+        self.waiting.append((place, losses))
+
+    def _flush(self) -> None:
+        """Write the losses of the last steps and stop the run if one of them is not a number."""
+        if not self.waiting:
+            return
+        values = torch.stack([loss for _, losses in self.waiting for loss in losses.values()]).tolist()
+        records, broken = [], None
+        remaining = iter(values)
+        for place, losses in self.waiting:
+            terms = {name: next(remaining) for name in losses}
+            total = sum(terms.values())
+            if not math.isfinite(total):
+                broken = place
+                break
+            records.append(place | {"loss": total, **{f"loss_{k}": v for k, v in terms.items()}})
+        self.folder.append(STEPS, records)
+        self.advance(len(self.waiting), f"task {self.trainer.task + 1}/{len(self.trainer.tasks)}")
+        self.waiting = []
+        if broken:
+            raise Diverged(
+                f"the loss is no longer a finite number at step {broken['step']} (task {broken['task'] + 1}, epoch "
+                f"{broken['epoch'] + 1}); lower lr or lambda. The metrics up to there are in {self.folder.path}"
+            )
+
+    def _evaluate(self) -> None:
+        accuracies = evaluate(self.trainer.model, self.trainer.stream)
+        self.class_il.append(accuracies.class_il)
+        self.task_il.append(accuracies.task_il)
+        record = {"learned": len(self.class_il) - 1, "class_il": accuracies.class_il, "task_il": accuracies.task_il}
+        self.folder.append(TASKS, [record | {"steps": self.trainer.steps_done, "seconds": self.seconds}])
+
+    def _interrupted(self) -> Result:
+        self.folder.save_checkpoint(self.state_dict())
+        message = f"stopped after step {self.trainer.steps_done}; go on with: moca resume {self.folder.path}"
+        return self._ended("interrupted", message)
+
+    def _ended(self, status: Status, message: str = "") -> Result:
+        result = Result(
+            self.trainer.settings,
+            self.folder.path,
+            status,
+            message,
+            self.class_il,
+            self.task_il,
+            self.trainer.steps_done,
+            self.seconds,
+            self.trainer.images_trained / max(self.seconds, 1e-9),
+            environment(self.trainer.device),
+            self._notes(),
+        )
+        if status != "interrupted":
+            result.save()
+            self.folder.finish()
+        return result
+
+    def _notes(self) -> list[str]:
+        memory, samples = self.trainer.memory, sum(len(task.train) for task in self.trainer.tasks)
+        if memory is not None and memory.size >= samples:
+            return [
+                f"the memory ({memory.size}) is as large as all training data ({samples}): nothing need be forgotten"
+            ]
+        return []
+
+    def state_dict(self) -> dict[str, Any]:
+        """The trainer's state and what has been measured so far."""
+        return {
+            "trainer": self.trainer.state_dict(),
+            "class_il": self.class_il,
+            "task_il": self.task_il,
+            "seconds": self.seconds,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.trainer.load_state_dict(state["trainer"])
+        self.class_il, self.task_il = state["class_il"], state["task_il"]
+        self.seconds = state["seconds"]
+        self.advance(self.trainer.steps_done, "resumed")
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Versions and hardware that a number depends on."""
+    return {
+        "moca": moca.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "threads": torch.get_num_threads(),
+    }

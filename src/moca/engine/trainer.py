@@ -1,0 +1,217 @@
+"""The step, and everything that a run must keep to go on exactly where it stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.data import Transform
+from moca.engine.capture import CapturedStep
+from moca.engine.passes import Passes
+from moca.errors import MocaError
+from moca.learners import LEARNERS, Learner, Losses
+from moca.memory import Memory, build_memory
+from moca.models import build_model
+from moca.perturb import perturbation
+from moca.random import Random
+from moca.settings import Run
+from moca.settings.base import validate
+from moca.settings.models import Choice as ModelChoice
+from moca.streams import Stream
+
+_POSITION = ("task", "epoch", "batch", "steps_done", "images_trained")
+
+
+class Trainer:
+    """A learner in the middle of a stream: model, optimiser, memory, randomness and position.
+
+    Iterating over `steps()` trains; between any two steps `state_dict` holds all that is needed to go on.
+    """
+
+    def __init__(self, settings: Run, stream: Stream) -> None:
+        self.settings, self.device = settings, pick_device(settings.device)
+        seeds, protocol = settings.seed, stream.dataset.protocol
+        encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
+        self.model = build_model(encoder, settings.head, stream.dataset.shape, stream.classes, seeds.of("init"))
+        self.model.to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model.bf16 = set_precision(settings.precision, self.device)
+        self.lr = torch.tensor(settings.lr, device=self.device)
+        self.learner = self._build_learner(stream.classes)
+        self.stream = stream
+        self.tasks = stream.merged() if self.learner.sees_all_tasks else stream
+        self.memory: Memory | None = None
+        if self.learner.draws:
+            self.memory = build_memory(settings.memory, stream.classes, seeds.of("memory"), self.device)
+        self.passes = Passes(settings, self.model)
+        self.transform = Transform(
+            protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
+        )
+        self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
+        self.captured = CapturedStep(self) if self._captures() else None
+        self.task = self.epoch = self.batch = 0
+        self.steps_done = self.images_trained = 0
+        self._begin_task()
+
+    def _build_learner(self, classes: int) -> Learner[Any]:
+        settings = self.settings
+        moves = settings.perturb.name != "none"
+        perturb = (
+            perturbation(
+                settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=settings.seed.of("perturb")
+            )
+            if moves
+            else None
+        )
+        one_mean = settings.passes == "concatenated"
+        return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
+
+    def _captures(self) -> bool:
+        if self.settings.execution == "captured" and self.device.type != "cuda":
+            raise MocaError("execution=captured needs a CUDA device; use execution=eager")
+        return self.device.type == "cuda" and self.settings.execution != "eager"
+
+    def _begin_task(self) -> None:
+        self.learner.begin_task(self.tasks[self.task].classes)
+        self._new_optimiser()
+
+    def _new_optimiser(self) -> None:
+        """Every task starts with a fresh optimiser and schedule, as in the official code."""
+        self.optimiser = torch.optim.SGD(
+            [p for p in self.model.parameters() if p.requires_grad],
+            lr=self.lr,
+            momentum=self.settings.momentum,
+            weight_decay=self.settings.weight_decay,
+            fused=self.device.type == "cuda",  # the other kinds read the learning rate back to the host
+        )
+
+    @property
+    def replay_size(self) -> int:
+        """Replayed samples a draw, once the memory holds that many."""
+        return self.settings.replay_batch or self.settings.batch
+
+    @property
+    def batches(self) -> int:
+        """Batches in an epoch of the current task."""
+        return -(-len(self.tasks[self.task].train) // self.settings.batch)
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the current epoch; the schedule starts anew with every task."""
+        drops = sum(self.epoch >= milestone for milestone in self.settings.lr_milestones)
+        return self.settings.lr * self.settings.lr_factor**drops
+
+    def steps(self) -> Iterator[Losses]:
+        """Train the current task from the current position to its end, giving each step's losses."""
+        self.model.train()
+        while self.epoch < self.settings.epochs:
+            self.lr.fill_(self.learning_rate)
+            order = self._order()
+            while self.batch < self.batches:
+                index = order[self.batch * self.settings.batch : (self.batch + 1) * self.settings.batch]
+                losses = self.captured(index) if self.captured else self.step(index)
+                self.batch += 1
+                self.steps_done += 1
+                yield losses
+            self.epoch, self.batch = self.epoch + 1, 0
+
+    def _order(self) -> Tensor:
+        """The samples of this epoch in the order in which they come: a function of the seed and the position alone."""
+        indices = self.tasks[self.task].train.to(self.device)
+        random = Random(self.settings.seed.of("data"), f"order/{self.task}/{self.epoch}", self.device)
+        return indices[random.permutation(len(indices))]
+
+    def next_task(self) -> bool:
+        """Move on to the next task; False after the last one."""
+        self.task, self.epoch = self.task + 1, 0
+        if self.task < len(self.tasks):
+            self._begin_task()
+        return self.task < len(self.tasks)
+
+    def step(self, index: Tensor) -> Losses:
+        """One update on the samples at `index` and a replay of the memory, which is then offered the new samples."""
+        raw, y = self.images[index], self.labels[index]
+        new, replays = self.passes(Batch(x=self.transform(raw), y=y), self._replay(), self.learner.first_task)
+        self.images_trained += sum(len(batch.y) for batch in (new, *replays))
+        losses = self.learner.losses(new, *replays)
+        self.optimiser.zero_grad()
+        torch.stack(list(losses.values())).sum().backward()
+        self.optimiser.step()
+        if self.memory is not None:
+            logits = {"logits": new.logits.detach()} if self.learner.stores_logits else {}
+            self.memory.add(image=raw, y=y, task=torch.full_like(y, self.task), **logits)
+        return {name: loss.detach() for name, loss in losses.items()}
+
+    def _replay(self) -> list[Batch]:
+        """Independent draws from the memory, each image transformed afresh."""
+        if self.memory is None or len(self.memory) == 0:
+            return []
+        return [self._replayed(self.memory.draw(self.replay_size)) for _ in range(self.learner.draws)]
+
+    def _replayed(self, drawn: dict[str, Tensor]) -> Batch:
+        logits = {"logits": drawn["logits"]} if "logits" in drawn else {}
+        return Batch(x=self.transform(drawn["image"]), y=drawn["y"], old=self.learner.is_old(drawn["y"]), **logits)
+
+    def changing_tensors(self) -> list[Tensor]:
+        """Every tensor that a step changes in place."""
+        tensors = [*self.model.state_dict().values(), self.transform.random.count]
+        tensors += [t for state in self.optimiser.state.values() for t in state.values() if isinstance(t, Tensor)]
+        for part in (self.memory, self.learner.perturbation):
+            if part is not None:
+                tensors += part.changing_tensors()
+        return tensors
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that changes during a run."""
+        return {
+            "position": {name: getattr(self, name) for name in _POSITION},
+            "model": {k: v.clone() for k, v in self.model.state_dict().items()},
+            "optimiser": deepcopy(self.optimiser.state_dict()),
+            "learner": self.learner.state_dict(),
+            "memory": self.memory.state_dict() if self.memory is not None else None,
+            "augment": self.transform.random.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        for name in _POSITION:
+            setattr(self, name, state["position"][name])
+        self.model.load_state_dict(state["model"])
+        self._new_optimiser()
+        self.optimiser.load_state_dict(deepcopy(state["optimiser"]))
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.lr
+        self.learner.load_state_dict(state["learner"])
+        if self.memory is not None:
+            self.memory.load_state_dict(state["memory"])
+        self.transform.random.load_state_dict(state["augment"])
+
+
+def count_steps(settings: Run, stream: Stream) -> int:
+    """Steps of a whole run."""
+    tasks = stream.merged() if LEARNERS[settings.learner.name].sees_all_tasks else stream
+    return sum(-(-len(task.train) // settings.batch) for task in tasks) * settings.epochs
+
+
+def set_precision(precision: str, device: torch.device) -> bool:
+    """Allow TensorFloat-32 only if asked for, and say whether the encoder runs in bfloat16."""
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda")
+
+
+def pick_device(name: str) -> torch.device:
+    """The device asked for; `auto` is the GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise MocaError(f"unknown device '{name}'; use cpu, cuda or auto") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise MocaError("no CUDA device can be used here; use device=cpu or device=auto")
+    return device

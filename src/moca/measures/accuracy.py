@@ -1,0 +1,77 @@
+"""Measures of continual learning, all from the accuracy matrix.
+
+R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Matrix = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The usual numbers, as shares; NaN where a number has no meaning (forgetting of a single task)."""
+
+    final_accuracy: float
+    average_incremental_accuracy: float
+    forgetting: float
+    bwt: float
+    fwt: float
+
+
+def summarise(matrix: Matrix) -> Summary:
+    """All measures of an accuracy matrix."""
+    return Summary(
+        final_accuracy(matrix), average_incremental_accuracy(matrix), forgetting(matrix), bwt(matrix), fwt(matrix)
+    )
+
+
+def accuracy_over_tasks(matrix: Matrix) -> list[float]:
+    """Mean accuracy over the tasks learned so far, after each of them."""
+    return [float(np.mean(row[:learned])) for learned, row in _learned_rows(matrix)]
+
+
+def final_accuracy(matrix: Matrix) -> float:
+    """Mean accuracy over all tasks at the end."""
+    return float(np.mean(matrix[-1]))
+
+
+def average_incremental_accuracy(matrix: Matrix) -> float:
+    """Mean over stages of the mean accuracy over the tasks learned so far."""
+    return float(np.mean(accuracy_over_tasks(matrix)))
+
+
+def forgetting(matrix: Matrix) -> float:
+    """How far each earlier task has fallen from the best it ever was once learned, on average."""
+    r = np.asarray(matrix)
+    tasks = r.shape[1]
+    if len(r) != tasks + 1 or tasks < 2:
+        return float("nan")
+    return float(np.mean([r[j + 1 : -1, j].max() - r[-1, j] for j in range(tasks - 1)]))
+
+
+def bwt(matrix: Matrix) -> float:
+    """Backward transfer: how much each earlier task has changed since it was learned, on average."""
+    r = np.asarray(matrix)
+    tasks = r.shape[1]
+    if len(r) != tasks + 1 or tasks < 2:
+        return float("nan")
+    return float(np.mean([r[-1, j] - r[j + 1, j] for j in range(tasks - 1)]))
+
+
+def fwt(matrix: Matrix) -> float:
+    """Forward transfer: accuracy on each task just before learning it, above the untrained model's, on average."""
+    r = np.asarray(matrix)
+    tasks = r.shape[1]
+    if len(r) != tasks + 1 or tasks < 2:
+        return float("nan")
+    return float(np.mean([r[j, j] - r[0, j] for j in range(1, tasks)]))
+
+
+def _learned_rows(matrix: Matrix) -> list[tuple[int, Sequence[float]]]:
+    """Each stage's row with the number of tasks learned by then; joint training learns all of them in one stage."""
+    tasks, stages = len(matrix[0]), len(matrix) - 1
+    return [(tasks if stages == 1 else i, matrix[i]) for i in range(1, stages + 1)]

@@ -1,0 +1,103 @@
+"""Under which conditions the runs of a comparison were made."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from moca.engine.result import Result
+from moca.report.comparison import Comparison
+from moca.settings import Run, Seeds
+
+
+def sentences(comparison: Comparison) -> str:
+    """One paragraph: data, tasks, memory, epochs, seeds, what is measured, hardware and versions."""
+    results, methods = comparison.results, len(comparison.rows)
+    runs = [r.settings for r in results]
+    replaying = [run for run in runs if run.learner.name not in ("finetune", "joint")]
+    memory = f" with a memory of {_memory(replaying)}," if replaying else ""
+    held_out = _distinct(run.validation for run in runs)
+    judged = (
+        "the test images" if held_out == [0.0] else f"a held-out share ({_either(held_out)}) of the training images"
+    )
+    return (
+        f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "
+        f"{_either(run.data for run in runs)} in {_count(_distinct(run.tasks for run in runs), 'task')}, one after the "
+        f"other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
+        f"{_seeds(_distinct(run.seed for run in runs))}. After each task {judged} of every task are classified, all "
+        f"classes competing. {_where(results)}"
+    )
+
+
+def command(results: Sequence[Result]) -> str | None:
+    """The command that makes exactly these runs, if there is one."""
+    runs = [r.settings for r in results]
+    values = {name: _distinct(getattr(run, name) for run in runs) for name in Run.model_fields if name != "seed"}
+    seeds = _distinct(run.seed for run in runs)
+    numbers = [s.seed for s in seeds]
+    if math.prod(map(len, values.values())) * len(seeds) != len(runs) or seeds != [Seeds(seed=n) for n in numbers]:
+        return None
+    words = ["moca", "compare"]
+    for name, given in values.items():
+        if given != [Run.model_fields[name].default]:
+            if None in given:
+                return None
+            words += [f"--{name.replace('_', '-')}", *map(_word, given)]
+    several = numbers != list(range(len(numbers)))
+    words += ["--seed", *map(str, numbers)] if several else ["--seeds", str(len(numbers))]
+    return shlex.join(words)
+
+
+def all_settings(results: Sequence[Result]) -> dict[str, str]:
+    """Every setting with its value, or values where it varies."""
+    runs = [r.settings for r in results]
+    return {
+        name: "; ".join(_word(value) for value in _distinct(getattr(run, name) for run in runs))
+        for name in Run.model_fields
+    }
+
+
+def _where(results: Sequence[Result]) -> str:
+    environments = _distinct(tuple(r.environment.items()) for r in results if r.environment)
+    places = []
+    for kept in map(dict, environments):
+        threads = kept.get("threads")
+        versions = f"moca {kept.get('moca', '?')}, PyTorch {kept.get('torch', '?')}, Python {kept.get('python', '?')}"
+        cpu_threads = f", {_count([threads], 'CPU thread')}" if threads else ""
+        places.append(f"{kept.get('device', 'unknown hardware')}{cpu_threads} ({versions})")
+    return f"Run on {'; '.join(places)}." if places else ""
+
+
+def _memory(runs: Sequence[Run]) -> str:
+    sizes = {unit: _distinct(run.memory.size for run in runs if run.memory.per == unit) for unit in ("total", "class")}
+    in_all = f"{_either(sizes['total'])} samples" if sizes["total"] else ""
+    each = f"{_either(sizes['class'])} samples a class" if sizes["class"] else ""
+    return " or ".join(filter(None, (in_all, each)))
+
+
+def _seeds(seeds: Sequence[Seeds]) -> str:
+    if len(seeds) == 1:
+        return f"one seed ({seeds[0]})"
+    numbers = [s.seed for s in seeds]
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return f"{len(seeds)} seeds ({numbers[0]} to {numbers[-1]})"
+    return f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"
+
+
+def _count(numbers: Sequence[int], noun: str) -> str:
+    return f"{_either(numbers)} {noun}{'' if list(numbers) == [1] else 's'}"
+
+
+def _either(values: Iterable[object]) -> str:
+    *others, last = [str(v) for v in _distinct(values)]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _word(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

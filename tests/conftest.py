@@ -1,0 +1,33 @@
+"""One thread: on a small machine with busy cores, tiny torch operations crawl on more."""
+
+import hypothesis
+import pytest
+import torch
+
+from moca.data import Dataset, Protocol, Split
+
+torch.set_num_threads(1)
+# How long an example takes depends on who else uses the machine.
+hypothesis.settings.register_profile("moca", deadline=None)
+hypothesis.settings.load_profile("moca")
+
+
+@pytest.fixture(scope="session")
+def make_dataset():
+    """A small data set made by hand: `counts[c]` training images of class c, each different from all others."""
+
+    def make(counts=(8, 8, 8, 8), test_counts=None, channels=1, side=4, **protocol):
+        generator = torch.Generator().manual_seed(sum(counts) + len(counts))
+
+        def split(sizes):
+            labels = torch.cat([torch.full((n,), c) for c, n in enumerate(sizes)])
+            labels = labels[torch.randperm(len(labels), generator=generator)]
+            noise = torch.randint(0, 120, (len(labels), channels, side, side), generator=generator)
+            images = (noise + 30 * (labels % 4).view(-1, 1, 1, 1)).to(torch.uint8)
+            return Split(images, labels)
+
+        protocol = {"mean": (0.3,) * channels, "std": (0.25,) * channels, "model": "mlp"} | protocol
+        names = tuple(f"class {c}" for c in range(len(counts)))
+        return Dataset("toy", split(counts), split(test_counts or [3] * len(counts)), names, Protocol(**protocol))
+
+    return make

@@ -1,0 +1,442 @@
+"""What holds for every perturbation, with every option."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from moca import perturbation, sphere
+from moca.batch import Batch
+from moca.errors import MocaError
+from moca.models import Model
+from moca.perturb.base import paired
+from moca.settings import models
+from moca.settings import perturb as choices
+from tests.perturb.helpers import CLASSES, OLD, OPTIONS, ROWS, SPECS, VARIANTS, make, moved, network, scene
+
+every_spec = pytest.mark.parametrize("spec", SPECS)
+
+STOCHASTIC = ["gaussian", "vmf", "doa_old", "doa_new", "doa_old:site=stages", "wap:labels=random,steps=2"]
+USES_MODEL = [s for s in SPECS if s.startswith(("wap", "fgsm")) or "stages" in s or "classifier" in s]
+
+
+def with_option(spec: str, option: str) -> str:
+    return spec + ("," if ":" in spec else ":") + option
+
+
+def recorded(p):
+    """Make p keep the directions that it computes."""
+    p.directions, direction = [], p.direction
+
+    def record(replay, new):
+        p.directions.append(direction(replay, new))
+        return p.directions[-1]
+
+    p.direction = record
+    return p
+
+
+def test_every_variant_is_tested():
+    names = {cls.model_fields["name"].default for cls in choices.PERTURBATIONS} - {"none"}
+    assert names == set(VARIANTS)
+    assert {s.partition(":")[0] for s in OPTIONS} < names
+
+
+@every_spec
+def test_old_rows_move_as_the_formula_says_and_no_other_row_does(spec):
+    model = network()
+    replay, new = scene(model)
+    p = recorded(make(spec, model))
+    f = p(replay, new)
+    (n,) = p.directions
+    unit = spec != "gaussian:unit=false"
+    torch.testing.assert_close(f, moved(replay.features, n, OLD, 2.0, unit), rtol=1e-5, atol=1e-5)
+    assert torch.equal(f[~OLD], replay.features[~OLD])
+    assert (sphere.angle(f, replay.features)[OLD] > 1e-3).all()
+    torch.testing.assert_close(f.norm(dim=1), replay.features.norm(dim=1))
+
+
+@every_spec
+def test_the_direction_is_never_differentiated(spec):
+    model = network()
+    replay, new = scene(model)
+    p = recorded(make(spec, model))
+    f = p(replay, new)
+    (n,) = p.directions
+    assert not n.requires_grad
+    weights = torch.linspace(-1, 1, f.numel()).view_as(f)
+    gradients = torch.autograd.grad((f * weights).sum(), [replay.features, new.features], allow_unused=True)
+    constant = moved(replay.features, n.clone(), OLD, 2.0, unit=spec != "gaussian:unit=false")
+    (expected,) = torch.autograd.grad((constant * weights).sum(), replay.features)
+    torch.testing.assert_close(gradients[0], expected, rtol=1e-4, atol=1e-4)
+    assert gradients[1] is None
+
+
+@every_spec
+def test_gradients_reach_the_encoder_through_the_feature_alone(spec):
+    """In a training step the new features and the classifier hang on the graph too; the direction must not."""
+    model = network()
+    replay, new = scene(model)
+    h, h_new = model.encode(replay.x), model.encode(new.x)
+    p = recorded(make(spec, model))
+    f = p(replay.having(features=h), new.having(features=h_new))
+    head = list(model.head.parameters())
+    assert all(g is None for g in torch.autograd.grad(f.sum(), head, retain_graph=True, allow_unused=True))
+    encoder = list(model.encoder.parameters())
+    got = torch.autograd.grad(f.sum(), encoder)
+    unit = spec != "gaussian:unit=false"
+    again = moved(model.encode(replay.x), p.directions[0], OLD, 2.0, unit)
+    for g, e in zip(got, torch.autograd.grad(again.sum(), encoder), strict=True):
+        torch.testing.assert_close(g, e, rtol=1e-3, atol=1e-3)
+
+
+@every_spec
+def test_a_batch_without_old_rows_is_unchanged(spec):
+    for encoder in ("mlp", "convnet"):
+        model = network(encoder)
+        replay, new = scene(model)
+        replay = replay.having(old=torch.zeros(ROWS, dtype=torch.bool))
+        f = make(spec, model)(replay, new)
+        assert torch.equal(f, replay.features)
+        (gradient,) = torch.autograd.grad(f.sum(), replay.features)
+        assert torch.equal(gradient, torch.ones_like(gradient))
+
+
+@every_spec
+def test_no_mask_means_all_rows_are_old(spec):
+    model = network()
+    replay, new = scene(model)
+    everywhere = make(spec, model)(replay.having(old=torch.ones(ROWS, dtype=torch.bool)), new)
+    unmasked = Batch(x=replay.x, y=replay.y, features=replay.features)
+    torch.testing.assert_close(make(spec, model)(unmasked, new), everywhere)
+    assert (sphere.angle(everywhere, replay.features) > 1e-3).all()
+
+
+@every_spec
+def test_lambda_zero_leaves_features_in_place(spec):
+    model = network()
+    replay, new = scene(model)
+    torch.testing.assert_close(make(with_option(spec, "lambda=0"), model)(replay, new), replay.features)
+
+
+@every_spec
+def test_a_larger_lambda_rotates_further(spec):
+    model = network()
+    replay, new = scene(model)
+    angles = [
+        sphere.angle(make(with_option(spec, f"lambda={lam}"), model)(replay, new), replay.features)[OLD]
+        for lam in (0.1, 1, 4)
+    ]
+    assert (angles[0] < angles[1]).all() and (angles[1] < angles[2]).all()
+
+
+@every_spec
+@pytest.mark.parametrize("degrees", [10, 90, 150])
+def test_fixed_angle_is_exact(spec, degrees):
+    model = network()
+    replay, new = scene(model)
+    p = recorded(make(with_option(spec, f"fixed_angle={degrees}"), model))
+    f = p(replay, new)
+    torch.testing.assert_close(
+        sphere.angle(f, replay.features)[OLD].rad2deg(),
+        torch.full((int(OLD.sum()),), float(degrees)),
+        atol=0.05,
+        rtol=0,
+    )
+    assert torch.equal(f[~OLD], replay.features[~OLD])
+    torch.testing.assert_close(f.norm(dim=1), replay.features.norm(dim=1))
+    # It turns towards the direction, not elsewhere: f, h and n lie in one plane.
+    u, v, w = (sphere.project(t[OLD].double()) for t in (replay.features, p.directions[0], f))
+    plane = torch.linalg.qr(torch.stack([u, v], dim=2)).Q
+    outside = w.unsqueeze(2) - plane @ plane.mT @ w.unsqueeze(2)
+    assert outside.abs().max() < 1e-3
+    assert ((w * (v - (v * u).sum(1, keepdim=True) * u)).sum(1) > 0).all()
+
+
+@every_spec
+def test_angle_cap_is_never_exceeded_and_leaves_smaller_angles_alone(spec):
+    model = network()
+    replay, new = scene(model)
+    free = make(spec, model)(replay, new)
+    angles = sphere.angle(free, replay.features)[OLD]
+    limit = angles.sort().values[:3].mean().rad2deg().item()
+    capped = make(with_option(spec, f"angle_cap={limit}"), model)(replay, new)
+    over = angles.rad2deg() > limit
+    assert 0 < over.sum() < len(over)
+    assert torch.equal(capped[OLD][~over], free[OLD][~over])
+    got = sphere.angle(capped, replay.features)[OLD].rad2deg()
+    torch.testing.assert_close(got[over], torch.full_like(got[over], limit), atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("encoder", ["convnet", "resnet18"])
+@pytest.mark.parametrize("spec", USES_MODEL)
+def test_the_model_is_left_without_a_trace(spec, encoder, training):
+    model = network(encoder).train(training)
+    replay, new = scene(model)
+    model.head.scale.requires_grad_(False)
+    for q in model.encoder.parameters():
+        q.grad = torch.full_like(q, 0.5)
+    parameters = dict(model.named_parameters())
+    before = copy.deepcopy(model)
+    gradients = {name: q.grad for name, q in parameters.items()}
+    f = make(spec, model)(replay, new)
+    f.sum().backward()
+    assert all(a is b for a, b in zip(parameters.values(), model.parameters(), strict=True))
+    assert not model.state_dict().keys() ^ before.state_dict().keys()
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before.state_dict()[name]), name
+    assert any("num_batches_tracked" in name for name in model.state_dict())
+    for name, q in model.named_parameters():
+        assert q.grad is gradients[name]
+        assert q.grad is None or (q.grad == 0.5).all()
+        assert q.requires_grad == (name != "head.scale")
+    assert all(module.training == training for module in model.modules())
+
+
+@every_spec
+def test_state_dict_resumes_bit_identically(spec):
+    model = network()
+    p = make(spec, model)
+    for seed in range(2):
+        p(*scene(model, seed=seed))
+    state = copy.deepcopy(p.state_dict())
+    first = [p(*scene(model, seed=seed)) for seed in (2, 3)]
+    resumed = make(spec, model)
+    resumed.load_state_dict(state)
+    again = [resumed(*scene(model, seed=seed)) for seed in (2, 3)]
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    # What was loaded must not go on being shared with the one that runs.
+    other = make(spec, model)
+    other.load_state_dict(state)
+    assert torch.equal(other(*scene(model, seed=2)), first[0])
+
+
+@pytest.mark.parametrize("spec", STOCHASTIC)
+def test_the_seed_decides_and_nothing_else(spec):
+    model = network()
+    replay, new = scene(model)
+    before = torch.random.get_rng_state()
+    first = make(spec, model, seed=1)(replay, new)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    torch.manual_seed(123)
+    p = make(spec, model, seed=1)
+    assert torch.equal(p(replay, new), first)
+    assert not torch.equal(p(replay, new), first)
+    assert not torch.equal(make(spec, model, seed=2)(replay, new), first)
+
+
+@every_spec
+@pytest.mark.parametrize(("rows", "new_rows"), [(8, 4), (5, 8), (8, 1), (1, 8)])
+def test_batches_of_different_sizes(spec, rows, new_rows):
+    model = network()
+    replay, new = scene(model, rows, new_rows)
+    f = make(spec, model)(replay, new)
+    assert f.shape == (rows, 10) and f.isfinite().all()
+    assert torch.equal(f[~replay.old], replay.features[~replay.old])
+    if new_rows > 1 or not spec.startswith("vt"):
+        assert (sphere.angle(f, replay.features)[replay.old] > 1e-3).all()
+
+
+def test_pairing_wraps_around():
+    rows = torch.arange(3) * 10
+    assert paired(rows, 3) is rows
+    assert paired(rows, 7).tolist() == [0, 10, 20, 0, 10, 20, 0]
+    assert paired(rows, 2).tolist() == [0, 10]
+
+
+@every_spec
+def test_zero_features_give_no_nan(spec):
+    """A dead feature cannot move; its neighbours move as ever."""
+    model = network(head=models.Cosine(scale=5.0))
+    replay, new = scene(model)
+    dead = replay.features.detach().clone()
+    dead[[0, 1]] = 0
+    dead_new = new.features.detach().clone()
+    dead_new[2] = 0
+    for option in ("lambda=2", "fixed_angle=30", "angle_cap=20"):
+        h = dead.clone().requires_grad_()
+        f = make(with_option(spec, option), model)(replay.having(features=h), new.having(features=dead_new))
+        logits = model.classify(f)
+        (gradient,) = torch.autograd.grad(logits.sum(), h)
+        assert f.isfinite().all() and logits.isfinite().all()
+        assert torch.equal(f[[0, 1]], dead[[0, 1]])
+        assert gradient.abs().max() < 1e3
+
+
+@every_spec
+def test_low_precision_features_keep_their_type(spec):
+    model = network()
+    replay, new = scene(model)
+    exact = make(spec, model)(replay, new)
+    h = replay.features.detach().bfloat16()
+    if spec == "fgsm":
+        model.head.bfloat16()
+    f = make(spec, model)(replay.having(features=h), new)
+    assert f.dtype == torch.bfloat16 and f.isfinite().all()
+    assert torch.equal(f[~OLD], h[~OLD])
+    if not spec.startswith("vmf"):
+        assert sphere.angle(f.float(), exact).rad2deg().max() < 6
+
+
+class Operations(TorchDispatchMode):
+    """Names of the operations that run, with the types of the index where one is used."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = str(function)
+        if name.startswith("aten.index"):
+            assert all(i is None or i.dtype == torch.int64 for i in args[1]), "a boolean index has no fixed shape"
+        self.names.append(name)
+        return function(*args, **(kwargs or {}))
+
+
+@every_spec
+def test_the_operations_do_not_depend_on_the_data(spec):
+    """So that a step can be compiled or captured: fixed shapes, and no wait for a value."""
+    model = network()
+    seen = []
+    for old in (OLD, torch.ones(ROWS, dtype=torch.bool), torch.zeros(ROWS, dtype=torch.bool)):
+        replay, new = scene(model)
+        p = make(spec, model)
+        p(replay, new)
+        with Operations() as operations:
+            p(replay.having(old=old), new)
+        seen.append(operations.names)
+    assert seen[0] == seen[1] == seen[2]
+    # On a CPU torch's one_hot looks at its input's range; on a GPU it does not.
+    allowed = spec.startswith("vt")
+    assert allowed or not {"aten._local_scalar_dense.default", "aten.nonzero.default"} & set(seen[0])
+
+
+def test_the_cosine_head_makes_the_length_irrelevant():
+    """P(||h|| P(u + lambda n)) = P(u + lambda n), in value and gradient: the official code's shorter form is ours."""
+    model = network()
+    replay, new = scene(model)
+    p = recorded(make("gaussian:lambda=1.5", model))
+    replay = replay.having(old=torch.ones(ROWS, dtype=torch.bool))
+    h = replay.features
+    logits = model.classify(p(replay, new))
+    short = model.classify(
+        h / h.norm(dim=1, keepdim=True) + 1.5 * p.directions[0] / p.directions[0].norm(dim=1, keepdim=True)
+    )
+    torch.testing.assert_close(logits, short)
+    loss, loss_short = (nn.functional.cross_entropy(z, replay.y) for z in (logits, short))
+    wanted = [h, *model.head.parameters()]
+    for a, b in zip(torch.autograd.grad(loss, wanted), torch.autograd.grad(loss_short, wanted), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=1e-4)
+
+
+def test_the_linear_head_sees_the_length():
+    model = network(head=models.Linear())
+    replay, new = scene(model)
+    f = make("gaussian", model)(replay, new)
+    assert not torch.allclose(model.classify(f), model.classify(sphere.project(f)), atol=1e-2)
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("spec", "given", "needs"),
+        [
+            ("wap", {"lr": 0.1}, "model="),
+            ("wap", {"model": True}, "lr="),
+            ("fgsm", {}, "model="),
+            ("vt", {}, "classes="),
+            ("vt:center=classifier", {}, "model="),
+            ("doa_old:site=stages", {}, "model="),
+            ("doa_new:site=stages", {}, "model="),
+        ],
+    )
+    def test_what_is_missing_is_named(self, spec, given, needs):
+        model = network()
+        if "model" in given:
+            given = given | {"model": model}
+        with pytest.raises(ValueError, match=f"this perturbation needs {needs}"):
+            perturbation(spec, **given)(*scene(model))
+
+    def test_nothing_is_asked_for_in_vain(self):
+        model = network()
+        for spec in ("gaussian", "vmf", "doa_old", "doa_new", "add_new", "minus_new", "vt:center=batch"):
+            assert perturbation(spec)(*scene(model)).isfinite().all()
+        assert perturbation("wap:relative=false", model=model)(*scene(model)).isfinite().all()
+
+    @pytest.mark.parametrize(
+        ("spec", "replay_fields", "new_fields", "missing"),
+        [
+            ("gaussian", (), (), "features"),
+            ("doa_new", ("features",), (), "features"),
+            ("doa_old:site=stages", ("features",), (), "x"),
+            ("doa_new:site=stages", ("features",), ("features",), "x"),
+            ("add_new", ("features",), ("y",), "features"),
+            ("vt", ("features",), ("features",), "y"),
+            ("vt", ("features",), ("y",), "features"),
+            ("wap", ("features",), ("y",), "x"),
+            ("wap", ("features", "x"), ("features",), "y"),
+            ("fgsm", ("features",), ("y",), "y"),
+        ],
+    )
+    def test_a_missing_field_is_named(self, spec, replay_fields, new_fields, missing):
+        model = network()
+        replay, new = scene(model)
+        replay = Batch(**{k: getattr(replay, k) for k in replay_fields})
+        new = Batch(**{k: getattr(new, k) for k in new_fields})
+        with pytest.raises(AttributeError, match=f"this needs a batch with '{missing}'"):
+            make(spec, model)(replay, new)
+
+    def test_without_a_new_batch(self):
+        model = network()
+        replay, _ = scene(model)
+        assert make("gaussian", model)(replay).isfinite().all()
+        with pytest.raises(AttributeError, match="this needs a batch with 'features'"):
+            make("add_new", model)(replay)
+
+    def test_unknown_name_and_option(self):
+        with pytest.raises(MocaError, match="unknown perturbation 'gausian'; did you mean 'gaussian'"):
+            perturbation("gausian")
+        with pytest.raises(MocaError, match="unknown option 'kapa' of 'vmf'; did you mean 'kappa'"):
+            perturbation("vmf:kapa=3")
+
+    def test_none_is_no_perturbation(self):
+        with pytest.raises(ValueError, match="'none' moves nothing"):
+            perturbation("none")
+
+
+def test_every_way_to_write_it_is_the_same():
+    model = network()
+    replay, new = scene(model)
+    specs = ("vmf:lambda=1.5,kappa=3", {"name": "vmf", "lambda": 1.5, "kappa": 3}, choices.VMF(lam=1.5, kappa=3))
+    first, *others = (perturbation(spec, seed=4)(replay, new) for spec in specs)
+    assert all(torch.equal(first, other) for other in others)
+
+
+def test_a_foreign_model_with_a_plain_linear_head():
+    """Any module that maps images to vectors, with a parameter that it never uses, and `nn.Linear`."""
+
+    class Foreign(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.unused = nn.Linear(36, 10), nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return self.layer(x.flatten(1)).tanh()
+
+    model = Model(Foreign(), nn.Linear(10, CLASSES))
+    replay, new = scene(model)
+    for spec in ("wap", "fgsm", "vt:center=classifier"):
+        f = make(spec, model)(replay, new)
+        assert f.isfinite().all()
+        assert (sphere.angle(f, replay.features)[OLD] > 1e-3).all()
+
+
+def test_the_readme_line():
+    """One line of MOCA in any loop: features and a mask are enough for the model-agnostic ones."""
+    h, old = torch.eye(4, 8, requires_grad=True), torch.tensor([True, True, False, False])
+    f = perturbation("gaussian:fixed_angle=45")(Batch(features=h, old=old))
+    assert sphere.angle(f, h).rad2deg().tolist() == pytest.approx([45, 45, 0, 0], abs=1e-3)
+    assert math.isfinite(f.sum().item())

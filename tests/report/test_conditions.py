@@ -1,0 +1,75 @@
+import shlex
+
+from moca.api import RUNS
+from moca.cli import app
+from moca.cli.options import given
+from moca.engine.compare import plan
+from moca.report.conditions import all_settings, command, sentences
+from tests.report.made_results import comparison, result
+
+
+def results_of(folder, seeds=(0, 1), **settings):
+    return [
+        result(folder, [[0.0] * p.settings.tasks] * 2, p.settings.seed, **_fields(p.settings))
+        for p in plan(settings, seeds, RUNS)
+    ]
+
+
+def _fields(run):
+    return {name: getattr(run, name) for name in type(run).model_fields if name != "seed"}
+
+
+def test_command_makes_the_same_runs(tmp_path):
+    results = results_of(
+        tmp_path,
+        perturb=["none", "wap:lambda=1.5"],
+        memory=["30:per=class", "40"],
+        lr_milestones="3,5",
+        augment=False,
+        head="cosine:scale=10",
+    )
+    words = shlex.split(command(results))
+    assert words[:2] == ["moca", "compare"]
+    options = app.parse_args(words[1:])[1].arguments
+    seeds = options.pop("seeds")
+    again = plan(given(options), range(seeds), RUNS)
+    assert [p.settings for p in again] == [r.settings for r in results]
+
+
+def test_command_names_seeds_that_do_not_count_from_zero(tmp_path):
+    assert command(results_of(tmp_path, seeds=(3, 7))) == "moca compare --seed 3 7"
+
+
+def test_no_command_for_runs_that_none_makes(tmp_path):
+    results = results_of(tmp_path, perturb=["none", "vt"])
+    assert command(results) == "moca compare --perturb none vt --seeds 2"
+    assert command(results[:-1]) is None
+    assert command(results_of(tmp_path, seeds=["0:init=5"])) is None
+
+
+def test_paragraph_names_what_was_compared(tmp_path):
+    made = comparison(
+        tmp_path,
+        {
+            "er memory=30": results_of(tmp_path, memory=30, epochs=4),
+            "er memory=50": results_of(tmp_path, memory=50, epochs=4),
+        },
+    )
+    assert sentences(made) == (
+        "2 methods learn the classes of digits in 5 tasks, one after the other, with a memory of 30 or 50 samples, "
+        "4 epochs a task and 2 seeds (0, 1). After each task the test images of every task are classified, all classes "
+        "competing. Run on x86_64, 1 CPU thread (moca 0.1.0, PyTorch 2.8.0, Python 3.11.7)."
+    )
+
+
+def test_without_replay_no_memory_is_named(tmp_path):
+    made = comparison(tmp_path, {"finetune": results_of(tmp_path, learner="finetune", validation=0.1)})
+    assert "memory" not in sentences(made)
+    assert "a held-out share (0.1) of the training images" in sentences(made)
+
+
+def test_all_settings_hold_every_setting(tmp_path):
+    settings = all_settings(results_of(tmp_path, perturb=["none", "vt"]))
+    assert settings["perturb"] == "none; vt"
+    assert settings["seed"] == "0; 1"
+    assert {"data", "lr", "head", "threads"} <= settings.keys()

@@ -1,0 +1,228 @@
+"""The accepted ways to write settings, and what a mistake says."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from moca.errors import MocaError
+from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, Run, Seeds, names, validate
+from moca.settings import perturb as choices
+from moca.settings.memory import Memory
+from tests.settings.strategies import CHOICES, choice_of, runs, settings_of
+
+often = settings(deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+
+def as_run(kind, value):
+    """A run with this choice, and what is needed to make it a consistent one."""
+    return getattr(validate(Run, {kind: value}), kind)
+
+
+@often
+@given(st.data())
+def test_choices_survive_their_short_form(data):
+    kind = data.draw(st.sampled_from(sorted(CHOICES)))
+    first = data.draw(choice_of(kind))
+    again = as_run(kind, str(first))
+    assert again == first and type(again) is type(first)
+    assert str(again) == str(first)
+
+
+@often
+@given(st.data())
+def test_choices_survive_json(data):
+    kind = data.draw(st.sampled_from(sorted(CHOICES)))
+    first = data.draw(choice_of(kind))
+    for by_alias in (True, False):
+        again = as_run(kind, json.loads(first.model_dump_json(by_alias=by_alias)))
+        assert again == first and type(again) is type(first)
+
+
+@often
+@given(settings_of(Memory).filter(lambda m: m.size), settings_of(Seeds))
+def test_memory_and_seeds_survive_their_short_form(memory, seeds):
+    run = validate(Run, {"memory": str(memory), "seed": str(seeds)})
+    assert run.memory == memory and run.seed == seeds
+    assert validate(Run, {"memory": memory.size}).memory == Memory(size=memory.size)
+
+
+@often
+@given(runs())
+def test_runs_survive_json(run):
+    for by_alias in (True, False):
+        again = validate(Run, json.loads(run.model_dump_json(by_alias=by_alias)))
+        assert again == run
+        assert type(again.perturb) is type(run.perturb)
+
+
+@often
+@given(runs())
+def test_runs_survive_the_command_line(run):
+    """All options as text, as the command line gives them."""
+    text = {}
+    for name, value in run:
+        if value is not None:
+            text[name] = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    assert validate(Run, text) == run
+
+
+def test_the_short_form_shows_what_differs():
+    assert str(choices.WAP()) == "wap"
+    assert str(choices.WAP(lam=1.5, steps=2)) == "wap:lambda=1.5,steps=2"
+    assert str(choices.Gaussian(unit=False)) == "gaussian:unit=False"
+    assert str(Memory(size=50, per="class")) == "50:per=class"
+    assert str(Seeds(seed=3, perturb=0)) == "3:perturb=0"
+
+
+def test_spaces_do_not_matter():
+    assert as_run("perturb", " wap : lambda = 1.5 , steps=2 ") == choices.WAP(lam=1.5, steps=2)
+    assert as_run("perturb", "wap:") == choices.WAP()
+
+
+def test_lambda_by_either_name():
+    for spec in ("vt:lambda=0.5", "vt:lam=0.5", {"name": "vt", "lambda": 0.5}, {"name": "vt", "lam": "0.5"}):
+        assert as_run("perturb", spec).lam == 0.5
+
+
+@pytest.mark.parametrize("value", [None, "none", {}, {"name": "none"}])
+def test_no_perturbation(value):
+    assert as_run("perturb", value) == choices.NoPerturbation()
+
+
+def test_any_settings_can_be_printed():
+    assert "digits" in str(Run())
+
+
+def test_settings_cannot_change():
+    with pytest.raises(ValidationError, match="frozen"):
+        choices.WAP().steps = 2
+    assert hash(choices.WAP(steps=2)) == hash(choices.WAP(steps=2))
+
+
+@pytest.mark.parametrize("kind", [LEARNERS, PERTURBATIONS, MODELS, HEADS])
+def test_every_choice_has_one_line(kind):
+    listed = names(kind)
+    assert len(listed) == len(kind)
+    for name, line in listed.items():
+        assert (name and line.endswith((".", ")"))) or line
+        assert "\n" not in line and line.strip()
+    assert all(f.description for cls in kind for n, f in cls.model_fields.items() if n != "name")
+
+
+MISTAKES = [
+    # Unknown names: the nearest is named, or all of them.
+    ({"perturb": "wapp"}, r"unknown perturbation 'wapp'; did you mean 'wap'\?"),
+    ({"perturb": "WAP"}, r"unknown perturbation 'WAP'; did you mean 'wap'\?"),
+    ({"perturb": "xyz"}, "unknown perturbation 'xyz'; known: add_new, doa_new, .*, wap$"),
+    ({"perturb": ""}, "unknown perturbation ''; known: "),
+    ({"learner": "der++"}, r"unknown learner 'der\+\+'; did you mean 'derpp'\?"),
+    ({"learner": None}, "unknown learner 'none'; known: .*er_ace"),
+    ({"model": "resnet"}, r"unknown model 'resnet'; did you mean 'resnet18'\?"),
+    ({"head": "cosin"}, r"unknown head 'cosin'; did you mean 'cosine'\?"),
+    ({"perturb": {"lambda": 2}}, "unknown perturbation 'None'"),
+    # Unknown keys.
+    ({"epoch": 3}, r"unknown option 'epoch' of run; did you mean 'epochs'\?"),
+    ({"perturb": "wap:lamda=1"}, r"unknown option 'lamda' of 'wap'; did you mean 'lambda'\?"),
+    ({"perturb": {"name": "vmf", "kapa": 1}}, r"unknown option 'kapa' of 'vmf'; did you mean 'kappa'\?"),
+    ({"perturb": "wap:kappa=1"}, "unknown option 'kappa' of 'wap'; "),
+    ({"learner": "er:alpha=1"}, "unknown option 'alpha' of 'er'"),
+    ({"memory": "200:par=class"}, r"unknown option 'par' of memory; did you mean 'per'\?"),
+    ({"seed": "1:inti=2"}, r"unknown option 'inti' of seeds; did you mean 'init'\?"),
+    # Lambda.
+    ({"perturb": "wap:lambda=-1"}, "perturb.lambda = '-1': .*greater than or equal to 0"),
+    ({"perturb": "gaussian:lambda=nan"}, "perturb.lambda = 'nan': .*finite"),
+    ({"perturb": "gaussian:lambda=inf"}, "perturb.lambda = 'inf': .*finite"),
+    ({"perturb": {"name": "vt", "lambda": float("nan")}}, "perturb.lambda = nan: .*finite"),
+    ({"perturb": {"name": "vt", "lam": float("-inf")}}, "perturb.lam.* = -inf: "),
+    ({"perturb": "vt:lambda=big"}, "perturb.lambda = 'big': "),
+    ({"perturb": "vt:lambda="}, "perturb.lambda = '': "),
+    # Angles.
+    ({"perturb": "wap:fixed_angle=10,angle_cap=20"}, "fixed_angle and angle_cap exclude each other"),
+    ({"perturb": "wap:fixed_angle=0"}, "perturb.fixed_angle = '0': .*greater than 0"),
+    ({"perturb": "wap:angle_cap=180"}, "perturb.angle_cap = '180': .*less than 180"),
+    # Options of single perturbations.
+    ({"perturb": "vmf:kappa=-1"}, "perturb.kappa"),
+    ({"perturb": "doa_old:rate=1"}, "perturb.rate"),
+    ({"perturb": "vt:momentum=1"}, "perturb.momentum"),
+    ({"perturb": "vt:center=median"}, "perturb.center = 'median': .*'class', 'batch' or 'classifier'"),
+    ({"perturb": "wap:steps=0"}, "perturb.steps"),
+    ({"perturb": "wap:steps=1.5"}, "perturb.steps"),
+    ({"perturb": "wap:radius=0"}, "perturb.radius"),
+    # What does not go together.
+    ({"memory": 0}, "'er' replays from memory, so memory must be at least 1"),
+    ({"memory": "0:per=class", "learner": "derpp"}, "'derpp' replays from memory"),
+    ({"learner": "joint", "perturb": "wap"}, "'joint' replays nothing, so 'wap' has nothing to move"),
+    ({"learner": "finetune", "perturb": "vt"}, "'finetune' replays nothing"),
+    # The short form.
+    ({"perturb": "wap:steps"}, "expected option=value after ':', found 'steps'"),
+    ({"perturb": "wap:steps=1,steps=2"}, "'steps' is given twice"),
+    ({"perturb": "wap:name=vt"}, "'name' is given twice"),
+    # Nonsense.
+    ({"perturb": "wap\nvt"}, r"unknown perturbation 'wap\\nvt'"),
+    ({"perturb": "wap:ste\nps=1"}, r"unknown option 'ste\\nps'"),
+    ({"perturb": "wap:ste\nps"}, r"found 'ste\\nps'"),
+    ({"perturb": "wap:\na=1,\na=1,b\nb=2,b\nb=2"}, r"'a' is given twice"),
+    ({"perturb": 5}, "a perturbation is written as name:option=value or as a mapping, not as 5"),
+    ({"perturb": ["wap", "vt"]}, "a perturbation is written as"),
+    ({"perturb": b"wap"}, "a perturbation is written as"),
+    ({"perturb": {"name": []}}, "unknown perturbation"),
+    ({"learner": choices.WAP()}, "a learner is written as"),
+    ({"memory": -1}, "memory.size = '-1': .*greater than or equal to 0"),
+    ({"memory": "many"}, "memory.size = 'many': "),
+    ({"memory": 1.5}, "memory = 1.5: "),
+    ({"memory": None}, "memory = None: "),
+    ({"memory": "10:per=klass"}, "memory.per = 'klass': .*'total' or 'class'"),
+    ({"tasks": 0}, "tasks = 0: "),
+    ({"tasks": "two"}, "tasks = 'two': "),
+    ({"epochs": -1}, "epochs = -1: "),
+    ({"batch": 0}, "batch = 0: "),
+    ({"replay_batch": 0}, "replay_batch = 0: "),
+    ({"lr": 0}, "lr = 0: "),
+    ({"lr": "nan"}, "lr = 'nan': "),
+    ({"momentum": 1}, "momentum = 1: "),
+    ({"validation": 1.0}, "validation = 1.0: "),
+    ({"seed": -1}, "seed.seed = '-1': "),
+    ({"class_order": "0,1,x"}, "class_order"),
+    ({"class_order": 3}, "class_order"),
+    ({"passes": "both"}, "passes = 'both': .*'separate' or 'concatenated'"),
+    ({"bn_passes": "dirty"}, "bn_passes = 'dirty': "),
+    ({"augment": "perhaps"}, "augment = 'perhaps': "),
+    ({"data": 5}, "data = 5: "),
+    ({"threads": 0}, "threads = 0: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "message"), MISTAKES, ids=[str(v) for v, _ in MISTAKES])
+def test_a_mistake_is_one_line(values, message):
+    with pytest.raises(MocaError, match=message) as caught:
+        validate(Run, values)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_looks_like_a_mistake_and_is_none():
+    assert validate(Run, {"memory": 0, "learner": "finetune"}).memory.size == 0
+    assert validate(Run, {"memory": 0, "learner": "joint"}).learner.name == "joint"
+    assert validate(Run, {"perturb": "vmf:kappa=0,lambda=0"}).perturb.kappa == 0
+    assert validate(Run, {"model": None}).model is None
+    assert validate(Run, {"class_order": "2 0,1", "lr_milestones": "35,45"}).class_order == (2, 0, 1)
+    assert validate(Run, {"lr_milestones": [35, 45]}).lr_milestones == (35, 45)
+
+
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+nonsense = (
+    st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+    | st.text().map("wap:".__add__)
+    | st.fixed_dictionaries({"name": st.sampled_from(["wap", "vt", "er", "mlp"]), "lambda": plain})
+)
+
+
+@often
+@given(st.sampled_from(sorted(Run.model_fields)), nonsense)
+def test_nonsense_is_accepted_or_refused_in_one_line(name, value):
+    try:
+        validate(Run, {name: value})
+    except MocaError as error:
+        assert "\n" not in str(error)

@@ -1,0 +1,32 @@
+"""A batch gives what it was given and says what it lacks."""
+
+import pytest
+import torch
+
+from moca.batch import Batch
+
+
+def test_fields_are_what_was_given():
+    x, y = torch.rand(3, 2), torch.arange(3)
+    batch = Batch(x=x, y=y)
+    assert batch.x is x and batch.y is y
+    assert batch.old is None
+
+
+@pytest.mark.parametrize("name", ["x", "y", "features", "logits"])
+def test_a_missing_field_is_named(name):
+    with pytest.raises(AttributeError, match=rf"needs a batch with '{name}': Batch\({name}=\.\.\.\)"):
+        getattr(Batch(), name)
+
+
+def test_an_unknown_field_is_refused_and_the_known_ones_named():
+    with pytest.raises(ValueError, match="no field 'label'; it has x, y, features, logits, old"):
+        Batch(label=torch.arange(3))
+
+
+def test_having_adds_and_replaces_in_a_copy():
+    x, y, other = torch.rand(3, 2), torch.arange(3), torch.zeros(3)
+    batch = Batch(x=x, y=y)
+    more = batch.having(y=other, features=x)
+    assert more.x is x and more.y is other and more.features is x
+    assert batch.y is y and not hasattr(batch, "features")

@@ -1,0 +1,159 @@
+"""Streams: which class, which sample, in which task."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moca import MocaError, Stream, class_incremental
+
+UNEVEN = (5, 9, 7, 12, 6, 8, 10)
+ORDERS = ["natural", "random", (6, 0, 3, 1, 5, 2, 4)]
+
+
+def assert_one_line(error):
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("tasks", [1, 2, 3, 7])
+def test_tasks_partition_classes_and_samples(make_dataset, order, tasks):
+    dataset = make_dataset(UNEVEN)
+    stream = class_incremental(dataset, tasks, order)
+    assert len(stream) == tasks
+    assert [c for task in stream for c in task.classes] == list(range(7))
+    for split, original in ((stream.train, dataset.train), (stream.test, dataset.test)):
+        parts = [task.train if split is stream.train else task.test for task in stream]
+        assert sorted(torch.cat(parts).tolist()) == list(range(len(original)))
+        for task, part in zip(stream, parts, strict=True):
+            assert {split.labels[i].item() for i in part} == set(task.classes)
+        assert split.images is original.images, "the images must not be copied"
+        # Labels are positions in the order of arrival; through the names they are the original classes.
+        assert [stream.names[c] for c in split.labels] == [dataset.classes[c] for c in original.labels]
+
+
+@given(classes=st.integers(1, 12), data=st.data())
+def test_sizes_differ_by_one_at_most_and_larger_tasks_come_first(make_dataset, classes, data):
+    tasks = data.draw(st.integers(1, classes))
+    sizes = [len(task.classes) for task in class_incremental(make_dataset((2,) * classes), tasks)]
+    assert sum(sizes) == classes
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] - sizes[-1] <= 1
+
+
+def test_natural_order(make_dataset):
+    dataset = make_dataset(UNEVEN)
+    stream = class_incremental(dataset, 3)
+    assert [task.classes for task in stream] == [(0, 1, 2), (3, 4), (5, 6)]
+    assert stream.names == dataset.classes
+    assert stream.train.labels.equal(dataset.train.labels)
+    assert stream.classes == 7
+
+
+def test_given_order(make_dataset):
+    dataset = make_dataset(UNEVEN)
+    stream = class_incremental(dataset, 3, (6, 0, 3, 1, 5, 2, 4))
+    assert stream.names[:3] == ("class 6", "class 0", "class 3")
+    original = {dataset.train.labels[i].item() for i in stream[0].train}
+    assert original == {6, 0, 3}
+    assert {dataset.test.labels[i].item() for i in stream[2].test} == {2, 4}
+    assert stream.train.labels[dataset.train.labels == 6].unique().tolist() == [0]
+
+
+def test_random_order_depends_on_the_seed(make_dataset):
+    dataset = make_dataset((2,) * 30)
+    names = [class_incremental(dataset, 3, "random", seed=s).names for s in (0, 0, 1)]
+    assert names[0] == names[1] != names[2]
+    assert names[0] != dataset.classes
+    assert sorted(names[0]) == sorted(dataset.classes)
+
+
+def test_slices_are_streams_over_the_same_data(make_dataset):
+    stream = class_incremental(make_dataset(UNEVEN), 4)
+    part = stream[1:3]
+    assert isinstance(part, Stream)
+    assert list(part) == [stream[1], stream[2]]
+    assert part.train is stream.train
+    assert part.classes == 7, "labels and outputs stay those of the whole data set"
+    assert stream[-1] is list(stream)[3]
+    assert [t.classes for t in stream[::-1]] == [t.classes for t in reversed(list(stream))]
+    with pytest.raises(IndexError):
+        stream[4]
+
+
+@pytest.mark.parametrize("validation", [0.0, 0.25])
+def test_merged_is_all_in_one_task(make_dataset, validation):
+    stream = class_incremental(make_dataset(UNEVEN), 3, "random", validation)
+    merged = stream.merged()
+    assert len(merged) == 1
+    assert merged[0].classes == tuple(range(7))
+    assert merged[0].train.tolist() == [i for task in stream for i in task.train.tolist()]
+    assert merged[0].test.tolist() == [i for task in stream for i in task.test.tolist()]
+    assert stream[:2].merged()[0].classes == stream[0].classes + stream[1].classes
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5])
+def test_validation_is_a_share_of_each_class_of_the_training_data(make_dataset, order, share):
+    dataset = make_dataset(UNEVEN)
+    stream = class_incremental(dataset, 3, order, validation=share, seed=4)
+    learn, judge = (torch.cat([getattr(t, kind) for t in stream]).tolist() for kind in ("train", "test"))
+    assert set(learn).isdisjoint(judge)
+    assert sorted(learn + judge) == list(range(len(dataset.train)))
+    assert stream.test.images is dataset.train.images, "the test set must not be touched"
+    for c, size in enumerate(UNEVEN):
+        held = sum(dataset.train.labels[i].item() == c for i in judge)
+        assert held == max(1, round(share * size))
+    for task in stream:
+        assert {stream.test.labels[i].item() for i in task.test} == set(task.classes)
+
+
+def test_validation_depends_on_its_seed_alone(make_dataset):
+    dataset = make_dataset((40,) * 4)
+
+    def held(**options):
+        stream = class_incremental(dataset, validation=0.5, **options)
+        return sorted(torch.cat([t.test for t in stream]).tolist())
+
+    assert held(tasks=2, seed=0) == held(tasks=4, seed=0)
+    assert held(tasks=2, seed=0) != held(tasks=2, seed=1)
+
+
+def test_validation_that_leaves_nothing_to_learn_is_refused(make_dataset):
+    with pytest.raises(MocaError, match="leaves no training sample of class 'class 1'") as error:
+        class_incremental(make_dataset((4, 1, 4)), 3, validation=0.1)
+    assert_one_line(error)
+
+
+@pytest.mark.parametrize("tasks", [8, 100])
+def test_more_tasks_than_classes(make_dataset, tasks):
+    with pytest.raises(MocaError, match=f"'toy' has 7 classes, too few for {tasks} tasks") as error:
+        class_incremental(make_dataset(UNEVEN), tasks)
+    assert_one_line(error)
+
+
+@pytest.mark.parametrize("tasks", [0, -1])
+def test_fewer_than_one_task(make_dataset, tasks):
+    with pytest.raises(MocaError, match="at least 1 task") as error:
+        class_incremental(make_dataset(UNEVEN), tasks)
+    assert_one_line(error)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, 2.0, float("nan")])
+def test_validation_that_is_no_share(make_dataset, share):
+    with pytest.raises(MocaError, match="validation") as error:
+        class_incremental(make_dataset(UNEVEN), 2, validation=share)
+    assert_one_line(error)
+
+
+def test_an_empty_class(make_dataset):
+    with pytest.raises(MocaError, match="class 'class 1' of 'toy' has no training sample") as error:
+        class_incremental(make_dataset((4, 0, 4)), 3)
+    assert_one_line(error)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (0, 1, 1), (0, 1, 3), (0, 1, 2, 3), ()])
+def test_an_order_that_does_not_name_each_class_once(make_dataset, order):
+    with pytest.raises(MocaError, match="each of the classes 0 to 2 exactly once") as error:
+        class_incremental(make_dataset((4, 4, 4)), 3, order)
+    assert_one_line(error)
