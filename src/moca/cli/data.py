@@ -23,24 +23,27 @@ DataDir = Annotated[Path | None, Parameter(name="--data-dir", help="Where data s
 @app.command(name="ls")
 def list_sets(*, data_dir: DataDir = None) -> None:
     """List the data sets that are stored and those that are known."""
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from moca.data.inventory import listing
     from moca.data.store import Store
 
-    table = Table("name", "classes", "train", "test", "pixels", "size", "what it is", box=None)
+    table = Table(Column("name", no_wrap=True), "classes", "train", "test", "pixels", "size", "what it is", box=None)
+    absent = []
     for one in listing(data_dir=data_dir):
         info = one.info
-        if info is None:
-            table.add_row(
-                one.name, "", "", "", "", one.state, one.title, style="dim" if one.state != "embedded" else ""
-            )
-            continue
-        pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
-        counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
-        table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", one.title)
+        if info is not None:
+            pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
+            counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
+            table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", one.title)
+        elif one.state == "embedded":
+            table.add_row(one.name, "", "", "", "", "embedded", one.title)
+        else:
+            absent.append(one)
     _print(table)
-    _print(f"store: {Store(data_dir).directory}")
+    for one in absent:
+        _print(f" not stored: {one.title} ({one.state})")
+    _print(f" store: {Store(data_dir).directory}")
 
 
 @app.command
