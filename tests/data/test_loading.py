@@ -78,3 +78,9 @@ def test_listing_and_adding_never_load_torch(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_a_link_that_leads_round_is_no_trap(tmp_path):
+    source = made.folder(tmp_path / "mine", made.small_set())
+    (source / "train" / "class0" / "up").symlink_to(source)
+    assert len(load(source).classes) == 3

@@ -292,3 +292,37 @@ def test_one_parquet_file_is_split(tmp_path):
     added = add("mine", tmp_path / "p" / "train-00000-of-00001.parquet")
     assert added.info.test == (1, 1, 1) and added.info.classes == tuple(NAMES)
     assert len(load("mine").train) == 12
+
+
+def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
+    source = made.cifar10_binary(tmp_path / "s", CIFAR)
+
+    def denied(path, *_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("numpy.fromfile", denied)
+    with pytest.raises(MocaError, match=r"cannot read .*data_batch_1.bin \(Permission denied\)"):
+        add("mine", source)
+
+
+@pytest.mark.parametrize("how", CONTAINERS)
+def test_damaged_files_give_a_clear_line_or_other_images_but_never_a_crash(how, tmp_path, store_dir):
+    if how == "parquet":
+        pytest.importorskip("pyarrow")
+    make, data, _, _ = CONTAINERS[how]
+    source = make(tmp_path / "source", data)
+    files = sorted(p for p in source.rglob("*") if p.is_file())
+    rng = np.random.default_rng(0)
+    for turn in range(12):
+        victim = files[rng.integers(len(files))]
+        whole = victim.read_bytes()
+        damaged = bytearray(whole)
+        for at in rng.integers(0, min(len(whole), 400 if turn % 2 else len(whole)), 3):
+            damaged[at] = rng.integers(256)
+        victim.write_bytes(damaged if turn % 3 else damaged[: rng.integers(len(whole))])
+        try:
+            add("mine", source)
+        except MocaError as error:
+            assert "\n" not in str(error)
+        victim.write_bytes(whole)
+        assert not (store_dir / "tmp").exists() or list((store_dir / "tmp").iterdir()) == []

@@ -181,3 +181,11 @@ def test_names_record_where_the_data_came_from(tmp_path, store_dir):
     source = npz(tmp_path / "a.npz", small_set())
     add("mine", source)
     assert json.loads((store_dir / "names" / "mine.json").read_text())["source"] == str(source)
+
+
+def test_a_set_of_another_version_says_what_to_do(tmp_path, store_dir):
+    add("mine", npz(tmp_path / "a.npz", small_set()))
+    about = next(store_dir.rglob("set.json"))
+    about.write_text(about.read_text().replace('"format": 1', '"format": 99'))
+    with pytest.raises(MocaError, match=r"stored by another version of moca; remove it and add it again"):
+        load("mine")

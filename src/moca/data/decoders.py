@@ -79,7 +79,7 @@ class Decoders:
     """Some child processes, each with a thread that feeds it."""
 
     def __init__(self, workers: int, size: int | None, colour: bool) -> None:
-        self.settings = (size, colour)
+        self.settings, self.closed = (size, colour), False
         self.threads = ThreadPoolExecutor(workers)
         self.idle: SimpleQueue[subprocess.Popen[bytes]] = SimpleQueue()
         self.children: list[subprocess.Popen[bytes]] = []
@@ -108,7 +108,9 @@ class Decoders:
             assert child.stdin and child.stdout
             _send(child.stdin, pickle.dumps((list(items), start, *self.settings)))
             blocks = list(_blocks(_receive(child.stdout)))
-        except (OSError, EOFError):
+        except (OSError, EOFError, ValueError):
+            if self.closed:
+                return []
             self.idle.put(self._start())
             if len(items) == 1:
                 return [
@@ -122,6 +124,7 @@ class Decoders:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.closed = True
         for child in self.children:
             child.kill()
         self.threads.shutdown(cancel_futures=True)

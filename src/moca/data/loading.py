@@ -17,6 +17,9 @@ from moca.data.protocol import Protocol
 from moca.data.store import Info, Store
 from moca.errors import MocaError, nearest
 
+_DEPTH = 5
+"""How far down readers look; a link to a folder above must not lead round for ever."""
+
 
 def load(
     name: str | Path, *, data_dir: Path | str | None = None, size: int | None = None, watch: Watch | None = None
@@ -68,13 +71,14 @@ def _listing(path: Path) -> Iterator[bytes]:
         stat = path.stat()
         yield b"%d %d" % (stat.st_size, stat.st_mtime_ns)
         return
-    folders = [os.fspath(path)]
+    folders = [(os.fspath(path), _DEPTH)]
     while folders:
+        folder, depth = folders.pop()
         try:
-            with os.scandir(folders.pop()) as entries:
+            with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir():
-                        folders.append(entry.path)
+                        folders += [(entry.path, depth - 1)] if depth else []
                     else:
                         stat = entry.stat()
                         yield b"%s %d %d" % (os.fsencode(entry.path), stat.st_size, stat.st_mtime_ns)

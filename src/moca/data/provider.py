@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,10 @@ def provide(name: str, source: str | Path | None, store: Store, work: Path, watc
         error.args = (
             str(error).replace(f"{work / 'extracted'}/", f"{source or name}:").replace(str(work), str(source)),
         )
+        raise
+    except OSError as error:
+        if error.filename and not Path(os.fsdecode(error.filename)).is_relative_to(store.directory):
+            raise MocaError(f"cannot read {error.filename} ({error.strerror}); check it and its permissions") from None
         raise
 
 

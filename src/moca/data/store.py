@@ -32,6 +32,7 @@ from moca.errors import MocaError
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"
+_FORMAT = 1
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 
@@ -111,7 +112,8 @@ class Store:
             raise MocaError(
                 f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
             ) from None
-        raw.pop("format")
+        if raw.pop("format", None) != _FORMAT:
+            raise MocaError(f"'{name}' was stored by another version of moca; remove it and add it again")
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
         return Info(**values)
 
@@ -153,7 +155,7 @@ class Store:
 
     def commit(self, folder: Path, info: Info, name: str, record: dict[str, Any]) -> None:
         """Move finished arrays into place under their address and give them a name, both at once or not at all."""
-        (folder / "set.json").write_text(json.dumps({"format": 1, **asdict(info)}, indent=1) + "\n")
+        (folder / "set.json").write_text(json.dumps({"format": _FORMAT, **asdict(info)}, indent=1) + "\n")
         for path in folder.iterdir():
             _flush(path)
         with lock(self.directory / "lock"):
