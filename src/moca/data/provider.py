@@ -26,10 +26,9 @@ def provide(name: str, source: str | Path | None, store: Store, work: Path, watc
         with _found(name, source, store, work, watch) as path:
             yield path
     except MocaError as error:
-        # users know the archive, not the folder that it was extracted into
-        error.args = (
-            str(error).replace(f"{work / 'extracted'}/", f"{source or name}:").replace(str(work), str(source)),
-        )
+        # users know the archive, not the folder that it was extracted into; some libraries speak in several lines
+        text = str(error).replace(f"{work / 'extracted'}/", f"{source or name}:").replace(str(work), str(source))
+        error.args = (" ".join(text.splitlines()),)
         raise
     except OSError as error:
         if error.filename and not Path(os.fsdecode(error.filename)).is_relative_to(store.directory):

@@ -12,6 +12,8 @@ from moca.errors import MocaError
 
 Pixels = NDArray[np.uint8]
 BLOCK_BYTES = 8 << 20
+MOST_BYTES = 1 << 28
+"""No image and no list of labels is larger; a header that says so is damaged, and memory is not asked for."""
 
 
 @dataclass(frozen=True)

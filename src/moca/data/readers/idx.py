@@ -11,7 +11,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from moca.data.source import BLOCK_BYTES, Options, Part, Pixels, Source, array_part
+from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part
 from moca.errors import MocaError
 
 _SPLITS = {"train": ("train",), "test": ("t10k", "test")}
@@ -79,6 +79,8 @@ def _header(file: IO[bytes], path: Path) -> tuple[int, ...]:
 
 
 def _read(file: IO[bytes], path: Path, count: int) -> NDArray[np.uint8]:
+    if count > MOST_BYTES:
+        raise MocaError(f"{path} claims to hold images of {count:,} bytes; fetch it again")
     try:
         data = file.read(count)
     except (EOFError, OSError, zlib.error) as error:

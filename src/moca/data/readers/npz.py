@@ -2,6 +2,7 @@
 
 import math
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from moca.data.source import BLOCK_BYTES, Options, Part, Pixels, Source, array_part, as_pixels
+from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part, as_pixels
 from moca.errors import MocaError
 
 _IMAGES = {
@@ -53,7 +54,7 @@ def read(path: Path, options: Options) -> Source:
 def _clearly(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, NotImplementedError) as error:
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
         raise MocaError(f"{path} cannot be read as numpy arrays ({error}); it may be cut short") from None
 
 
@@ -89,15 +90,18 @@ def _part(path: Path, arrays: Mapping[str, Array], split: str) -> Part | None:
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     """Shape and type of an array; the stream then stands at its first byte."""
-    major, _ = np.lib.format.read_magic(stream)
-    reading = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = reading(stream)
+    try:
+        major, _ = np.lib.format.read_magic(stream)
+        reading = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = reading(stream)
+    except Exception as error:
+        raise ValueError(f"its header is damaged: {error}") from None
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never loaded")
     if fortran and len(shape) > 1:
         raise ValueError("it is in Fortran order; save np.ascontiguousarray of it")
-    if not shape:
-        raise ValueError("it holds a single number")
+    if not shape or min(shape) < 0:
+        raise ValueError(f"it has the shape {shape}")
     return shape, dtype
 
 
@@ -108,6 +112,8 @@ def _whole(array: Array) -> NDArray[np.generic]:
 
 
 def _exactly(stream: IO[bytes], count: int) -> bytes:
+    if count > MOST_BYTES:
+        raise ValueError(f"it claims to hold an image or labels of {count:,} bytes")
     data = stream.read(count)
     if len(data) != count:
         raise EOFError(f"{count - len(data)} bytes are missing")
