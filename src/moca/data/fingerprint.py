@@ -1,0 +1,183 @@
+"""What a data set holds, whatever container it came in and in whatever order.
+
+Every image has a digest of its pixels. The fingerprint of a set is a digest of the sorted list of (split, class, image
+digest), so a copy from anywhere either has it or is not the same data. The first four bytes of each image's digest, its
+tag, are kept for the known sets: small enough to ship, enough to say which images of a copy differ.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+DIGEST = 16
+Digests = NDArray[np.uint8]
+Labels = NDArray[np.int64]
+Counts = tuple[tuple[int, ...], tuple[int, ...]]
+"""Images of each class: training, test."""
+
+
+def image_digests(images: NDArray[np.uint8]) -> Digests:
+    """One digest an image, of (n, height, width, channels) bytes; the shape is part of what is digested."""
+    key = np.array(images.shape[1:], "<u4").tobytes()
+    rows = np.ascontiguousarray(images)
+    found = [hashlib.blake2b(row, digest_size=DIGEST, key=key).digest() for row in rows]
+    return np.frombuffer(b"".join(found), np.uint8).reshape(len(images), DIGEST)
+
+
+def canonical_order(labels: Labels, digests: Digests) -> NDArray[np.int64]:
+    """By class, then by digest: the order in which images are stored, so that it does not depend on the container."""
+    words = np.ascontiguousarray(digests).view(">u8")
+    return np.lexsort((words[:, 1], words[:, 0], labels))
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Classes and image digests of both splits, each in any order."""
+
+    train_labels: Labels
+    train_digests: Digests
+    test_labels: Labels
+    test_digests: Digests
+
+    def splits(self) -> Iterable[tuple[str, Labels, Digests]]:
+        """Name, classes and digests of each split."""
+        yield "train", self.train_labels, self.train_digests
+        yield "test", self.test_labels, self.test_digests
+
+    def fingerprint(self) -> str:
+        """The digest that two copies of the same data share."""
+        whole = hashlib.sha256()
+        for split, labels, digests in self.splits():
+            order = canonical_order(labels, digests)
+            record = np.empty(len(labels), [("label", "<u4"), ("digest", np.uint8, DIGEST)])
+            record["label"], record["digest"] = labels[order], digests[order]
+            whole.update(f"{split} {len(labels)}\n".encode() + record.tobytes())
+        return whole.hexdigest()
+
+
+def tags(digests: Digests) -> NDArray[np.uint32]:
+    """The first four bytes of each digest as a number; digests in canonical order have increasing tags in a class."""
+    return np.ascontiguousarray(digests[:, :4]).view(">u4").ravel().astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a complete and right copy of a known set holds."""
+
+    fingerprint: str
+    counts: Counts
+    tags: NDArray[np.uint32]
+    """Of all images, training then test, by class."""
+
+    def splits(self) -> Iterable[tuple[str, Labels, NDArray[np.uint32]]]:
+        """Name, classes and tags of each split."""
+        start = 0
+        for split, counts in zip(("train", "test"), self.counts, strict=True):
+            stop = start + sum(counts)
+            yield split, np.repeat(np.arange(len(counts)), counts), self.tags[start:stop]
+            start = stop
+
+
+@dataclass(frozen=True)
+class Place:
+    """One image: split, position in that split, class it has, and for a relabelled one the class it should have."""
+
+    split: str
+    index: int
+    label: int
+    right: int | None = None
+
+
+@dataclass
+class Differences:
+    """Where a copy departs from the reference."""
+
+    wrong: list[Place] = field(default_factory=list)
+    """Images that the reference does not have."""
+    duplicated: list[Place] = field(default_factory=list)
+    relabelled: list[Place] = field(default_factory=list)
+    moved: list[Place] = field(default_factory=list)
+    """Images of the other split."""
+    missing: dict[tuple[str, int], int] = field(default_factory=dict)
+    """How many images of (split, class) the copy lacks."""
+    agreed: int = 0
+    total: int = 0
+    same: bool = True
+    """The fingerprints agree: the copy is complete and right."""
+
+    def counts(self) -> dict[str, int]:
+        """How many images of each kind of difference, those that occur."""
+        found = {kind: len(getattr(self, kind)) for kind in ("wrong", "duplicated", "relabelled", "moved")}
+        return {kind: n for kind, n in {**found, "missing": sum(self.missing.values())}.items() if n}
+
+    def __str__(self) -> str:
+        if self.same:
+            return "complete and right"
+        if not self.agreed:
+            return "no image agrees: another data set, or its images were resized or compressed again"
+        listed = ", ".join(f"{n} {kind}" for kind, n in self.counts().items())
+        return listed or "the fingerprint differs"
+
+
+def compare(contents: Contents, reference: Reference) -> Differences:
+    """Name what is wrong with a copy; cheap when nothing is."""
+    total = sum(map(sum, reference.counts))
+    if contents.fingerprint() == reference.fingerprint:
+        return Differences(agreed=total, total=total)
+    result = Differences(same=False, total=total)
+    lacking = {split: _multiset(labels, tag) for split, labels, tag in reference.splits()}
+    known = {split: set(lacking[split]) for split in lacking}
+    extra: list[tuple[Place, int]] = []
+    for split, labels, digests in contents.splits():
+        for index, (label, tag) in enumerate(zip(labels.tolist(), tags(digests).tolist(), strict=True)):
+            if lacking[split].get((label, tag)):
+                lacking[split][label, tag] -= 1
+                result.agreed += 1
+            else:
+                extra.append((Place(split, index, label), tag))
+    _explain(extra, lacking, known, result)
+    for split, left in lacking.items():
+        for (label, _), count in left.items():
+            if count:
+                result.missing[split, label] = result.missing.get((split, label), 0) + count
+    return result
+
+
+Multiset = dict[tuple[int, int], int]
+
+
+def _multiset(labels: Labels, tag: NDArray[np.uint32]) -> Multiset:
+    counted: Multiset = {}
+    for key in zip(labels.tolist(), tag.tolist(), strict=True):
+        counted[key] = counted.get(key, 0) + 1
+    return counted
+
+
+def _explain(
+    extra: list[tuple[Place, int]],
+    lacking: dict[str, Multiset],
+    known: dict[str, set[tuple[int, int]]],
+    result: Differences,
+) -> None:
+    """Sort the images that the reference does not have in this place by what happened to them."""
+    elsewhere: dict[str, dict[int, list[int]]] = {split: {} for split in lacking}
+    for split, left in lacking.items():
+        for (label, tag), count in left.items():
+            elsewhere[split].setdefault(tag, []).extend([label] * count)
+    for place, tag in extra:
+        other = "test" if place.split == "train" else "train"
+        if elsewhere[place.split].get(tag):
+            right = elsewhere[place.split][tag].pop()
+            lacking[place.split][right, tag] -= 1
+            result.relabelled.append(Place(place.split, place.index, place.label, right))
+        elif place.label in elsewhere[other].get(tag, ()):
+            elsewhere[other][tag].remove(place.label)
+            lacking[other][place.label, tag] -= 1
+            result.moved.append(place)
+        elif (place.label, tag) in known[place.split]:
+            result.duplicated.append(place)
+        else:
+            result.wrong.append(place)

@@ -1,0 +1,44 @@
+"""What is in the store, and what could be."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from moca.data import catalogue
+from moca.data.checking import stored
+from moca.data.store import Info, Store
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One data set."""
+
+    name: str
+    title: str
+    info: Info | None
+    """Of the stored copy."""
+    state: str
+    """stored, embedded, or how to get it."""
+    source: str
+
+
+def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
+    """Every stored set, then the known ones that are not stored."""
+    store = Store(data_dir)
+    found = []
+    for name in store:
+        entry = store.entry(name)
+        known = entry.get("known")
+        title = catalogue.known(known).title if known else entry.get("kind", "")
+        found.append(Listed(name, title, store.info(name), "stored", entry.get("source", "")))
+    for name in catalogue.names():
+        if name not in store:
+            about = catalogue.known(name)
+            state = "embedded" if about.embedded else f"moca data add {name}{'' if about.downloads else ' --from PATH'}"
+            found.append(Listed(name, about.title, None, state, ""))
+    return found
+
+
+def remove(name: str, *, data_dir: Path | str | None = None) -> None:
+    """Forget a stored set; its images are deleted unless another name means the same ones."""
+    store = Store(data_dir)
+    store.remove(stored(name, store))

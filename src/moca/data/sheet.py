@@ -1,0 +1,111 @@
+"""A contact sheet: some images of every class, grouped by task, so that a person can look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageDraw
+
+from moca.data.dataset import Dataset, Split
+from moca.data.loading import load
+from moca.data.source import Pixels
+from moca.errors import MocaError
+
+_CELL, _GAP, _LABEL, _LINE = 40, 2, 130, 16
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is on the sheet: class numbers task by task, and how many images each class has."""
+
+    path: Path
+    dataset: Dataset
+    tasks: tuple[tuple[int, ...], ...]
+    train: tuple[int, ...]
+    test: tuple[int, ...]
+
+
+def show(
+    name: str | Path | Dataset,
+    out: Path | str,
+    *,
+    per_class: int = 10,
+    tasks: int | None = None,
+    protocol: str | None = None,
+    data_dir: Path | str | None = None,
+) -> Shown:
+    """Write a PNG with `per_class` training images of each class, in the order and tasks of a protocol.
+
+    `tasks` deals the classes into that many tasks instead.
+    """
+    dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
+    dataset = dataset.using(protocol) if protocol else dataset
+    groups = task_classes(dataset, tasks)
+    picks = [[(c, _picked(dataset.train, c, per_class)) for c in group] for group in groups]
+    sheet = _sheet([[(dataset.classes[c], images) for c, images in task] for task in picks], per_class)
+    target = Path(out)
+    try:
+        sheet.save(target, "PNG")
+    except OSError as error:
+        raise MocaError(f"cannot write {target} ({error.strerror}); choose another place with --out") from None
+    counts = [
+        tuple(torch.bincount(split.labels, minlength=len(dataset.classes)).tolist())
+        for split in (dataset.train, dataset.test)
+    ]
+    return Shown(target, dataset, groups, counts[0], counts[1])
+
+
+def task_classes(dataset: Dataset, tasks: int | None = None) -> tuple[tuple[int, ...], ...]:
+    """The classes of each task under the data set's protocol, or dealt into equal tasks."""
+    order = dataset.order(dataset.protocol.class_order)
+    if tasks is not None and not 1 <= tasks <= len(order):
+        raise MocaError(f"{tasks} tasks cannot be made of {len(order)} classes; use 1 to {len(order)}")
+    sizes = dataset.protocol.tasks
+    if tasks is not None or not sizes:
+        sizes = tuple(len(part) for part in np.array_split(np.arange(len(order)), tasks or 1))
+    ends = np.cumsum(sizes).tolist()
+    return tuple(order[end - size : end] for size, end in zip(sizes, ends, strict=True))
+
+
+def _picked(split: Split, label: int, count: int) -> list[Pixels]:
+    """Images spread over the class, as (height, width, channels)."""
+    members = (split.labels == label).nonzero().squeeze(1)
+    chosen = members[torch.linspace(0, len(members) - 1, min(count, len(members))).long()]
+    return [split.images[i].permute(1, 2, 0).numpy() for i in chosen.tolist()]
+
+
+def _sheet(tasks: Sequence[Sequence[tuple[str, list[Pixels]]]], per_class: int) -> Image.Image:
+    """Tasks one below the other, in as many columns as make the sheet about as wide as it is high."""
+    step = _CELL + _GAP
+    width = _LABEL + per_class * step + 2 * _GAP
+    heights = [_LINE + len(task) * step for task in tasks]
+    columns = max(1, min(len(tasks), round((sum(heights) / width) ** 0.5)))
+    room = max(max(heights), -(-sum(heights) // columns))
+    places, x, y = [], 0, 0
+    for height in heights:
+        if y and y + height > room + step:
+            x, y = x + width, 0
+        places.append((x, y))
+        y += height
+    deepest = max(top + height for (_, top), height in zip(places, heights, strict=True))
+    sheet = Image.new("RGB", (x + width, deepest + _GAP), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, (task, (left, top)) in enumerate(zip(tasks, places, strict=True), 1):
+        draw.text((left + _GAP, top + 2), f"task {number}", fill="black")
+        for row, (name, images) in enumerate(task):
+            at = top + _LINE + row * step
+            draw.text((left + _GAP, at + _CELL // 3), name[:20], fill="black")
+            for column, image in enumerate(images):
+                sheet.paste(_thumbnail(image), (left + _LABEL + column * step, at))
+    return sheet
+
+
+def _thumbnail(image: Pixels) -> Image.Image:
+    picture = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).convert("RGB")
+    small = max(picture.size) <= _CELL
+    method = Image.Resampling.NEAREST if small else Image.Resampling.BOX
+    return picture.resize((_CELL, _CELL), method)

@@ -1,0 +1,100 @@
+"""What a reader hands on: the images of a data set as blocks of pixels, never all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.errors import MocaError
+
+Pixels = NDArray[np.uint8]
+BLOCK_BYTES = 8 << 20
+MOST_BYTES = 1 << 28
+"""No image and no list of labels is larger; a header that says so is damaged, and memory is not asked for."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How image files are decoded."""
+
+    size: int | None = None
+    """Bring every image to this many pixels a side: scaled to cover the square, then the middle cut out."""
+    workers: int | None = None
+    """Processes that decode; by default as many as there are cores, once there are enough images to share out."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some images of a split (n, height, width, channels), and which ones they are."""
+
+    images: Pixels
+    rows: NDArray[np.int64]
+    bad: Sequence[tuple[int, str]] = ()
+    """Rows that could not be read, and why."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One split: the class of every image, and the images when asked for."""
+
+    labels: NDArray[np.int64]
+    blocks: Callable[[bool], Iterator[Block]]
+    """Called with True, readers that decode files give colour images only."""
+    name: Callable[[int], str]
+    """Where an image came from, for messages."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set in somebody's container."""
+
+    kind: str
+    train: Part
+    test: Part | None
+    classes: tuple[str, ...] | None = None
+    """Where the container names them."""
+
+
+def array_part(chunks: Callable[[], Iterable[Pixels]], labels: NDArray[np.generic], where: str) -> Part:
+    """A split held in arrays of (n, height, width, channels), each made when its turn comes."""
+
+    def blocks(colour: bool) -> Iterator[Block]:
+        start = 0
+        for images in chunks():
+            step = max(1, BLOCK_BYTES // max(1, images[:1].nbytes))
+            for i in range(0, len(images), step):
+                piece = images[i : i + step]
+                yield Block(piece, np.arange(start + i, start + i + len(piece)))
+            start += len(images)
+
+    return Part(as_labels(labels, where), blocks, lambda index: f"image {index} of {where}")
+
+
+def as_labels(values: NDArray[np.generic], where: str) -> NDArray[np.int64]:
+    """Class numbers as int64; anything that is not a list of whole numbers from 0 is refused."""
+    flat = values.reshape(-1) if values.ndim == 2 and 1 in values.shape else values
+    if flat.ndim != 1 or flat.dtype.kind not in "iu":
+        raise MocaError(
+            f"labels of {where} have shape {values.shape} and type {values.dtype}; whole numbers are needed"
+        )
+    if len(flat) and (flat.min() < 0 or flat.max() >= 1 << 20):
+        raise MocaError(f"labels of {where} run from {flat.min()} to {flat.max()}; they must count from 0")
+    return flat.astype(np.int64)
+
+
+def as_pixels(images: NDArray[np.generic], where: str) -> Pixels:
+    """Arrays of the usual shapes as (n, height, width, channels) bytes, without a copy."""
+    if images.dtype != np.uint8:
+        raise MocaError(f"images of {where} have type {images.dtype}; bytes (uint8, 0 to 255) are needed")
+    if images.ndim == 3:
+        images = images[..., None]
+    if images.ndim != 4:
+        raise MocaError(f"images of {where} have shape {images.shape}; (n, height, width[, channels]) is needed")
+    if images.shape[3] not in (1, 3) and images.shape[1] in (1, 3):
+        images = images.transpose(0, 2, 3, 1)
+    if images.shape[3] not in (1, 3):
+        raise MocaError(f"images of {where} have shape {images.shape}; the last axis must be 1 (grey) or 3 (colour)")
+    return images  # type: ignore[return-value]

@@ -1,0 +1,221 @@
+"""The store: data sets as memory-mapped bytes, found by what they hold.
+
+    <data directory>/
+      sets/<address>/         train_images.npy train_labels.npy test_images.npy test_labels.npy set.json
+      names/<name>.json       which set a name means
+      tmp/                    sets being written; moved into place whole, or removed
+
+Images are (n, height, width, channels) bytes in canonical order, so the same data give the same files whatever they
+came in. A set never changes once it is in place.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.data.locking import lock
+from moca.errors import MocaError
+
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+VARIABLE = "MOCA_DATA"
+_FORMAT = 1
+_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Info:
+    """What is known about a stored set without opening its images."""
+
+    address: str
+    """Where it is stored: decided by its fingerprint and the names of its classes."""
+    fingerprint: str
+    classes: tuple[str, ...]
+    shape: tuple[int, int, int]
+    """Height, width, channels."""
+    train: tuple[int, ...]
+    """Training images of each class."""
+    test: tuple[int, ...]
+    mean: tuple[float, ...]
+    """Of each channel of the training images, for pixel values from 0 to 1."""
+    std: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+    """What was done on the way in: images left out, resized, split off."""
+
+    @property
+    def images(self) -> int:
+        """Training and test images together."""
+        return sum(self.train) + sum(self.test)
+
+    @property
+    def bytes(self) -> int:
+        """Room that the pixels take."""
+        return self.images * int(np.prod(self.shape))
+
+
+def default_directory() -> Path:
+    """Where MOCA_DATA says, or where this system keeps a user's data."""
+    if os.environ.get(VARIABLE):
+        return Path(os.environ[VARIABLE]).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA", "~/AppData/Local")
+    elif sys.platform == "darwin":
+        base = "~/Library/Application Support"
+    else:
+        base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "moca"
+
+
+class Store:
+    """Data sets under one directory."""
+
+    def __init__(self, directory: Path | str | None = None) -> None:
+        self.directory = Path(directory).expanduser() if directory else default_directory()
+        self.sets, self.names = self.directory / "sets", self.directory / "names"
+
+    def __contains__(self, name: str) -> bool:
+        return is_name(name) and (self.names / f"{name}.json").is_file()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(p.stem for p in self.names.glob("*.json")))
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """What was recorded when the name was given: the set's address, its source, the known set it is."""
+        try:
+            return cast(dict[str, Any], json.loads((self.names / f"{name}.json").read_text()))
+        except (OSError, ValueError) as error:
+            raise MocaError(f"no data set '{name}' in {self.directory} ({error}); add it again") from None
+
+    def path(self, address: str) -> Path:
+        """The folder of a set."""
+        return self.sets / address[:32]
+
+    def info(self, name: str) -> Info:
+        """About a stored set, by name."""
+        path = self.path(self.entry(name)["address"]) / "set.json"
+        try:
+            raw = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise MocaError(
+                f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
+            ) from None
+        if raw.pop("format", None) != _FORMAT:
+            raise MocaError(f"'{name}' was stored by another version of moca; remove it and add it again")
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+        return Info(**values)
+
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays of a set, mapped and not read: writing to one changes only this process's view."""
+        folder = self.path(self.entry(name)["address"])
+        try:
+            return {key: np.load(folder / f"{key}.npy", mmap_mode="c", allow_pickle=False) for key in ARRAYS}
+        except (OSError, ValueError, EOFError) as error:
+            raise MocaError(
+                f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
+            ) from None
+
+    @contextmanager
+    def workspace(self) -> Iterator[Path]:
+        """A folder to write in, gone afterwards whatever happens; those that a killed process left are swept away."""
+        tmp = self.directory / "tmp"
+        with clear_failures(self.directory):
+            tmp.mkdir(parents=True, exist_ok=True)
+            with lock(self.directory / "lock"):
+                self._sweep(tmp)
+                work = Path(tempfile.mkdtemp(dir=tmp))
+                alive = lock(work.with_suffix(".lock"))
+                alive.__enter__()
+            try:
+                yield work
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+                alive.__exit__(None, None, None)
+                work.with_suffix(".lock").unlink(missing_ok=True)
+
+    def _sweep(self, tmp: Path) -> None:
+        for left in [p for p in tmp.iterdir() if p.is_dir()]:
+            with lock(left.with_suffix(".lock"), wait=False) as dead:
+                if dead:
+                    shutil.rmtree(left, ignore_errors=True)
+            if not left.exists():
+                left.with_suffix(".lock").unlink(missing_ok=True)
+
+    def commit(self, folder: Path, info: Info, name: str, record: dict[str, Any]) -> None:
+        """Move finished arrays into place under their address and give them a name, both at once or not at all."""
+        (folder / "set.json").write_text(json.dumps({"format": _FORMAT, **asdict(info)}, indent=1) + "\n")
+        for path in folder.iterdir():
+            _flush(path)
+        with lock(self.directory / "lock"):
+            self.sets.mkdir(exist_ok=True)
+            target = self.path(info.address)
+            if target.exists():
+                shutil.rmtree(folder)
+            else:
+                folder.rename(target)
+            self._point(name, {"address": info.address, **record})
+
+    def _point(self, name: str, record: dict[str, Any]) -> None:
+        self.names.mkdir(exist_ok=True)
+        before = self.entry(name)["address"] if name in self else None
+        fresh = self.names / f"{name}.new"
+        fresh.write_text(json.dumps(record, indent=1) + "\n")
+        fresh.replace(self.names / f"{name}.json")
+        if before and before != record["address"]:
+            self._drop(before)
+
+    def remove(self, name: str) -> None:
+        """Forget a name, and delete its images unless another name means the same set."""
+        with clear_failures(self.directory), lock(self.directory / "lock"):
+            address = self.entry(name)["address"]
+            (self.names / f"{name}.json").unlink()
+            self._drop(address)
+
+    def _drop(self, address: str) -> None:
+        if address not in [self.entry(other)["address"] for other in self]:
+            shutil.rmtree(self.path(address), ignore_errors=True)
+
+
+def is_name(text: str) -> bool:
+    """Whether this can be the name of a stored set; anything else is a path."""
+    return _NAME.fullmatch(text) is not None
+
+
+def _flush(path: Path) -> None:
+    """To the disk, so that a set in place is whole even after a power cut."""
+    with path.open("rb+") as file, suppress(OSError):
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def clear_failures(directory: Path) -> Iterator[None]:
+    """A full disk or a folder one may not write to, as one line."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise MocaError(
+                f"the disk of {directory} is full; free some room, or move the store with --data-dir or {VARIABLE}"
+            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and _inside(error, directory):
+            raise MocaError(
+                f"cannot write in {directory} ({error.strerror}); move the store with --data-dir or {VARIABLE}"
+            ) from None
+        raise
+
+
+def _inside(error: OSError, directory: Path) -> bool:
+    named = Path(os.fsdecode(error.filename)) if error.filename else directory
+    return named.is_relative_to(directory) or directory.is_relative_to(named)

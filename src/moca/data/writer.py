@@ -1,0 +1,136 @@
+"""Writing the images of a source into arrays of the store's form, in canonical order, a block at a time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.data.fingerprint import Digests, Labels, canonical_order, image_digests
+from moca.data.source import BLOCK_BYTES, Part
+from moca.errors import MocaError
+
+Shape = tuple[int, int, int]
+Progress = Callable[[int], None]
+
+
+class ColourFound(Exception):
+    """A colour image after grey ones: the set has to be read again as colour."""
+
+
+class MixedSizes(MocaError):
+    """Images of more than one size."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The images of a split in the order of their source, on disk, with what was learned while writing them."""
+
+    path: Path
+    shape: Shape
+    labels: Labels
+    digests: Digests
+    rows: NDArray[np.int64]
+    """Which images of the source these are: all, but those left out."""
+    bad: Sequence[tuple[int, str]]
+
+
+def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_bad: bool, progress: Progress) -> Raw:
+    """Take the pixels of a split to disk; `shape` is what another split of the same set had."""
+    digests: list[Digests] = []
+    rows: list[NDArray[np.int64]] = []
+    bad: list[tuple[int, str]] = []
+    with path.open("wb") as file:
+        for block in part.blocks(colour):
+            if block.bad and not skip_bad:
+                row, reason = block.bad[0]
+                raise MocaError(f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with --skip-bad")
+            bad.extend(block.bad)
+            if len(block.rows):
+                images = block.images
+                shape = shape or (images.shape[1], images.shape[2], images.shape[3])
+                images = _fitting(images, shape, lambda: part.name(int(block.rows[0])))  # noqa: B023 - called at once
+                file.write(np.ascontiguousarray(images).data)
+                digests.append(image_digests(images))
+                rows.append(block.rows)
+            progress(len(block.rows) + len(block.bad))
+    if shape is None or not rows:
+        raise MocaError("no readable image found; give a folder or file that holds images")
+    kept = np.concatenate(rows)
+    if len(kept) + len(bad) != len(part.labels):
+        raise MocaError(
+            f"{len(part.labels)} labels for {len(kept) + len(bad)} images ({part.name(0)}); there must be one for each"
+        )
+    return Raw(path, shape, part.labels[kept], np.concatenate(digests), kept, bad)
+
+
+def _fitting(images: NDArray[np.uint8], shape: Shape, name: Callable[[], str]) -> NDArray[np.uint8]:
+    if images.shape[1:3] != shape[:2]:
+        raise MixedSizes(
+            f"{name()} has {images.shape[1]}x{images.shape[2]} pixels, images before it {shape[0]}x{shape[1]}; "
+            "bring all to one size with --size"
+        )
+    if images.shape[3] == shape[2]:
+        return images
+    if shape[2] == 1:
+        raise ColourFound
+    return np.repeat(images, 3, axis=3)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Some images of a raw split, by position."""
+
+    raw: Raw
+    members: NDArray[np.int64]
+
+    @property
+    def labels(self) -> Labels:
+        """Their classes."""
+        return self.raw.labels[self.members]
+
+    @property
+    def digests(self) -> Digests:
+        """Their digests."""
+        return self.raw.digests[self.members]
+
+
+def write_arrays(chosen: Selection, folder: Path, split: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Images and labels in canonical order; gives each channel's sum and sum of squares.
+
+    Images are fetched with plain reads: a map of the raw file would count against memory in full.
+    """
+    members = chosen.members[canonical_order(chosen.labels, chosen.digests)]
+    shape = chosen.raw.shape
+    size = int(np.prod(shape))
+    total, squares = np.zeros(shape[2], np.int64), np.zeros(shape[2], np.int64)
+    table = np.arange(256, dtype=np.int64)
+    step = max(1, BLOCK_BYTES // size)
+    buffer = np.empty((min(step, len(members)), size), np.uint8)
+    with chosen.raw.path.open("rb", buffering=0) as source, (folder / f"{split}_images.npy").open("wb") as out:
+        out.write(npy_header((len(members), *shape)))
+        for start in range(0, len(members), step):
+            block = members[start : start + step]
+            for row, index in zip(buffer, block.tolist(), strict=False):
+                source.seek(index * size)
+                source.readinto(row.data)
+            filled = buffer[: len(block)]
+            out.write(filled.data)
+            pixels = filled.reshape(-1, shape[2])
+            for channel in range(shape[2]):
+                counts = np.bincount(pixels[:, channel], minlength=256)
+                total[channel] += counts @ table
+                squares[channel] += counts @ table**2
+    np.save(folder / f"{split}_labels.npy", chosen.raw.labels[members])
+    return total.astype(np.float64), squares.astype(np.float64)
+
+
+def npy_header(shape: tuple[int, ...]) -> bytes:
+    """What stands before the bytes in an .npy file."""
+    out = io.BytesIO()
+    np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
+    return out.getvalue()

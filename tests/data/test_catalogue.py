@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from moca.data import catalogue
+from moca.errors import MocaError
+
+PICTURED = ("cifar10", "cifar100", "tinyimagenet", "miniimagenet", "mnist", "fashion_mnist")
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_known_set_is_consistent(name):
+    known = catalogue.known(name)
+    classes = len(known.classes)
+    assert len(set(known.classes)) == classes
+    assert all(len(counts) == classes for counts in known.counts)
+    for order in known.orders.values():
+        assert sorted(order) == list(range(classes))
+    for protocol in known.protocols.values():
+        assert sum(protocol.tasks) == classes
+        assert len(protocol.mean) == len(protocol.std) == known.shape[2]
+        assert protocol.class_order == "natural" or protocol.class_order in known.orders
+    for item in known.downloads:
+        algorithm, _, digest = item.checksum.partition(":")
+        assert len(digest) == {"md5": 32, "sha256": 64}[algorithm] and item.size > 0
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_references_ship_for_the_papers_sets(name):
+    known, reference = catalogue.known(name), catalogue.known(name).reference()
+    assert reference is not None and len(reference.fingerprint) == 64
+    assert len(reference.tags) == sum(map(sum, known.counts))
+    for _, labels, tags in reference.splits():
+        assert all((np.diff(tags[labels == c].astype(np.int64)) >= 0).all() for c in range(len(known.classes)))
+
+
+def test_task_splits_of_the_three_settings():
+    hundred, tiny = catalogue.known("cifar100"), catalogue.known("tinyimagenet")
+    assert catalogue.known("cifar10").protocols["offline"].tasks == (2,) * 5
+    assert hundred.protocols["offline"].tasks == (20,) * 5
+    assert hundred.protocols["online"].tasks == (5,) * 20
+    assert hundred.protocols["proxy"].tasks == (50,) + (5,) * 10
+    assert hundred.protocols["proxy5"].tasks == (50,) + (10,) * 5
+    assert hundred.protocols["proxy20"].tasks == (40,) + (3,) * 20
+    assert tiny.protocols["offline"].tasks == (20,) * 10
+    assert tiny.protocols["proxy"].tasks == (100,) + (10,) * 10
+    assert next(iter(hundred.protocols)) == "offline"
+
+
+def test_online_pixels_run_from_minus_one_to_one_without_augmentation():
+    protocol = catalogue.known("cifar100").protocols["online"]
+    assert [(p - m) / s for p, m, s in zip((0, 1, 0.5), protocol.mean, protocol.std, strict=True)] == [-1, 1, 0]
+    assert protocol.crop_padding == 0 and not protocol.flip
+
+
+@pytest.mark.parametrize(("name", "count"), [("cifar100", 100), ("tinyimagenet", 200)])
+def test_pass_orders_are_numpys_with_seed_1993(name, count):
+    expected = np.random.RandomState(1993).permutation(count)
+    assert catalogue.known(name).orders["pass"] == tuple(expected.tolist())
+
+
+def test_tiny_imagenet_begins_and_ends_as_in_wnids_txt():
+    tiny = catalogue.known("tinyimagenet")
+    first = [tiny.classes[c] for c in tiny.orders["wnids"][:4]]
+    assert first == ["n02124075", "n04067472", "n04540053", "n04099969"]
+    assert list(tiny.classes) == sorted(tiny.classes)
+    assert tiny.protocols["offline"].class_order == "wnids"
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(MocaError, match=r"unknown data set 'cifar_10'; did you mean 'cifar10'"):
+        catalogue.known("cifar_10")

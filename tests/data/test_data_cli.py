@@ -1,0 +1,67 @@
+import pytest
+
+from moca.cli.data import app
+from moca.errors import MocaError
+from tests.data import made
+
+
+def moca_data(*arguments):
+    return app([*map(str, arguments)], result_action="return_value", exit_on_error=False, print_error=False)
+
+
+def test_add_list_check_show_remove(tmp_path, capsys):
+    source = made.folder(tmp_path / "flowers", made.small_set(), ["iris", "lily", "rose"])
+    moca_data("add", "flowers", "--from", source)
+    assert "flowers: 12 training and 6 test images of 3 classes, 8x8x3, from image folder" in capsys.readouterr().out
+    moca_data("ls")
+    out = capsys.readouterr().out
+    assert "flowers" in out and "digits" in out and f"store: {tmp_path / 'store'}" in out
+    assert moca_data("check", "flowers") == 0
+    assert "as stored: yes" in capsys.readouterr().out
+    moca_data("show", "flowers", "--out", tmp_path / "f.png", "--tasks", 3)
+    assert (tmp_path / "f.png").is_file() and "iris" in capsys.readouterr().out
+    moca_data("rm", "flowers")
+    assert "removed: flowers" in capsys.readouterr().out
+
+
+def test_a_damaged_set_ends_with_status_one(known_set, tmp_path, store_dir, capsys):
+    moca_data("add", "little", "--from", made.npz(tmp_path / "a.npz", known_set))
+    assert "complete and right" in capsys.readouterr().out
+    path = next(store_dir.rglob("test_labels.npy"))
+    raw = bytearray(path.read_bytes())
+    raw[-8] = 0
+    path.write_bytes(raw)
+    assert moca_data("check", "little") == 1
+    out = capsys.readouterr().out
+    assert (
+        "as stored: NO" in out and "relabelled: image 5 of the stored test images (test, 'ant', should be 'cat')" in out
+    )
+
+
+def test_a_wrong_copy_is_listed_image_by_image(known_set, tmp_path, capsys):
+    x, *rest = known_set
+    with pytest.raises(MocaError, match=r"this is not Little as published"):
+        moca_data("add", "little", "--from", made.npz(tmp_path / "a.npz", (x ^ (np_first(x)), *rest)))
+    assert "wrong: image 0 of" in capsys.readouterr().out
+
+
+def np_first(x):
+    """A mask that changes one pixel of the first image."""
+    mask = x * 0
+    mask[0, 0, 0, 0] = 1
+    return mask
+
+
+def test_images_left_out_are_said(tmp_path, capsys):
+    source = made.folder(tmp_path / "a", made.small_set(train=5))
+    (source / "train" / "class1" / "bad.png").write_text("hello")
+    moca_data("add", "mine", "--from", source, "--skip-bad")
+    out = capsys.readouterr().out
+    assert "note: 1 unreadable images left out" in out and "bad.png: not an image of a known format" in out
+
+
+def test_the_store_can_be_moved_by_an_option(tmp_path, capsys):
+    source = made.npz(tmp_path / "a.npz", made.small_set())
+    moca_data("add", "mine", "--from", source, "--data-dir", tmp_path / "elsewhere")
+    moca_data("ls", "--data-dir", tmp_path / "elsewhere")
+    assert "mine" in capsys.readouterr().out and (tmp_path / "elsewhere" / "names" / "mine.json").is_file()

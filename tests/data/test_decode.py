@@ -1,0 +1,165 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from moca.data import add, decode, decoders, load
+from moca.data.decoders import Decoders
+from moca.data.source import Options
+from moca.errors import MocaError
+from tests.data import made
+
+
+def saved(image, kind="PNG", **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def test_modes_become_grey_or_colour():
+    grey = Image.fromarray(made.pictures(1, channels=1)[0, :, :, 0])
+    colour = Image.fromarray(made.pictures(1)[0])
+    np.testing.assert_array_equal(decode.decode(saved(grey))[:, :, 0], np.asarray(grey))
+    np.testing.assert_array_equal(decode.decode(saved(colour)), np.asarray(colour))
+    assert decode.decode(saved(grey), colour=True).shape == (8, 8, 3)
+    for mode in ("1", "LA"):
+        assert decode.decode(saved(colour.convert(mode))).shape == (8, 8, 1)
+    for mode in ("RGBA", "P"):
+        assert decode.decode(saved(colour.convert(mode))).shape == (8, 8, 3)
+    assert decode.decode(saved(colour.convert("CMYK"), "JPEG")).shape == (8, 8, 3)
+
+
+def test_sixteen_bit_grey_keeps_its_upper_byte():
+    deep = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000
+    np.testing.assert_array_equal(decode.decode(saved(Image.fromarray(deep)))[:, :, 0], deep >> 8)
+
+
+def test_a_cameras_orientation_is_obeyed():
+    image = Image.fromarray(made.pictures(1)[0, :, :4])
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    turned = decode.decode(saved(image, exif=exif.tobytes()))
+    np.testing.assert_array_equal(turned, np.asarray(image)[::-1, ::-1])
+
+
+def test_size_covers_the_square_and_cuts_the_middle_out():
+    wide = np.zeros((8, 24, 3), np.uint8)
+    wide[:, 8:16] = 200
+    assert (decode.decode(saved(Image.fromarray(wide)), size=8) == 200).all()
+
+
+def test_formats_that_need_an_interpreter_are_not_even_opened():
+    with pytest.raises(Exception, match=r"cannot identify"):
+        decode.decode(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(%pipe%touch x)(w)file\n")
+
+
+def png_claiming(width, height):
+    """A few bytes that say they are a huge picture."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("side", [9_000, 12_000, 60_000])
+def test_images_with_too_many_pixels_are_refused_before_decoding(side, tmp_path):
+    source = made.folder(tmp_path / "a", made.small_set())
+    (source / "train" / "class0" / "bomb.png").write_bytes(png_claiming(side, side))
+    with pytest.raises(MocaError, match=r"cannot read .*bomb.png: .*pixels"):
+        add("mine", source)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("damage", ["truncated", "text", "empty"])
+def test_one_bad_image_is_named_and_can_be_left_out(workers, damage, tmp_path, store_dir):
+    source = made.folder(tmp_path / "a", made.small_set(train=5))
+    victim = sorted((source / "train" / "class1").iterdir())[2]
+    whole = victim.read_bytes()
+    victim.write_bytes({"truncated": whole[: len(whole) // 2], "text": b"hello", "empty": b""}[damage])
+    with pytest.raises(MocaError, match=rf"cannot read .*{victim.name}: .*leave it out with --skip-bad"):
+        add("mine", source, workers=workers)
+    assert not (store_dir / "names").exists()
+    added = add("mine", source, skip_bad=True, workers=workers)
+    assert added.info.train == (5, 4, 5) and added.info.notes == ("1 unreadable images left out",)
+    assert len(added.left_out) == 1 and str(victim) in added.left_out[0]
+
+
+def test_a_file_that_is_gone_is_named(tmp_path):
+    source = made.folder(tmp_path / "a", made.small_set())
+    (source / "train" / "class0" / "link.png").symlink_to(tmp_path / "nothing.png")
+    with pytest.raises(MocaError, match=r"link.png: No such file or directory"):
+        add("mine", source)
+
+
+def test_processes_and_one_thread_agree(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoders, "CHUNK", 7)
+    source = made.folder(tmp_path / "a", made.small_set(train=20))
+    assert add("one", source, workers=1).info == add("two", source, workers=3).info
+
+
+def test_many_images_are_shared_out_by_themselves(tmp_path, monkeypatch):
+    monkeypatch.setattr(decoders, "WORTH_SHARING", 1)
+    monkeypatch.setattr(decoders, "_cores", lambda: 2)
+    data = made.small_set()
+    source = made.folder(tmp_path / "a", data)
+    assert add("one", source).info.fingerprint == add("two", made.npz(tmp_path / "a.npz", data)).info.fingerprint
+
+
+def test_a_crash_of_the_image_library_is_laid_at_its_image(monkeypatch):
+    good = made.png(made.pictures(1)[0])
+    with Decoders(1, None, False) as pool:
+        send = decoders._send
+
+        def fatal(stream, data):
+            if b"KILL" in data:
+                pool.children[-1].kill()
+                pool.children[-1].wait()
+            send(stream, data)
+
+        monkeypatch.setattr(decoders, "_send", fatal)
+        blocks = pool.submit([good, b"KILL", good], 10).result()
+    assert [row for block in blocks for row in block.rows] == [10, 12]
+    assert [bad for block in blocks for bad in block.bad] == [(11, "the decoder crashed")]
+
+
+def test_mixed_sizes_are_named_and_can_be_brought_to_one(tmp_path, store_dir):
+    source = made.folder(tmp_path / "a", made.small_set())
+    (source / "train" / "class1" / "zz.png").write_bytes(made.png(made.pictures(1, side=16)[0]))
+    with pytest.raises(
+        MocaError, match=r"zz.png has 16x16 pixels, images before it 8x8; bring all to one size with --size"
+    ):
+        add("mine", source)
+    assert not (store_dir / "names").exists()
+    assert add("mine", source, size=12).info.shape == (12, 12, 3)
+
+
+def test_grey_images_among_colour_ones_become_colour(tmp_path):
+    data = made.small_set()
+    source = made.folder(tmp_path / "a", data)
+    grey = made.pictures(1, channels=1)[0]
+    (source / "train" / "class2" / "zz.png").write_bytes(made.png(grey))
+    assert add("mine", source).info.shape == (8, 8, 3)
+    first = made.folder(tmp_path / "b", data)
+    (first / "train" / "class0" / "0000.png").write_bytes(made.png(grey))
+    assert add("mine", first).info.shape == (8, 8, 3)
+
+
+def test_a_grey_training_set_with_one_colour_test_image_is_read_again_as_colour(tmp_path):
+    data = made.small_set(channels=1)
+    source = made.folder(tmp_path / "a", data)
+    (source / "test" / "class0" / "zz.png").write_bytes(made.png(made.pictures(1)[0]))
+    add("mine", source)
+    images = load("mine").train.images
+    assert images.shape[1] == 3 and (images[:, 0] == images[:, 2]).all()
+
+
+def test_blocks_stay_small(tmp_path):
+    paths = [str(tmp_path / f"{i}.png") for i in range(600)]
+    chunks = list(decoders.file_chunks(paths)())
+    assert [len(chunk) for chunk in chunks] == [256, 256, 88]
+    assert Options().workers is None

@@ -1,0 +1,86 @@
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from moca.data import Store, load
+from moca.errors import MocaError
+from moca.streams import class_incremental
+from tests.data import made
+
+
+def test_digits_need_no_store():
+    assert len(load("digits").classes) == 10
+
+
+def test_a_folder_works_wherever_a_name_does(tmp_path):
+    source = made.folder(tmp_path / "my flowers", made.small_set(classes=4), ["iris", "lily", "rose", "tulip"])
+    dataset = load(source)
+    assert dataset.name == "my flowers" and dataset.classes == ("iris", "lily", "rose", "tulip")
+    stream = class_incremental(dataset, tasks=2)
+    assert [task.classes for task in stream] == [(0, 1), (2, 3)] and len(stream[0].train) == 8
+    assert dataset.protocol.crop_padding == 1 and dataset.protocol.flip and dataset.protocol.model == "convnet"
+    values = dataset.train.images.double() / 255
+    torch.testing.assert_close(torch.tensor(dataset.protocol.mean).double(), values.mean((0, 2, 3)))
+
+
+def test_a_folder_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
+    from moca.data import loading
+
+    calls = []
+    really = loading.add
+
+    def counted(*arguments, **more):
+        calls.append(arguments)
+        return really(*arguments, **more)
+
+    monkeypatch.setattr(loading, "add", counted)
+    source = made.folder(tmp_path / "mine", made.small_set())
+    load(str(source))
+    load(source)
+    assert len(calls) == 1
+    victim = source / "train" / "class0" / "new.png"
+    victim.write_bytes(made.png(made.pictures(1, seed=9)[0]))
+    assert len(load(source).train) == 13 and len(calls) == 2
+    assert load(source, size=16).shape == (3, 16, 16) and len(calls) == 3
+    assert len(list(Store())) == 1
+
+
+def test_two_folders_of_the_same_name_do_not_meet(tmp_path):
+    one = made.folder(tmp_path / "a" / "mine", made.small_set())
+    two = made.folder(tmp_path / "b" / "mine", made.small_set(seed=3))
+    assert not torch.equal(load(one).train.images, load(two).train.images)
+    assert len(list(Store())) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("digit", "unknown data set 'digit'; did you mean 'digits'"),
+        ("cifar10", "'cifar10' is not in the store yet; fetch it with: moca data add cifar10"),
+        ("no/such/folder", "no/such/folder does not exist"),
+        ("../../etc", "does not exist|holds no data set"),
+    ],
+)
+def test_mistakes(name, message):
+    with pytest.raises(MocaError, match=message):
+        load(name)
+
+
+def test_listing_and_adding_never_load_torch(tmp_path):
+    made.npz(tmp_path / "a.npz", made.small_set())
+    code = (
+        "import sys; from moca.cli.data import app; from moca.data import add, check, listing;"
+        f"add('mine', {str(tmp_path / 'a.npz')!r}); check('mine'); listing();"
+        "sys.exit('torch' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_a_link_that_leads_round_is_no_trap(tmp_path):
+    source = made.folder(tmp_path / "mine", made.small_set())
+    (source / "train" / "class0" / "up").symlink_to(source)
+    assert len(load(source).classes) == 3

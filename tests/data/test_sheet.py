@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from moca.data import add, load, show
+from moca.data.sheet import task_classes
+from moca.errors import MocaError
+from tests.data import made
+
+
+def test_the_sheet_shows_every_class_in_its_task(tmp_path):
+    x, y, tx, ty = made.small_set(classes=4)
+    x[:] = (60 * y)[:, None, None, None]
+    add(
+        "mine",
+        made.npz(tmp_path / "a.npz", (x + np.arange(len(y), dtype=np.uint8)[:, None, None, None] % 4, y, tx, ty)),
+    )
+    shown = show("mine", tmp_path / "a.png", per_class=3, tasks=2)
+    assert shown.tasks == ((0, 1), (2, 3)) and shown.train == (4, 4, 4, 4) and shown.test == (2, 2, 2, 2)
+    with Image.open(tmp_path / "a.png") as opened:
+        picture = np.asarray(opened)
+    for label in range(4):
+        assert np.isin(picture[:, :, 0], range(60 * label, 60 * label + 4)).sum() >= 3 * 40 * 40
+
+
+def test_tasks_follow_the_protocol(known_set, tmp_path):
+    add("little", made.npz(tmp_path / "a.npz", known_set))
+    assert task_classes(load("little")) == ((2,), (1,), (0,))
+    assert task_classes(load("little"), tasks=1) == ((2, 1, 0),)
+    assert show("little", tmp_path / "a.png", protocol="online").tasks == ((0, 1, 2),)
+
+
+def test_grey_images_and_embedded_sets(tmp_path):
+    shown = show("digits", tmp_path / "digits.png", tasks=5)
+    with Image.open(shown.path) as picture:
+        assert len(shown.tasks) == 5 and picture.size[0] > 100
+
+
+def test_mistakes(tmp_path):
+    with pytest.raises(MocaError, match=r"11 tasks cannot be made of 10 classes"):
+        show("digits", tmp_path / "a.png", tasks=11)
+    with pytest.raises(MocaError, match=r"cannot write .* choose another place with --out"):
+        show("digits", tmp_path / "nowhere" / "a.png")
