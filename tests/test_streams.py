@@ -157,3 +157,12 @@ def test_an_order_that_does_not_name_each_class_once(make_dataset, order):
     with pytest.raises(MocaError, match="each of the classes 0 to 2 exactly once") as error:
         class_incremental(make_dataset((4, 4, 4)), 3, order)
     assert_one_line(error)
+
+
+def test_validation_holds_out_different_places_of_each_class(make_dataset):
+    stream = class_incremental(make_dataset((40,) * 4), 4, validation=0.5)
+    places = set()
+    for c, task in enumerate(stream):
+        members = (stream.train.labels == c).nonzero().squeeze(1)
+        places.add(tuple(torch.isin(members, task.test).tolist()))
+    assert len(places) == 4, "the classes must not share their random numbers"

@@ -11,6 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from moca.fusion import fused
+
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
@@ -26,6 +28,28 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
+def _mixed(key: Tensor, count: Tensor, shape: tuple[int, ...]) -> Tensor:
+    x = (torch.arange(1, math.prod(shape) + 1, device=key.device) + count) * _signed(_GOLDEN) + key
+    for by, factor in _MIX:
+        x = (x ^ _shift_right(x, by)) * _signed(factor)
+    return (x ^ _shift_right(x, 31)).view(shape)
+
+
+def _spread(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    digits = 52 if dtype == torch.float64 else 23
+    return (_shift_right(_mixed(key, count, shape), 64 - digits).to(dtype) + 0.5) * 2.0**-digits
+
+
+def _box_muller(key: Tensor, count: Tensor, shape: tuple[int, ...]) -> Tensor:
+    n = math.prod(shape)
+    u = _spread(key, count, (2, (n + 1) // 2), torch.float32)
+    radius, angle = (-2 * u[0].log()).sqrt(), 2 * math.pi * u[1]
+    return torch.cat([radius * angle.cos(), radius * angle.sin()])[:n].view(shape)
+
+
+_bits, _uniform, _normal = fused(_mixed), fused(_spread), fused(_box_muller)
+
+
 def _shift_right(x: Tensor, by: int) -> Tensor:
     return (x >> by) & ((1 << (64 - by)) - 1)
 
@@ -34,30 +58,27 @@ class Random:
     """A sequence of random numbers that belongs to one seed and one purpose."""
 
     def __init__(self, seed: int, purpose: str, device: torch.device | str = "cpu") -> None:
-        self.key = _signed(derive(seed, purpose))
+        self.key = torch.tensor(_signed(derive(seed, purpose)), device=device)
         self.count = torch.zeros((), dtype=torch.int64, device=device)
 
     def bits(self, *shape: int) -> Tensor:
         """64 random bits an entry, as int64; moves the counter on."""
-        n = math.prod(shape)
-        x = (torch.arange(1, n + 1, device=self.count.device) + self.count) * _signed(_GOLDEN) + self.key
-        self.count += n
-        for by, factor in _MIX:
-            x = (x ^ _shift_right(x, by)) * _signed(factor)
-        return (x ^ _shift_right(x, 31)).view(shape)
+        return _bits(self.key, self._taken(math.prod(shape)), shape)
 
     def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Uniform on the open interval (0, 1): never exactly 0 or 1, so that logarithms are finite."""
-        digits = 52 if dtype == torch.float64 else 23
-        return (_shift_right(self.bits(*shape), 64 - digits).to(dtype) + 0.5) * 2.0**-digits
+        return _uniform(self.key, self._taken(math.prod(shape)), shape, dtype)
 
     def normal(self, *shape: int) -> Tensor:
         """Standard normal, by Box and Muller."""
-        n = math.prod(shape)
-        half = (n + 1) // 2
-        u = self.uniform(2, half)
-        radius, angle = (-2 * u[0].log()).sqrt(), 2 * math.pi * u[1]
-        return torch.cat([radius * angle.cos(), radius * angle.sin()])[:n].view(shape)
+        half = (math.prod(shape) + 1) // 2
+        return _normal(self.key, self._taken(2 * half), shape)
+
+    def _taken(self, n: int) -> Tensor:
+        """The counter as it was before moving on by n."""
+        before = self.count.clone()
+        self.count += n
+        return before
 
     def below(self, bound: Tensor) -> Tensor:
         """Uniform integers in {0, ..., bound - 1}, one for each entry of `bound`."""
@@ -69,7 +90,7 @@ class Random:
 
     def to(self, device: torch.device | str) -> None:
         """Move the counter to a device; the sequence goes on unchanged."""
-        self.count = self.count.to(device)
+        self.key, self.count = self.key.to(device), self.count.to(device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The counter."""

@@ -8,6 +8,7 @@ import math
 import torch
 from torch import Tensor
 
+from moca.fusion import fused
 from moca.random import Random
 
 _TINY = 1e-12
@@ -34,6 +35,7 @@ def angle(a: Tensor, b: Tensor) -> Tensor:
     return (2 * torch.atan2(norm(a - b), norm(a + b))).squeeze(-1)
 
 
+@fused
 def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True) -> Tensor:
     """MOCA's displacement f = ||h|| P(P(h) + lam P(n)); with `unit` off, n keeps its own length."""
     return norm(h) * project(project(h) + lam * (project(n) if unit else n))

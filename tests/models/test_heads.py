@@ -64,9 +64,9 @@ def test_gradient_of_a_zero_feature_is_zero():
     assert torch.equal(gradient, torch.zeros(2, 5))
 
 
-@pytest.mark.parametrize("head", [CosineHead(64, 500), LinearHead(64, 500)])
-def test_initial_rows_are_uniform_within_one_over_root_d(head):
-    bound = 1 / math.sqrt(64)
+@pytest.mark.parametrize("make", [CosineHead, LinearHead])
+def test_initial_rows_are_uniform_within_one_over_root_d(make):
+    head, bound = make(64, 500), 1 / math.sqrt(64)
     for p in head.parameters():
         if p.dim():
             assert p.abs().max() <= bound

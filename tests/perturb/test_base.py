@@ -189,7 +189,7 @@ def test_the_model_is_left_without_a_trace(spec, encoder, training):
     assert not model.state_dict().keys() ^ before.state_dict().keys()
     for name, value in model.state_dict().items():
         assert torch.equal(value, before.state_dict()[name]), name
-    assert any("num_batches_tracked" in name for name in model.state_dict())
+    assert any("running_var" in name for name in model.state_dict())
     for name, q in model.named_parameters():
         assert q.grad is gradients[name]
         assert q.grad is None or (q.grad == 0.5).all()
@@ -203,7 +203,7 @@ def test_state_dict_resumes_bit_identically(spec):
     p = make(spec, model)
     for seed in range(2):
         p(*scene(model, seed=seed))
-    state = copy.deepcopy(p.state_dict())
+    state = p.state_dict()
     first = [p(*scene(model, seed=seed)) for seed in (2, 3)]
     resumed = make(spec, model)
     resumed.load_state_dict(state)

@@ -1,6 +1,7 @@
 """The command line: parse, call, print."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,10 +116,10 @@ def ls() -> None:
     Console().print(table)
 
 
-def main() -> None:
-    """Entry point of the `moca` command."""
+def main(words: Sequence[str] | None = None) -> None:
+    """Entry point of the `moca` command; `words` are those after its name, by default the command line's."""
     try:
-        sys.exit(app(print_error=False, exit_on_error=False) or 0)
+        sys.exit(app(words, print_error=False, exit_on_error=False) or 0)
     except CycloptsError as error:
         sys.exit(_explain(str(error), 2))
     except MocaError as error:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from moca.data.dataset import Protocol
+from moca.fusion import fused
 from moca.random import Random
 
 
@@ -27,26 +28,40 @@ class Transform:
 
     def __call__(self, images: Tensor) -> Tensor:
         """Every image transformed on its own; float32, channels last in memory."""
-        moved = self.padding or self.flip
-        pixels = self._crop_and_flip(images) if moved else images.permute(0, 2, 3, 1).float()
-        if self.brightness:
-            factor = 1 + self.brightness * (2 * self.random.uniform(len(images), 1, 1, 1) - 1)
-            pixels = (pixels * factor).clamp(max=255)
-        return (pixels * self.scale + self.shift).permute(0, 3, 1, 2)
+        if self.padding or self.flip:
+            draw = self.random.uniform(3, len(images), 1)
+            x = _crop_flip_normalise(images, draw, self.padding, self.flip, self.scale, self.shift)
+        else:
+            x = _normalise(images.permute(0, 2, 3, 1), self.scale, self.shift)
+        return self._brightened(x) if self.brightness else x
 
-    def _crop_and_flip(self, images: Tensor) -> Tensor:
-        """Pixels as (n, height, width, channels); those beyond the border are black."""
-        n, _, height, width = images.shape
-        draw = self.random.uniform(3, n, 1)
-        offset = (draw[:2] * (2 * self.padding + 1)).long() - self.padding
-        rows = torch.arange(height, device=images.device) + offset[0]
-        columns = torch.arange(width, device=images.device) + offset[1]
-        if self.flip:
-            columns = torch.where(draw[2] < 0.5, columns.flip(1), columns)
-        inside = _inside(rows, height).unsqueeze(2) & _inside(columns, width).unsqueeze(1)
-        rows, columns = rows.clamp(0, height - 1).unsqueeze(2), columns.clamp(0, width - 1).unsqueeze(1)
-        sample = torch.arange(n, device=images.device).view(n, 1, 1)
-        return images[sample, :, rows, columns] * inside.unsqueeze(3).float()
+    def _brightened(self, x: Tensor) -> Tensor:
+        """Each image's pixels times a random factor, at most white."""
+        factor = 1 + self.brightness * (2 * self.random.uniform(len(x), 1, 1, 1) - 1)
+        black, white = self.shift.view(-1, 1, 1), 255 * self.scale.view(-1, 1, 1)
+        return torch.minimum((x - black) * factor, white) + black
+
+
+@fused
+def _crop_flip_normalise(
+    images: Tensor, draw: Tensor, padding: int, flip: bool, scale: Tensor, shift: Tensor
+) -> Tensor:
+    """Each image moved by a random offset, black beyond its border, and mirrored or not."""
+    n, _, height, width = images.shape
+    offset = (draw[:2] * (2 * padding + 1)).long() - padding
+    rows = torch.arange(height, device=images.device) + offset[0]
+    columns = torch.arange(width, device=images.device) + offset[1]
+    if flip:
+        columns = torch.where(draw[2] < 0.5, columns.flip(1), columns)
+    inside = _inside(rows, height).unsqueeze(2) & _inside(columns, width).unsqueeze(1)
+    rows, columns = rows.clamp(0, height - 1).unsqueeze(2), columns.clamp(0, width - 1).unsqueeze(1)
+    sample = torch.arange(n, device=images.device).view(n, 1, 1)
+    return _normalise(images[sample, :, rows, columns] * inside.unsqueeze(3), scale, shift)
+
+
+def _normalise(pixels: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """From (n, height, width, channels) in bytes to (n, channels, height, width) in units of the data set's spread."""
+    return (pixels.float() * scale + shift).permute(0, 3, 1, 2)
 
 
 def _inside(index: Tensor, size: int) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from moca.fusion import fusing
 from moca.learners import Losses
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class CapturedStep:
         offered, images = trainer.memory.offered if trainer.memory else 0, trainer.images_trained
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        settled = fusing(trainer.fuses and len(index) == trainer.settings.batch)
+        with settled, torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
                 trainer.step(static)
         torch.cuda.current_stream().wait_stream(stream)
@@ -67,7 +69,8 @@ class CapturedStep:
         graph = torch.cuda.CUDAGraph()
         trainer.optimiser.zero_grad()
         trained = trainer.images_trained
-        with torch.cuda.graph(graph):
+        settled = fusing(trainer.fuses and len(index) == trainer.settings.batch)
+        with settled, torch.cuda.graph(graph):
             losses = trainer.step(static)
             values = torch.stack(list(losses.values()))
         trained = trainer.images_trained - trained

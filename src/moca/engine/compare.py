@@ -35,6 +35,8 @@ class Plan:
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
     """Every combination of the settings given as lists, each with every seed."""
+    if "seed" in settings:
+        raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
     fixed = {key: value for key, value in settings.items() if key not in varied}
     plans = []

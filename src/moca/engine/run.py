@@ -40,8 +40,6 @@ def build_stream(settings: Run) -> Stream:
 
 def start(settings: Run, out: Path, advance: Advance | None = None, keep_model: bool = False) -> Result:
     """A new run in a fresh folder."""
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
     trainer = Trainer(settings, build_stream(settings))
     return _Running(trainer, RunFolder.create(out, settings), advance, keep_model).finish()
 
@@ -50,8 +48,6 @@ def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) 
     """Go on with an interrupted run exactly where it stopped."""
     folder = RunFolder.open(out)
     settings = folder.settings()
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
     kept = folder.load_checkpoint(pick_device(settings.device))
     running = _Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
     running.load_state_dict(kept)

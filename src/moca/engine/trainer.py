@@ -35,6 +35,8 @@ class Trainer:
 
     def __init__(self, settings: Run, stream: Stream) -> None:
         self.settings, self.device = settings, pick_device(settings.device)
+        if settings.threads:
+            torch.set_num_threads(settings.threads)
         seeds, protocol = settings.seed, stream.dataset.protocol
         encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
         self.model = build_model(encoder, settings.head, stream.dataset.shape, stream.classes, seeds.of("init"))
@@ -54,6 +56,7 @@ class Trainer:
         )
         self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
         self.captured = CapturedStep(self) if self._captures() else None
+        self.fuses = settings.execution != "captured"
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()

@@ -5,7 +5,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from moca.fusion import fused
 from moca.random import Random
+
+
+@fused
+def _last_writers(number: Tensor, drawn: Tensor, place: Tensor, size: int) -> Tensor:
+    """The slot of each sample; `size` for those dropped or overwritten within the batch."""
+    slot = torch.where(number < size, number, drawn).clamp_max(size)
+    last = torch.full((size + 1,), -1, device=slot.device).scatter_reduce(0, slot, place, "amax")
+    return torch.where(last[slot] == place, slot, size)
 
 
 class Reservoir:
@@ -23,9 +32,7 @@ class Reservoir:
         place = torch.arange(offered, device=self.seen.device)
         number = self.seen + place
         self.seen += offered
-        slot = torch.where(number < self.size, number, self.random.below(number + 1)).clamp_max(self.size)
-        last = torch.full((self.size + 1,), -1, device=slot.device).scatter_reduce(0, slot, place, "amax")
-        return torch.where(last[slot] == place, slot, self.size)
+        return _last_writers(number, self.random.below(number + 1), place, self.size)
 
     def changing_tensors(self) -> list[Tensor]:
         """Every tensor that storing changes in place."""

@@ -1,11 +1,14 @@
 """Encoder and head together, and always apart: MOCA lives between `encode` and `classify`."""
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from moca.models.encoder import Encoder
+from moca import fusion
+from moca.models.encoder import AfterStage, Encoder
 from moca.models.heads import Head, build_head
 from moca.models.resnet import ResNet18
 from moca.models.small import MLP, ConvNet
@@ -25,15 +28,21 @@ class Model(nn.Module):
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
 
-    def encode(self, x: Tensor) -> Tensor:
-        """Features h of the images x, in float32."""
-        with self.casting(x.device):
-            features: Tensor = self.encoder(x)
-        return features.float()
-
-    def casting(self, device: torch.device) -> torch.autocast:
-        """The encoder's precision, as a context."""
-        return torch.autocast(device.type, torch.bfloat16, enabled=self.bf16)
+    def encode(
+        self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
+    ) -> Tensor:
+        """Features h of the images x, in float32; `tensors` take the place of the encoder's own, by name."""
+        own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
+            if after_stage is not None:
+                features = functional_call(self.encoder, own | (tensors or {}), (x, after_stage))
+            elif fusion.wanted():
+                features = fusion.shared(self.encoder)(own | (tensors or {}), x)
+            elif tensors:
+                features = functional_call(self.encoder, own | tensors, (x,))
+            else:
+                features = self.encoder(x)
+        return cast(Tensor, features).float()
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

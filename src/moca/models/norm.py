@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 
-@dataclass(frozen=True)
-class _Batches:
+class _Batches(NamedTuple):
     sizes: tuple[int, ...]
     """Rows of each batch, in the order in which they stand."""
     updates: tuple[int, ...]
@@ -40,37 +39,41 @@ def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) ->
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """`torch.nn.BatchNorm2d`, which in training obeys `batches_apart`."""
+    """`torch.nn.BatchNorm2d`, which in training obeys `batches_apart`. It counts no batches: nothing needs it."""
+
+    num_batches_tracked: None
+
+    def __init__(self, features: int) -> None:
+        super().__init__(features)
+        self.num_batches_tracked = None
 
     def forward(self, x: Tensor) -> Tensor:
         """The normalised input."""
         if _batches is None or not self.training:
             return super().forward(x)
-        outputs, means, variances = [], [], []
-        for part in x.split(_batches.sizes):
-            out, mean, inverse_std = torch.native_batch_norm(
-                part, self.weight, self.bias, None, None, True, 0.0, self.eps
-            )
-            count = part.numel() / part.shape[1]
-            outputs.append(out)
-            means.append(mean)
-            variances.append((inverse_std**-2 - self.eps) * (count / (count - 1)))
-        self._track(torch.stack(means).detach(), torch.stack(variances).detach(), _batches.updates)
-        return torch.cat(outputs)
+        parts = x.split(_batches.sizes)
+        normalised = [
+            torch.native_batch_norm(part, self.weight, self.bias, None, None, True, 0.0, self.eps) for part in parts
+        ]
+        if _batches.updates:
+            counts = [part.numel() // part.shape[1] for part in parts]
+            self._track([(mean, inverse) for _, mean, inverse in normalised], counts, _batches.updates)
+        return torch.cat([out for out, _, _ in normalised]) if len(parts) > 1 else normalised[0][0]
 
     @torch.no_grad()
-    def _track(self, means: Tensor, variances: Tensor, updates: tuple[int, ...]) -> None:
+    def _track(self, statistics: list[tuple[Tensor, Tensor]], counts: list[int], updates: tuple[int, ...]) -> None:
         """What the updates r <- (1 - m) r + m s, one after the other, come to in one go."""
         momentum = self.momentum or 0.0
-        share = [0.0] * len(means)
+        share = [0.0] * len(counts)
         for age, batch in enumerate(reversed(updates)):
             share[batch] += momentum * (1 - momentum) ** age
+        running_mean, running_var = self.running_mean, self.running_var
+        assert running_mean is not None
+        assert running_var is not None
         keep = (1 - momentum) ** len(updates)
-        for running, statistics in ((self.running_mean, means), (self.running_var, variances)):
-            assert running is not None
-            running.mul_(keep)
-            for part, statistic in zip(share, statistics.unbind(), strict=True):
-                if part:
-                    running.add_(statistic.to(running.dtype), alpha=part)
-        if self.num_batches_tracked is not None:
-            self.num_batches_tracked += len(updates)
+        mean, variance = keep * running_mean, keep * running_var
+        for part, (batch_mean, inverse), count in zip(share, statistics, counts, strict=True):
+            mean = mean + part * batch_mean
+            variance = variance + part * count / max(count - 1, 1) * (inverse**-2 - self.eps)
+        running_mean.copy_(mean)
+        running_var.copy_(variance)

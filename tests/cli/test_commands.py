@@ -1,0 +1,207 @@
+"""The command line: exit codes, one line for a mistake, and no torch where none is needed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from moca import cli
+
+FAST = [
+    *("--model", "mlp:width=8,depth=1,features=4"),
+    *("--memory", "20"),
+    *("--tasks", "2"),
+    *("--batch", "64"),
+    *("--device", "cpu"),
+    *("--threads", "1"),
+]
+
+
+@pytest.fixture
+def moca(monkeypatch, capsys, tmp_path):
+    """Run a command in this process, in an empty folder; its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*words):
+        with pytest.raises(SystemExit) as exit:
+            cli.main([str(word) for word in words])
+        said = capsys.readouterr()
+        return exit.value.code or 0, said.out, said.err
+
+    return call
+
+
+def in_a_process(*words, code=None):
+    command = ["-c", code, *words] if code else ["-m", "moca", *words]
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True)
+
+
+WATCH = """
+import sys
+sys.argv[0] = "moca"
+from moca.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+heavy = {"torch", "sklearn", "matplotlib", "scipy", "safetensors"} & {m.partition(".")[0] for m in sys.modules}
+assert not heavy, heavy
+"""
+
+
+@pytest.mark.parametrize("words", ["--help", "run --help", "compare --help", "ls", "--version"])
+def test_no_torch_to_show_help(words):
+    done = in_a_process(*words.split(), code=WATCH)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+    assert done.stderr == ""
+
+
+def test_help_names_every_setting_with_its_default(moca):
+    from moca.settings import Run
+
+    code, out, _ = moca("run", "--help")
+    assert code == 0
+    for name in Run.model_fields:
+        assert f"--{name.replace('_', '-')}" in out
+    assert "[default: er]" in out
+    assert "[default: 200]" in out
+
+
+def test_ls_names_everything_with_one_line_each(moca):
+    from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names
+
+    code, out, _ = moca("ls")
+    assert code == 0
+    lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("   ")}
+    assert "scikit-learn" in lines["digits"]
+    for entries in map(names, (LEARNERS, PERTURBATIONS, MODELS, HEADS)):
+        for name, about in entries.items():
+            assert about in lines[name]
+
+
+def test_a_run(moca, tmp_path):
+    code, out, err = moca("run", *FAST, "--perturb", "gaussian:lambda=1.5", "--seed", 3, "--out", "a")
+    assert code == 0
+    result = json.loads((tmp_path / "a" / "result.json").read_text())
+    assert f"{100 * result['final_accuracy']:.2f} %" in out
+    assert "Run folder: a" in out
+    assert "steps/s" in err
+    settings = json.loads((tmp_path / "a" / "settings.json").read_text())
+    assert settings["perturb"]["lambda"] == 1.5
+    assert settings["seed"]["seed"] == 3
+
+
+def test_the_same_run_as_from_python(moca, tmp_path):
+    import moca as package
+
+    moca("run", *FAST, "--learner", "derpp:alpha=0.2", "--augment", "false", "--lr-milestones", "1,2", "--out", "a")
+    keywords = dict(zip((w[2:] for w in FAST[::2]), FAST[1::2], strict=True))
+    other = package.run(**keywords, learner="derpp:alpha=0.2", augment=False, lr_milestones=(1, 2), out="b")
+    mine = package.Result.load("a")
+    assert mine.settings == other.settings
+    assert mine.accuracy_matrix == other.accuracy_matrix
+
+
+def test_a_note_is_printed(moca):
+    code, out, _ = moca("run", *FAST[:2], "--memory", 5000, "--out", "a")
+    assert code == 0
+    assert "Note: the memory (5000) is as large as all training data" in out
+
+
+MISTAKES = [
+    ("run --learner err", "unknown learner 'err'; did you mean 'er'?"),
+    ("run --perturb gausian", "unknown perturbation 'gausian'; did you mean 'gaussian'?"),
+    ("run --data digit", "unknown data set 'digit'; did you mean 'digits'?"),
+    ("run --model resnet", "unknown model 'resnet'; did you mean 'resnet18'?"),
+    ("run --head cosin", "unknown head 'cosin'; did you mean 'cosine'?"),
+    ("run --learnr er", "Did you mean --learner?"),
+    ("rum", 'Did you mean "run"?'),
+    ("run --perturb gaussian:lamda=1", "unknown option 'lamda' of 'gaussian'; did you mean 'lambda'?"),
+    ("run --perturb gaussian:1.5", "expected option=value"),
+    ("run --perturb gaussian:lambda=-1", "perturb.lambda = '-1'"),
+    ("run --perturb gaussian:lambda=nan", "perturb.lambda = 'nan'"),
+    ("run --perturb gaussian:lambda=inf", "perturb.lambda = 'inf'"),
+    ("run --perturb gaussian:lambda=far", "perturb.lambda = 'far'"),
+    ("run --memory 0", "memory must be at least 1 (it is 0)"),
+    ("run --memory -5", "memory.size = '-5'"),
+    ("run --tasks 11", "'digits' has 10 classes, too few for 11 tasks; use tasks <= 10"),
+    ("run --tasks 0", "tasks = '0'"),
+    ("run --class-order 1,2", "each of the classes 0 to 9 exactly once"),
+    ("run --epochs many", "epochs = 'many'"),
+    ("run --lr nan", "lr = 'nan'"),
+    ("run --device cudaa", "unknown device 'cudaa'"),
+    ("run --bn-passes official --learner er_ace", "use bn_passes=clean"),
+    ("run extra", "extra"),
+    ("run --out used", "run folder 'used' is already used"),
+    ("run --out used/file/run", "cannot be written"),
+    ("resume used", "'used' is not a run folder"),
+    ("resume nowhere", "'nowhere' is not a run folder"),
+    ("compare --perturb none gausian", "did you mean 'gaussian'?"),
+    ("compare --seeds 0", "nothing to run"),
+    ("compare --jobs 0", "jobs must be at least 1"),
+    ("compare --seed 1 1", "two of the runs are the same"),
+]
+
+
+@pytest.mark.parametrize(("words", "says"), MISTAKES)
+def test_a_mistake_is_one_line_on_stderr_and_an_exit_code(moca, tmp_path, words, says):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used" / "file").write_text("mine")
+    code, out, err = moca(*words.split())
+    assert code in (1, 2)
+    assert out == ""
+    assert err.startswith("moca: ")
+    assert err.count("\n") == 1, err
+    assert says in err
+    assert [p.name for p in tmp_path.iterdir()] == ["used"], "nothing is left behind"
+
+
+def test_cuda_where_there_is_none(moca, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, out, err = moca("run", "--device", "cuda")
+    assert (code, out) == (1, "")
+    assert err == "moca: no CUDA device can be used here; use device=cpu or device=auto\n"
+
+
+def test_a_mistake_in_a_real_process_has_no_traceback():
+    done = in_a_process("run", "--learner", "err")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr == "moca: unknown learner 'err'; did you mean 'er'?\n"
+
+
+def test_a_run_that_diverges_says_where_and_fails(moca, tmp_path):
+    code, _, err = moca("run", *FAST, "--head", "linear", "--lr", "1e30", "--out", "a")
+    assert code == 1
+    message = err.splitlines()[-1]
+    assert message.startswith("moca: the loss is no longer a finite number at step ")
+    assert json.loads((tmp_path / "a" / "result.json").read_text())["status"] == "diverged"
+    assert (tmp_path / "a" / "tasks.jsonl").is_file()
+
+
+def test_a_comparison(moca, tmp_path):
+    arguments = ("compare", *FAST, "--perturb", "none", "vt", "--seeds", 2, "--out", "c")
+    code, out, _ = moca(*arguments)
+    assert code == 0
+    entries = json.loads((tmp_path / "c" / "comparison.json").read_text())
+    for entry in entries:
+        assert f"{100 * entry['final_accuracy']['mean']:.2f}" in out
+    assert [e["method"] for e in entries] == ["er", "er+vt"]
+    assert (tmp_path / "c" / "report.html").read_text().startswith("<!")
+    again, out_again, _ = moca(*arguments)
+    assert again == 0
+    assert out_again == out, "finished runs are taken as they are"
+
+
+def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):
+    code, out, err = moca("compare", *FAST, "--head", "linear", "--lr", "1e30", "0.1", "--seed", 4, "--out", "c")
+    assert code == 1
+    assert "no longer a finite number" in err
+    entries = json.loads((tmp_path / "c" / "comparison.json").read_text())
+    assert [e["not_finished"] for e in entries] == [1, 0]
+    assert f"{100 * entries[1]['final_accuracy']['mean']:.2f}" in out

@@ -1,0 +1,208 @@
+"""Comparisons: which runs, what they are called, and that none is lost, repeated or mixed up."""
+
+import csv
+import json
+import math
+import signal
+
+import numpy as np
+import pytest
+
+import moca
+from moca import MocaError, Result
+from moca.engine import compare as comparing
+from moca.engine.compare import plan
+from moca.report.comparison import Spread
+
+FAST = {
+    "model": "mlp:width=8,depth=1,features=4",
+    "memory": 20,
+    "tasks": 2,
+    "batch": 64,
+    "device": "cpu",
+    "threads": 1,
+}
+
+
+def forget_times(results):
+    return [(r.folder.name, r.status, r.accuracy_matrix, r.task_il_matrix, r.steps) for r in results]
+
+
+def test_every_combination_with_every_seed(tmp_path):
+    plans = plan({"learner": ["er", "derpp"], "memory": [10, 20], "lr": 0.3}, (0, 5), tmp_path)
+    assert [p.label for p in plans] == [
+        f"{learner} memory={memory}" for learner in ("er", "derpp") for memory in (10, 20) for _ in (0, 5)
+    ]
+    assert [p.settings.seed.seed for p in plans] == [0, 5] * 4
+    assert [p.settings.memory.size for p in plans] == [10, 10, 20, 20] * 2
+    assert all(p.settings.lr == 0.3 for p in plans)
+    assert len({p.folder for p in plans}) == 8
+    assert all(p.folder.parent == tmp_path for p in plans)
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ({}, ["er"]),
+        ({"learner": "er_ace", "perturb": "wap:lambda=1.5,steps=2"}, ["er_ace+wap:lambda=1.5,steps=2"]),
+        ({"perturb": ["none", "gaussian", "gaussian:lambda=1"]}, ["er", "er+gaussian", "er+gaussian:lambda=1.0"]),
+        ({"lr": [0.1, 0.2]}, ["er lr=0.1", "er lr=0.2"]),
+        ({"learner": ["derpp:alpha=0.3"]}, ["derpp:alpha=0.3"]),
+        ({"tasks": [2, 5], "epochs": [1]}, ["er epochs=1 tasks=2", "er epochs=1 tasks=5"]),
+    ],
+)
+def test_labels_say_what_differs(tmp_path, settings, labels):
+    plans = plan(settings, (0,), tmp_path)
+    assert [p.label for p in plans] == labels
+    for p in plans:
+        assert all(c.isalnum() or c in "+=._-" for c in p.folder.name)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seeds", "words"),
+    [
+        ({"perturb": ["gaussian", "gaussian:lambda=2"]}, (0,), "two of the runs are the same"),
+        ({}, (1, 1), "two of the runs are the same"),
+        ({}, (), "nothing to run"),
+        ({"perturb": []}, (0,), "nothing to run"),
+        ({"seed": 3}, (0,), "takes seeds="),
+        ({"perturb": ["none", "gausian"]}, (0,), "did you mean 'gaussian'"),
+        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "has nothing to move"),
+    ],
+)
+def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, words):
+    with pytest.raises(MocaError, match=words) as error:
+        plan(settings, seeds, tmp_path)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3), out=tmp_path_factory.mktemp("c") / "out")
+
+
+def test_each_run_is_the_run_that_it_would_be_alone(made, tmp_path):
+    alone = moca.run(**FAST, perturb="vt", seed=3, out=tmp_path / "alone")
+    ours = next(r for r in made["er+vt"].results if r.settings.seed.seed == 3)
+    assert ours.accuracy_matrix == alone.accuracy_matrix
+    assert ours.settings == alone.settings
+
+
+def test_rows_and_files(made):
+    assert [row.label for row in made.rows] == ["er", "er+vt"]
+    assert [len(row.finished) for row in made.rows] == [2, 2]
+    for row in made.rows:
+        values = [Result.load(r.folder).final_accuracy for r in row.results]
+        spread = row.spread("final_accuracy")
+        assert spread.mean == pytest.approx(np.mean(values))
+        assert spread.std == pytest.approx(np.std(values, ddof=1))
+    with (made.folder / "runs.csv").open(newline="") as file:
+        records = list(csv.DictReader(file))
+    assert [(r["method"], r["seed"], r["status"]) for r in records] == [
+        (label, seed, "finished") for label in ("er", "er+vt") for seed in ("0", "3")
+    ]
+    assert [float(r["final_accuracy"]) for r in records] == [r.final_accuracy for r in made.results]
+    assert all((made.folder / r["folder"] / "result.json").is_file() for r in records)
+    entries = json.loads((made.folder / "comparison.json").read_text())
+    assert [e["method"] for e in entries] == ["er", "er+vt"]
+    assert entries[1]["forgetting"]["mean"] == pytest.approx(made["er+vt"].spread("forgetting").mean)
+    assert entries[1]["seeds"] == 2
+    assert entries[1]["not_finished"] == 0
+
+
+def test_the_same_again_takes_finished_runs_as_they_are(made, monkeypatch):
+    def never(*args, **kwargs):
+        raise AssertionError("a finished run was run again")
+
+    monkeypatch.setattr(comparing, "start", never)
+    monkeypatch.setattr(comparing, "resume", never)
+    again = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3), out=made.folder)
+    assert again.results == made.results
+
+
+def test_more_seeds_later_only_run_the_new_ones(made, monkeypatch):
+    started = []
+    original = comparing.start
+    monkeypatch.setattr(comparing, "start", lambda s, *args: started.append(str(s.seed)) or original(s, *args))
+    more = moca.compare(**FAST, perturb=["none"], seeds=(0, 3, 4), out=made.folder)
+    assert started == ["4"]
+    assert len(more["er"].finished) == 3
+
+
+def test_other_settings_in_the_same_folder_are_refused(made):
+    before = sorted(p.name for p in made.folder.iterdir())
+    with pytest.raises(MocaError, match="holds a run with other settings; choose another folder") as error:
+        moca.compare(**FAST | {"lr": 0.5}, perturb=["none", "vt"], seeds=(0, 3), out=made.folder)
+    assert "\n" not in str(error.value)
+    assert sorted(p.name for p in made.folder.iterdir()) == before
+
+
+def test_jobs_side_by_side_give_the_same_numbers(made, tmp_path):
+    side_by_side = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3), jobs=2, out=tmp_path / "out")
+    assert forget_times(side_by_side.results) == forget_times(made.results)
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_fewer_than_one_job(tmp_path, jobs):
+    with pytest.raises(MocaError, match="jobs must be at least 1"):
+        moca.compare(**FAST, jobs=jobs, out=tmp_path / "out")
+
+
+def test_a_run_that_diverges_does_not_stop_the_others(tmp_path):
+    made = moca.compare(**FAST, head="linear", lr=[1e30, 0.1], seeds=2, out=tmp_path / "out")
+    assert [r.status for r in made.results] == ["diverged"] * 2 + ["finished"] * 2
+    broken, fine = made.rows
+    assert broken.finished == []
+    assert math.isnan(broken.spread("final_accuracy").mean)
+    assert fine.spread("final_accuracy").mean > 0.1
+    entries = json.loads((made.folder / "comparison.json").read_text())
+    assert entries[0]["not_finished"] == 2
+    assert entries[0]["final_accuracy"] == {"mean": None, "std": None}
+    assert all(json.loads((r.folder / "result.json").read_text())["message"] for r in broken.results)
+
+
+def test_ctrl_c_stops_after_the_run_under_way_and_the_same_call_goes_on(tmp_path, monkeypatch):
+    arguments = FAST | {"perturb": ["none", "vt", "gaussian"], "epochs": 2, "batch": 16, "seeds": 1}
+    whole = moca.compare(**arguments, out=tmp_path / "whole")
+
+    class Impatient(comparing.ProgressBar):
+        def __call__(self, steps, where):
+            if "run 2/3" in where:
+                signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparing, "ProgressBar", Impatient)
+        half = moca.compare(**arguments, out=tmp_path / "half")
+    assert [r.status for r in half.results] == ["finished", "interrupted"]
+    on = moca.compare(**arguments, out=tmp_path / "half")
+    assert forget_times(on.results) == forget_times(whole.results)
+
+
+def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(tmp_path):
+    whole = moca.compare(**FAST, out=tmp_path / "whole")
+    folder = tmp_path / "killed" / "er-s0"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text((whole.results[0].folder / "settings.json").read_text())
+    (folder / "steps.jsonl").write_text('{"step": 1}\n')
+    on = moca.compare(**FAST, out=tmp_path / "killed")
+    assert forget_times(on.results) == forget_times(whole.results)
+    steps = [json.loads(line)["step"] for line in (folder / "steps.jsonl").read_text().splitlines()]
+    assert steps == list(range(1, on.results[0].steps + 1))
+
+
+def test_files_that_no_run_wrote_are_never_removed(tmp_path):
+    mine = tmp_path / "out" / "er-s0" / "thesis.tex"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("years of work")
+    with pytest.raises(MocaError, match="already used"):
+        moca.compare(**FAST, out=tmp_path / "out")
+    assert mine.read_text() == "years of work"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [([0.5, 0.7], "60.00 ± 14.14"), ([0.5], "50.00"), ([], "-"), ([math.nan], "-"), ([0.25, math.nan], "25.00")],
+)
+def test_spread(values, text):
+    assert Spread.of(values).percent() == text

@@ -1,0 +1,96 @@
+"""The run folder: never somebody else's, never half a file."""
+
+import json
+
+import pytest
+import torch
+
+from moca import MocaError
+from moca.engine.folder import RunFolder
+from moca.settings import Run, validate
+
+SETTINGS = validate(
+    Run, {"perturb": "wap:lambda=1.5", "seed": "3:init=4", "lr_milestones": "1,2", "class_order": "random"}
+)
+CPU = torch.device("cpu")
+
+
+def test_settings_come_back_as_they_were(tmp_path):
+    RunFolder.create(tmp_path / "a" / "b", SETTINGS)
+    assert RunFolder.open(tmp_path / "a" / "b").settings() == SETTINGS
+    assert json.loads((tmp_path / "a" / "b" / "settings.json").read_text())["perturb"]["lambda"] == 1.5
+
+
+def test_an_empty_folder_can_be_used(tmp_path):
+    RunFolder.create(tmp_path, SETTINGS)
+    assert [p.name for p in tmp_path.iterdir()] == ["settings.json"]
+
+
+def test_a_used_folder_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(MocaError, match="already used; choose another with out=") as error:
+        RunFolder.create(tmp_path, SETTINGS)
+    assert "\n" not in str(error.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("inside", ["", "run"])
+def test_a_place_that_cannot_be_written_is_refused(tmp_path, inside):
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    with pytest.raises(MocaError, match="cannot be written") as error:
+        RunFolder.create(file / inside, SETTINGS)
+    assert "\n" not in str(error.value)
+
+
+def test_only_a_run_folder_can_be_opened(tmp_path):
+    with pytest.raises(MocaError, match=r"is not a run folder: it has no settings\.json"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(MocaError, match=r"cannot read .*settings\.json"):
+        folder.settings()
+
+
+def test_no_number_that_json_does_not_know(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        folder.write_json("result.json", {"a": float("nan")})
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_a_checkpoint_takes_back_later_lines(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.append("steps.jsonl", [{"step": 1}, {"step": 2}])
+    folder.save_checkpoint({"weights": torch.arange(3)})
+    folder.append("steps.jsonl", [{"step": 3}])
+    folder.append("tasks.jsonl", [{"learned": 0}])
+    state = folder.load_checkpoint(CPU)
+    assert state["weights"].tolist() == [0, 1, 2]
+    assert [json.loads(line) for line in (tmp_path / "steps.jsonl").read_text().splitlines()] == [
+        {"step": 1},
+        {"step": 2},
+    ]
+    assert (tmp_path / "tasks.jsonl").read_text() == ""
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_without_a_checkpoint_a_run_cannot_go_on(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    with pytest.raises(MocaError, match="stopped before its first task ended"):
+        folder.load_checkpoint(CPU)
+    folder.write_json("result.json", {})
+    with pytest.raises(MocaError, match="it is finished"):
+        folder.load_checkpoint(CPU)
+
+
+def test_clearing_leaves_what_a_run_did_not_write(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.append("steps.jsonl", [{"step": 1}])
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "sub").mkdir()
+    folder.clear()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.txt", "sub"]

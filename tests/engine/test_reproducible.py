@@ -1,0 +1,137 @@
+"""Same seed, same run; another seed for one purpose changes that alone; a state goes on exactly."""
+
+import io
+
+import pytest
+import torch
+
+from moca import Batch
+
+METHODS = [
+    {"learner": "er", "perturb": "vt", "lr_milestones": (1,)},
+    {"learner": "derpp", "perturb": "wap"},
+    {"learner": "er_ace", "momentum": 0.9},
+    {"learner": "er", "perturb": "gaussian", "passes": "concatenated"},
+    {"learner": "er", "perturb": "vmf:kappa=20", "bn_passes": "official"},
+]
+
+
+def assert_identical(a, b):
+    """Bit by bit, through dictionaries and lists."""
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype
+        assert a.equal(b)
+    elif isinstance(a, dict):
+        assert a.keys() == b.keys()
+        for key in a:
+            assert_identical(a[key], b[key])
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_identical(x, y)
+    else:
+        assert a == b
+
+
+def through_a_file(state):
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: " ".join(map(str, m.values())))
+def test_same_seed_same_bits(make_trainer, train, method):
+    first, second = make_trainer(**method), make_trainer(**method)
+    history = train(first)
+    torch.rand(5)  # somebody else's random numbers must not matter
+    assert train(second) == history
+    assert_identical(first.state_dict(), second.state_dict())
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: " ".join(map(str, m.values())))
+def test_resumes_exactly_from_between_any_two_steps(make_trainer, train, method):
+    """12 steps: 3 batches x 2 epochs x 2 tasks. States after each, and at the border between the tasks."""
+    trainer, states = make_trainer(**method), []
+    states.append(through_a_file(trainer.state_dict()))
+    history = train(trainer, lambda t: states.append(through_a_file(t.state_dict())))
+    assert len(history) == 12
+    for done in (0, 1, 3, 4, 6, 7, 11, 12):
+        resumed = make_trainer(**method)
+        resumed.load_state_dict(states[done])
+        assert resumed.steps_done == done
+        assert train(resumed) == history[done:]
+        assert_identical(resumed.state_dict(), trainer.state_dict())
+
+
+def test_resumes_exactly_after_the_next_task_has_begun(make_trainer, train):
+    method = METHODS[0] | {"momentum": 0.9}
+    trainer = make_trainer(**method)
+    list(trainer.steps())
+    trainer.next_task()
+    state = through_a_file(trainer.state_dict())
+    history = train(trainer)
+    resumed = make_trainer(**method)
+    resumed.load_state_dict(state)
+    assert train(resumed) == history
+    assert_identical(resumed.state_dict(), trainer.state_dict())
+
+
+def test_a_state_in_memory_is_a_copy_and_can_be_used_twice(make_trainer, train):
+    method = METHODS[0] | {"momentum": 0.9}
+    trainer = make_trainer(**method)
+    steps = trainer.steps()
+    for _ in range(4):
+        next(steps)
+    state = trainer.state_dict()
+    kept = through_a_file(state)
+    rest = [{k: v.item() for k, v in losses.items()} for losses in steps]
+    assert_identical(state, kept)
+    for _ in range(2):
+        resumed = make_trainer(**method)
+        resumed.load_state_dict(state)
+        again = [{k: v.item() for k, v in losses.items()} for losses in resumed.steps()]
+        assert again == rest
+
+
+PURPOSES = ["classes", "init", "data", "augment", "memory", "perturb"]
+
+
+def traces(make_trainer, seed):
+    """What each purpose's random numbers decide, one by one."""
+    trainer = make_trainer((12,) * 10, tasks=5, class_order="random", perturb="gaussian", seed=seed)
+    weights = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+    visited = []
+    trainer.step = lambda index: visited.append(torch.searchsorted(trainer.tasks[0].train, index)) or {}
+    list(trainer.steps())
+    images = trainer.stream.train.images[:8]
+    trainer.memory.add(y=torch.arange(100))
+    replay = Batch(features=torch.arange(15.0).view(3, 5) + 1)
+    return {
+        "classes": trainer.stream.names,
+        "init": weights.tolist(),
+        "data": torch.cat(visited).tolist(),
+        "augment": trainer.transform(images).tolist(),
+        "memory": (trainer.memory.all()["y"].tolist(), trainer.memory.draw(5)["y"].tolist()),
+        "perturb": trainer.learner.perturbation(replay, Batch()).tolist(),
+    }
+
+
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_the_seed_of_one_purpose_changes_only_its_own_thing(make_trainer, purpose):
+    before, after = traces(make_trainer, 0), traces(make_trainer, f"0:{purpose}=1")
+    assert [p for p in PURPOSES if before[p] != after[p]] == [purpose]
+
+
+def test_one_seed_changes_everything(make_trainer):
+    before, after = traces(make_trainer, 0), traces(make_trainer, 1)
+    assert all(before[p] != after[p] for p in PURPOSES)
+
+
+def test_the_global_random_state_is_left_alone(make_trainer, train):
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    train(make_trainer(perturb="gaussian"))
+    assert torch.rand(3).equal(expected)

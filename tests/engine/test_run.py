@@ -1,0 +1,290 @@
+"""Whole runs on the digits: what they write, how they end, how they go on."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import moca
+from moca import MocaError, Result
+from moca.engine import run as running
+from moca.engine.evaluate import evaluate
+from moca.engine.folder import RunFolder
+from moca.learners.er import ER
+from moca.measures import summarise
+from moca.models import build_model
+from moca.settings import Run, validate
+
+FAST = {
+    "data": "digits",
+    "memory": 40,
+    "model": "mlp:width=16,depth=1,features=8",
+    "head": "cosine:scale=8",
+    "device": "cpu",
+    "threads": 1,
+}
+TIMES = ("seconds", "images_per_second")
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def timeless(folder):
+    """result.json without what depends on the clock."""
+    result = json.loads((folder / "result.json").read_text())
+    return {k: v for k, v in result.items() if k not in TIMES}
+
+
+def assert_same_run(a, b):
+    assert timeless(a) == timeless(b)
+    assert (a / "steps.jsonl").read_text() == (b / "steps.jsonl").read_text()
+    strip = [{k: v for k, v in record.items() if k != "seconds"} for record in lines(a / "tasks.jsonl")]
+    assert strip == [{k: v for k, v in record.items() if k != "seconds"} for record in lines(b / "tasks.jsonl")]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    return moca.run(**FAST, perturb="vt", epochs=2, out=tmp_path_factory.mktemp("runs") / "finished")
+
+
+def test_the_folder_of_a_finished_run(finished):
+    folder = finished.folder
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "model.safetensors",
+        "result.json",
+        "settings.json",
+        "steps.jsonl",
+        "tasks.jsonl",
+    ]
+    assert RunFolder.open(folder).settings() == finished.settings
+    steps = lines(folder / "steps.jsonl")
+    stream = running.build_stream(finished.settings)
+    batches = [math.ceil(len(task.train) / 32) for task in stream]
+    assert [s["step"] for s in steps] == list(range(1, 2 * sum(batches) + 1))
+    assert [(s["task"], s["epoch"]) for s in steps] == [
+        (t, e) for t in range(5) for e in range(2) for _ in range(batches[t])
+    ]
+    assert finished.steps == len(steps)
+    for i, s in enumerate(steps):
+        assert s["lr"] == 0.1
+        assert s["loss"] == pytest.approx(s["loss_new"] + s.get("loss_replay", 0))
+        assert ("loss_replay" in s) == (i > 0)
+
+
+def test_the_numbers_of_a_finished_run(finished):
+    tasks = lines(finished.folder / "tasks.jsonl")
+    assert [t["learned"] for t in tasks] == list(range(6))
+    assert finished.accuracy_matrix == [t["class_il"] for t in tasks]
+    assert finished.task_il_matrix == [t["task_il"] for t in tasks]
+    assert all(len(row) == 5 for row in finished.accuracy_matrix + finished.task_il_matrix)
+    assert finished.status == "finished"
+    assert finished.summary == summarise(finished.accuracy_matrix)
+    kept = json.loads((finished.folder / "result.json").read_text())
+    assert kept["final_accuracy"] == finished.final_accuracy == pytest.approx(sum(tasks[-1]["class_il"]) / 5)
+    assert kept["task_il_accuracy"] == pytest.approx(sum(tasks[-1]["task_il"]) / 5)
+    for name in ("average_incremental_accuracy", "forgetting", "bwt", "fwt", "seconds", "images_per_second"):
+        assert math.isfinite(kept[name]), name
+    # New images twice; 32 replayed at every step but the first, when the memory is empty.
+    replayed = 32 * (finished.steps - 1)
+    assert kept["images_per_second"] * kept["seconds"] == pytest.approx(2 * 1347 + replayed)
+    assert kept["environment"]["torch"] == torch.__version__
+    assert kept["notes"] == []
+
+
+def test_the_run_learned_something(finished):
+    assert finished.accuracy_matrix[1][0] > 0.9, "two classes of digits"
+    assert finished.task_il_accuracy > 0.7
+
+
+def test_a_result_can_be_loaded(finished):
+    loaded = Result.load(finished.folder)
+    assert loaded == finished
+    assert "finished" in repr(loaded)
+
+
+def test_the_kept_model_has_the_accuracy_that_was_measured(finished):
+    stream = running.build_stream(finished.settings)
+    model = build_model(finished.settings.model, finished.settings.head, stream.dataset.shape, 10, seed=99)
+    model.load_state_dict(load_file(finished.folder / "model.safetensors"))
+    assert evaluate(model, stream).class_il == finished.accuracy_matrix[-1]
+
+
+def test_the_model_is_kept_only_if_wanted(tmp_path):
+    moca.run(**FAST, out=tmp_path / "a", keep_model=False)
+    assert not (tmp_path / "a" / "model.safetensors").exists()
+
+
+def test_same_seed_same_run_and_other_seed_another(finished, tmp_path):
+    same = moca.run(**FAST, perturb="vt", epochs=2, out=tmp_path / "same")
+    assert_same_run(same.folder, finished.folder)
+    other = moca.run(**FAST, perturb="vt", epochs=2, seed=1, out=tmp_path / "other")
+    assert other.accuracy_matrix != finished.accuracy_matrix
+
+
+def test_joint_has_one_stage_over_all_tasks(tmp_path):
+    result = moca.run(**FAST | {"head": "linear"}, learner="joint", epochs=12, out=tmp_path / "joint")
+    assert len(result.accuracy_matrix) == 2
+    assert all(len(row) == 5 for row in result.accuracy_matrix)
+    assert result.final_accuracy > 0.7
+    kept = json.loads((result.folder / "result.json").read_text())
+    assert kept["forgetting"] is kept["bwt"] is kept["fwt"] is None
+    assert Result.load(result.folder).final_accuracy == result.final_accuracy
+
+
+def test_validation_never_looks_at_the_test_set(tmp_path, monkeypatch):
+    looked = []
+    original = running.evaluate
+    monkeypatch.setattr(running, "evaluate", lambda model, stream: looked.append(stream) or original(model, stream))
+    moca.run(**FAST, validation=0.2, out=tmp_path / "a")
+    digits = moca.load("digits")
+    assert len(looked) == 6
+    for stream in looked:
+        assert stream.test.images.equal(digits.train.images)
+        assert {i for t in stream for i in t.test.tolist()}.isdisjoint(i for t in stream for i in t.train.tolist())
+
+
+@pytest.mark.parametrize(("memory", "noted"), [(1347, True), (5000, True), ("135:per=class", True), (1346, False)])
+def test_a_memory_larger_than_the_data_works_and_says_so(tmp_path, memory, noted):
+    result = moca.run(**FAST | {"memory": memory}, out=tmp_path / "a")
+    assert result.status == "finished"
+    assert any("as large as all training data (1347)" in note for note in result.notes) == noted
+    assert Result.load(result.folder).notes == result.notes
+
+
+def test_a_used_folder_is_refused_before_anything_is_done(finished):
+    before = (finished.folder / "result.json").read_text()
+    with pytest.raises(MocaError, match="already used"):
+        moca.run(**FAST, out=finished.folder)
+    assert (finished.folder / "result.json").read_text() == before
+
+
+def break_at(monkeypatch, step):
+    """Make the loss of one step NaN."""
+    original, calls = ER.losses, []
+
+    def losses(self, new, *replays):
+        calls.append(1)
+        terms = original(self, new, *replays)
+        return terms | {"new": terms["new"] * (math.nan if len(calls) == step else 1)}
+
+    monkeypatch.setattr(ER, "losses", losses)
+
+
+@pytest.mark.parametrize("step", [1, 7, 12, 45])
+def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_its_metrics(tmp_path, monkeypatch, step):
+    break_at(monkeypatch, step)
+    result = moca.run(**FAST, out=tmp_path / "a")
+    assert result.status == "diverged"
+    assert f"at step {step} " in result.message
+    assert "\n" not in result.message
+    kept = lines(result.folder / "steps.jsonl")
+    assert [s["step"] for s in kept] == list(range(1, step))
+    assert all(math.isfinite(s["loss"]) for s in kept)
+    learned = kept[-1]["task"] if kept else 0
+    assert len(lines(result.folder / "tasks.jsonl")) == len(result.accuracy_matrix) == 1 + learned
+    saved = json.loads((result.folder / "result.json").read_text())
+    assert saved["status"] == "diverged"
+    assert saved["message"] == result.message
+    assert saved["final_accuracy"] is None, "half a run has no final accuracy"
+    assert not (result.folder / "checkpoint.pt").exists()
+    loaded = Result.load(result.folder)
+    assert loaded.status == "diverged"
+    assert math.isnan(loaded.final_accuracy)
+    assert loaded.accuracy_over_tasks == []
+
+
+def test_an_infinite_loss_stops_the_run_too(tmp_path):
+    result = moca.run(**FAST | {"head": "linear"}, lr=1e30, out=tmp_path / "a")
+    assert result.status == "diverged"
+    assert "lower lr or lambda" in result.message
+
+
+def interrupt_when(reached):
+    """Ctrl-C, sent by the run itself once it has done so many steps."""
+    done = 0
+
+    def advance(steps, where):
+        nonlocal done
+        done += steps
+        if done >= reached:
+            signal.raise_signal(signal.SIGINT)
+
+    return advance
+
+
+@pytest.mark.parametrize("method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "gaussian", "momentum": 0.5}])
+@pytest.mark.parametrize("reached", [1, 150])
+def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
+    settings = FAST | method | {"epochs": 6}
+    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+    half = running.start(validate(Run, settings), tmp_path / "half", interrupt_when(reached))
+    assert half.status == "interrupted"
+    assert f"moca resume {tmp_path / 'half'}" in half.message
+    assert not (tmp_path / "half" / "result.json").exists()
+    assert 0 < half.steps < whole.steps
+    resumed = moca.resume(tmp_path / "half", keep_model=False)
+    assert resumed.status == "finished"
+    assert_same_run(whole.folder, resumed.folder)
+    assert not (tmp_path / "half" / "checkpoint.pt").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, monkeypatch):
+    settings = FAST | {"perturb": "vt", "epochs": 3}
+    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+
+    class Killed(Exception):
+        pass
+
+    def kill(steps, where):
+        if "task 3" in where:
+            raise Killed
+
+    with pytest.raises(Killed):
+        running.start(validate(Run, settings), tmp_path / "killed", kill)
+    killed = lines(tmp_path / "killed" / "steps.jsonl")
+    assert killed[-1]["task"] == 2, "lines of the third task were written and must be taken back"
+    resumed = moca.resume(tmp_path / "killed", keep_model=False)
+    assert_same_run(whole.folder, resumed.folder)
+
+
+def test_ctrl_c_on_the_command_line_and_resume(tmp_path):
+    """A real signal to a real process; the run goes on here, in another one."""
+    settings = FAST | {"perturb": "gaussian", "epochs": 15}
+    words = [word for key, value in settings.items() for word in ("--" + key.replace("_", "-"), str(value))]
+    folder = tmp_path / "half"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moca", "run", *words, "--out", str(folder)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    until = time.monotonic() + 60
+    while not (folder / "steps.jsonl").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert f"go on with: moca resume {folder}" in said
+    assert "Traceback" not in said
+    stopped = lines(folder / "steps.jsonl")[-1]["step"]
+    whole = moca.run(**settings, out=tmp_path / "whole")
+    assert 50 <= stopped < whole.steps
+    assert moca.resume(folder).status == "finished"
+    assert_same_run(whole.folder, folder)
+    assert [s["step"] for s in lines(folder / "steps.jsonl")] == list(range(1, whole.steps + 1))
+    one, other = (load_file(f / "model.safetensors") for f in (folder, whole.folder))
+    assert all(one[name].equal(other[name]) for name in one)
+
+
+def test_a_finished_run_cannot_go_on(finished):
+    with pytest.raises(MocaError, match="cannot go on: it is finished"):
+        moca.resume(finished.folder)

@@ -1,0 +1,101 @@
+"""The Python interface: what a name costs, where files go, what is refused."""
+
+import subprocess
+import sys
+
+import pytest
+
+import moca
+from moca import MocaError
+
+FAST = {"model": "mlp:width=8,depth=1,features=4", "memory": 20, "tasks": 2, "batch": 64, "device": "cpu", "threads": 1}
+
+
+def imported_by(code):
+    """Top-level modules that a fresh interpreter has imported after running the code."""
+    program = f"{code}\nimport sys; print(*{{m.partition('.')[0] for m in sys.modules}})"
+    return set(
+        subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def test_importing_moca_imports_nothing_heavy():
+    modules = imported_by("import moca; dir(moca); moca.__version__")
+    assert "moca" in modules
+    assert modules.isdisjoint({"torch", "numpy", "sklearn", "matplotlib", "pydantic", "scipy", "rich"})
+
+
+@pytest.mark.parametrize("name", moca.__all__)
+def test_every_public_name_exists(name):
+    assert getattr(moca, name).__name__ == name
+    assert name in dir(moca)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'trainn'"):
+        _ = moca.trainn
+
+
+def test_default_folders_do_not_clash(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folders = [moca.run(**FAST, perturb="gaussian").folder for _ in range(3)]
+    folders.append(moca.run(**FAST, perturb="gaussian", seed=1).folder)
+    folders.append(moca.run(**FAST, perturb="gaussian:lambda=1").folder)
+    folders += [moca.compare(**FAST).folder for _ in range(2)]
+    assert [str(f) for f in folders] == [
+        "runs/digits-er+gaussian-s0",
+        "runs/digits-er+gaussian-s0-2",
+        "runs/digits-er+gaussian-s0-3",
+        "runs/digits-er+gaussian-s1",
+        "runs/digits-er+gaussian_lambda=1.0-s0",
+        "runs/compare",
+        "runs/compare-2",
+    ]
+    assert all((tmp_path / f / "result.json").is_file() for f in folders[:5])
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    for call in (moca.run, moca.compare):
+        with pytest.raises(MocaError, match="cannot be written") as error:
+            call(**FAST, out=file / "run")
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"learner": "er_acr"}, "unknown learner 'er_acr'; did you mean 'er_ace'"),
+        ({"perturb": "gausian"}, "unknown perturbation 'gausian'; did you mean 'gaussian'"),
+        ({"data": "digit"}, "unknown data set 'digit'; did you mean 'digits'"),
+        ({"epoch": 3}, "unknown option 'epoch' of run; did you mean 'epochs'"),
+        ({"perturb": {"name": "wap", "step": 3}}, "unknown option 'step' of 'wap'; did you mean 'steps'"),
+        ({"memory": 0}, "memory must be at least 1"),
+        ({"memory": 0, "learner": "derpp"}, "memory must be at least 1"),
+        ({"tasks": 11}, "too few for 11 tasks"),
+        ({"class_order": (0, 1)}, "each of the classes 0 to 9 exactly once"),
+        ({"learner": "finetune", "perturb": "vt"}, "has nothing to move"),
+        *(({"perturb": {"name": "vt", "lambda": v}}, "perturb.lambda") for v in (-1, float("nan"), float("inf"))),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing_behind(tmp_path, settings, words):
+    with pytest.raises(MocaError, match=words) as error:
+        moca.run(**settings, out=tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_memory_0_is_fine_where_nothing_is_replayed(tmp_path):
+    assert moca.run(**FAST | {"memory": 0}, learner="finetune", out=tmp_path / "run").status == "finished"
+
+
+def test_resuming_what_is_no_run(tmp_path):
+    with pytest.raises(MocaError, match="is not a run folder"):
+        moca.resume(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
+    moca.run(**FAST, out=tmp_path / "run", progress=shown)
+    assert ("steps/s" in capsys.readouterr().err) == shown
