@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import overload
 
 import torch
 from torch import Tensor
@@ -60,23 +60,21 @@ class Stream(Sequence[Task]):
 
 def class_incremental(
     dataset: Dataset,
-    tasks: int,
-    order: Literal["natural", "random"] | Sequence[int] = "natural",
+    tasks: int | Sequence[int],
+    order: str | Sequence[int] = "natural",
     validation: float = 0.0,
     seed: int = 0,
 ) -> Stream:
-    """Deal the classes, in the given order, into `tasks` tasks of equal size (as nearly as they can be).
+    """Deal the classes, in the given order, into tasks: so many of equal size (as nearly as can be), or of these sizes.
 
-    The seed decides a random order and which samples are held out for validation.
+    The order is `natural`, `random`, one of the data set's named orders, or the class numbers. The seed decides a
+    random order and which samples are held out for validation.
     """
-    if not 0 <= validation < 1:
-        raise MocaError(f"validation must be a share, 0 <= validation < 1 (it is {validation})")
     count = len(dataset.classes)
-    arrival = _arrival(order, count, seed)
-    if tasks < 1:
-        raise MocaError(f"a stream has at least 1 task (tasks = {tasks})")
-    if tasks > count:
-        raise MocaError(f"'{dataset.name}' has {count} classes, too few for {tasks} tasks; use tasks <= {count}")
+    groups = _groups(tasks, count, dataset.name)
+    arrival = _arrival(order, dataset, seed)
+    if not 0 <= validation < 1:
+        raise MocaError(f"validation must be a share from 0 to below 1 (it is {validation})")
     position = torch.empty(count, dtype=torch.int64)
     position[torch.tensor(arrival)] = torch.arange(count)
     names = tuple(dataset.classes[c] for c in arrival)
@@ -95,21 +93,32 @@ def class_incremental(
         test = train
     judge = ~learn if validation else torch.ones(len(test), dtype=torch.bool)
 
-    groups = [tuple(g.tolist()) for g in torch.arange(count).tensor_split(tasks)]
-    return Stream(
-        dataset,
-        [Task(g, _members(train, g, learn), _members(test, g, judge)) for g in groups],
-        train,
-        test,
-        names,
-    )
+    dealt = [Task(group, _members(train, group, learn), _members(test, group, judge)) for group in groups]
+    for number, task in enumerate(dealt, 1):
+        if len(task.test) == 0:
+            raise MocaError(f"task {number} of '{dataset.name}' has no test sample; add some, or set validation=0.1")
+    return Stream(dataset, dealt, train, test, names)
 
 
-def _arrival(order: Literal["natural", "random"] | Sequence[int], count: int, seed: int) -> list[int]:
-    if order == "natural":
-        return list(range(count))
+def _groups(tasks: int | Sequence[int], count: int, dataset: str) -> list[tuple[int, ...]]:
+    """The classes of each task, by position in the order of arrival."""
+    if isinstance(tasks, int):
+        if tasks < 1:
+            raise MocaError(f"there must be at least 1 task (there are {tasks})")
+        if tasks > count:
+            raise MocaError(f"'{dataset}' has {count} classes, too few for {tasks} tasks; use tasks <= {count}")
+        return [tuple(g.tolist()) for g in torch.arange(count).tensor_split(tasks)]
+    if sum(tasks) > count or min(tasks, default=0) < 1:
+        raise MocaError(f"'{dataset}' has {count} classes, which tasks of {', '.join(map(str, tasks))} do not fit")
+    return [tuple(g.tolist()) for g in torch.arange(sum(tasks)).split(list(tasks))]
+
+
+def _arrival(order: str | Sequence[int], dataset: Dataset, seed: int) -> list[int]:
+    count = len(dataset.classes)
     if order == "random":
         return Random(seed, "class order").permutation(count).tolist()
+    if isinstance(order, str):
+        return list(dataset.order(order))
     if sorted(order) != list(range(count)):
         raise MocaError(f"class_order must name each of the classes 0 to {count - 1} exactly once")
     return [int(c) for c in order]

@@ -61,7 +61,7 @@ def test_two_folders_of_the_same_name_do_not_meet(tmp_path):
         ("digit", "unknown data set 'digit'; did you mean 'digits'"),
         ("cifar10", "'cifar10' is not in the store yet; fetch it with: moca data add cifar10"),
         ("no/such/folder", "no/such/folder does not exist"),
-        ("../../etc", "does not exist|holds no data set"),
+        ("../no-such-folder", "does not exist"),
     ],
 )
 def test_mistakes(name, message):

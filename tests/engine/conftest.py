@@ -26,8 +26,8 @@ def make_trainer(make_dataset):
         protocol = {"crop_padding": 1, "flip": True} if protocol is None else protocol
         stream = stream or class_incremental(
             make_dataset(counts, **protocol),
-            settings.tasks,
-            settings.class_order,
+            settings.tasks or 2,
+            settings.class_order or "natural",
             settings.validation,
             settings.seed.of("classes"),
         )

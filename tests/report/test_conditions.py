@@ -10,7 +10,7 @@ from tests.report.made_results import comparison, result
 
 def results_of(folder, seeds=(0, 1), **settings):
     return [
-        result(folder, [[0.0] * p.settings.tasks] * 2, p.settings.seed, **_fields(p.settings))
+        result(folder, [[0.0] * (p.settings.tasks or 5)] * 2, p.settings.seed, **_fields(p.settings))
         for p in plan(settings, seeds, RUNS)
     ]
 

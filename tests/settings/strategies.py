@@ -62,6 +62,8 @@ def runs(draw: Any) -> Run:
         "data": st.sampled_from(["digits", "seq-cifar10"]),
         "memory": settings_of(Memory),
         "seed": settings_of(Seeds),
+        "protocol": st.sampled_from(["offline", "online"]),
+        "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
         "lr_milestones": st.lists(st.integers(0, 100)).map(tuple),
         "device": st.sampled_from(["auto", "cpu"]),

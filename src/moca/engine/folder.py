@@ -93,7 +93,7 @@ class RunFolder:
     def save_model(self, model: torch.nn.Module, about: dict[str, str]) -> None:
         """Keep the weights, with facts about them."""
         temporary = self.path / (MODEL + ".part")
-        save_file(model.state_dict(), temporary, about)
+        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, temporary, about)
         temporary.replace(self.path / MODEL)
 
     def clear(self) -> None:

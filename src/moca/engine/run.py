@@ -27,14 +27,25 @@ from moca.streams import Stream, class_incremental
 _FLUSH = 50
 """Steps between two looks at the losses, so that the device never waits for the host in between."""
 
+_TASKS = 5
+"""Where neither the settings nor the protocol say how many."""
+
 Advance = Callable[[int, str], None]
 """Told how many steps were done and where the run is."""
 
 
 def build_stream(settings: Run) -> Stream:
     """The stream that the settings describe."""
+    dataset = load(settings.data)
+    if settings.protocol is not None:
+        dataset = dataset.using(settings.protocol)
+    protocol = dataset.protocol
     return class_incremental(
-        load(settings.data), settings.tasks, settings.class_order, settings.validation, settings.seed.of("classes")
+        dataset,
+        settings.tasks or protocol.tasks or min(_TASKS, len(dataset.classes)),
+        settings.class_order or protocol.class_order,
+        settings.validation,
+        settings.seed.of("classes"),
     )
 
 

@@ -24,11 +24,16 @@ def sentences(comparison: Comparison) -> str:
     )
     return (
         f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "
-        f"{_either(run.data for run in runs)} in {_count(_distinct(run.tasks for run in runs), 'task')}, one after the "
-        f"other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
+        f"{_either(run.data for run in runs)} in {_count(_distinct(_tasks(r) for r in results), 'task')}, one after "
+        f"the other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
         f"{_seeds(_distinct(run.seed for run in runs))}. After each task {judged} of every task are classified, all "
         f"classes competing. {_where(results)}"
     )
+
+
+def _tasks(result: Result) -> int | str:
+    """How many tasks a run had; a run that stopped before any evaluation knows only what was asked for."""
+    return len(result.accuracy_matrix[0]) if result.accuracy_matrix else str(result.settings.tasks or "its")
 
 
 def command(results: Sequence[Result]) -> str | None:

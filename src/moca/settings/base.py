@@ -100,13 +100,19 @@ def names(choices: tuple[type[Settings], ...]) -> dict[str, str]:
     return {cls.model_fields["name"].default: (cls.__doc__ or "").split("\n")[0] for cls in choices}
 
 
+def _options(location: tuple[int | str, ...]) -> list[str]:
+    """The options named in a place that pydantic reports, without the types it tried there."""
+    types = ("str", "int", "tuple", "constrained", "literal")
+    return [part for part in location if isinstance(part, str) and not part.startswith(types)]
+
+
 def validate(cls: type[S], values: dict[str, Any]) -> S:
     """Settings from plain values; a mistake is a MocaError of one line."""
     try:
         return cls(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(p) for p in first["loc"] if not isinstance(p, int))
+        where = ".".join(_options(first["loc"]))
         reason = first["msg"].removeprefix("Value error, ")
         reason = reason[:1].lower() + reason[1:]
         raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None

@@ -36,22 +36,37 @@ def _split(value: Any) -> Any:
 
 
 def _class_order(value: Any) -> Any:
-    return value if value in ("natural", "random") else _split(value)
+    """The name of an order, or numbers."""
+    return value if isinstance(value, str) and value[:1].isalpha() else _split(value)
+
+
+def _tasks(value: Any) -> Any:
+    """How many tasks, or the classes of each: 5, or '50,10,10,10,10,10'."""
+    return _split(value) if isinstance(value, str) and "," in value else value
 
 
 Integers = Annotated[tuple[int, ...], BeforeValidator(_split)]
-ClassOrder = Annotated[Literal["natural", "random"] | tuple[int, ...], BeforeValidator(_class_order)]
+ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
+AtLeastOne = Annotated[int, Field(ge=1)]
+Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 
 class Run(Settings):
     """One run: a learner with a perturbation on a stream of tasks."""
 
-    data: str = Field("digits", description="data set")
+    data: str = Field("digits", description="data set: a name (moca data ls) or a folder of images")
     learner: Learner = Field(ER(), description="how to learn")
     perturb: Perturb = Field(NoPerturbation(), description="how replayed old-class features are moved")
     memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
-    tasks: int = Field(5, ge=1, description="tasks that the classes are dealt into")
-    class_order: ClassOrder = Field("natural", description="natural, random, or class numbers")
+    protocol: str | None = Field(
+        None, description="how the data set is used: offline, online, ... [default: its first, see moca data ls]"
+    )
+    tasks: Tasks | None = Field(
+        None, description="how many tasks, or the classes of each: 50,10,10 [default: the protocol's, or 5]"
+    )
+    class_order: ClassOrder | None = Field(
+        None, description="natural, random, a named order, or class numbers [default: the protocol's]"
+    )
     epochs: int = Field(1, ge=1, description="passes over each task; 1 is online learning")
     batch: int = Field(32, ge=1, description="new samples a step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
