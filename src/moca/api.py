@@ -26,7 +26,7 @@ def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bo
     folder = Path(out) if out else _unused(RUNS / comparing.folder_name(f"{checked.data}-{name}-s{checked.seed}"))
     total = count_steps(checked, running.build_stream(checked))
     with ProgressBar(total, name, shown=progress) as bar:
-        return running.start(checked, folder, bar, keep_model)
+        return running.start(checked, folder, bar, keep_model).finish()
 
 
 def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) -> Result:
@@ -34,14 +34,14 @@ def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) 
     settings = RunFolder.open(Path(out)).settings()
     total = count_steps(settings, running.build_stream(settings))
     with ProgressBar(total, comparing.label(settings), shown=progress) as bar:
-        return running.resume(Path(out), bar, keep_model)
+        return running.resume(Path(out), bar, keep_model).finish()
 
 
 def compare(
     *,
     seeds: int | Sequence[int] = 1,
     out: str | Path | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     progress: bool = False,
     **settings: Any,
 ) -> Comparison:

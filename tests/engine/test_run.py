@@ -225,7 +225,7 @@ def interrupt_when(reached):
 def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
     settings = FAST | method | {"epochs": 6}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
-    half = running.start(validate(Run, settings), tmp_path / "half", interrupt_when(reached))
+    half = running.start(validate(Run, settings), tmp_path / "half", interrupt_when(reached)).finish()
     assert half.status == "interrupted"
     assert f"moca resume {tmp_path / 'half'}" in half.message
     assert not (tmp_path / "half" / "result.json").exists()
@@ -249,7 +249,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, mon
             raise Killed
 
     with pytest.raises(Killed):
-        running.start(validate(Run, settings), tmp_path / "killed", kill)
+        running.start(validate(Run, settings), tmp_path / "killed", kill).finish()
     killed = lines(tmp_path / "killed" / "steps.jsonl")
     assert killed[-1]["task"] == 2, "lines of the third task were written and must be taken back"
     resumed = moca.resume(tmp_path / "killed", keep_model=False)

@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from moca.learners import Losses
 from moca.settings import Run
 from moca.streams import Stream, class_incremental
 
-_FLUSH = 50
-"""Steps between two looks at the losses, so that the device never waits for the host in between."""
+_FLUSH = (50, 500)
+"""Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time."""
 
 _TASKS = 5
 """Where neither the settings nor the protocol say how many."""
@@ -49,24 +49,27 @@ def build_stream(settings: Run) -> Stream:
     )
 
 
-def start(settings: Run, out: Path, advance: Advance | None = None, keep_model: bool = False) -> Result:
+def start(settings: Run, out: Path, advance: Advance | None = None, keep_model: bool = False) -> Running:
     """A new run in a fresh folder."""
     trainer = Trainer(settings, build_stream(settings))
-    return _Running(trainer, RunFolder.create(out, settings), advance, keep_model).finish()
+    return Running(trainer, RunFolder.create(out, settings), advance, keep_model)
 
 
-def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) -> Result:
-    """Go on with an interrupted run exactly where it stopped."""
+def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) -> Running:
+    """An interrupted run, exactly where it stopped."""
     folder = RunFolder.open(out)
     settings = folder.settings()
     kept = folder.load_checkpoint(pick_device(settings.device))
-    running = _Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
+    running = Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
     running.load_state_dict(kept)
-    return running.finish()
+    return running
 
 
-class _Running:
+class Running:
     """A run under way: the trainer, what has been measured, and where it is written."""
+
+    result: Result
+    """What the run found out, once it has ended."""
 
     def __init__(self, trainer: Trainer, folder: RunFolder, advance: Advance | None, keep_model: bool) -> None:
         self.trainer, self.folder, self.keep_model = trainer, folder, keep_model
@@ -78,41 +81,49 @@ class _Running:
 
     def finish(self) -> Result:
         """Train to the end, to divergence or to an interruption."""
-        trainer = self.trainer
-        try:
-            with Interrupt() as interrupt:
-                if not self.class_il:
-                    self._evaluate()
-                while True:
-                    self._train_task(interrupt)
-                    if interrupt.requested:
-                        return self._interrupted()
-                    self._evaluate()
-                    if not trainer.next_task():
-                        break
-                    self.folder.save_checkpoint(self.state_dict())
-        except Diverged as error:
-            return self._ended("diverged", str(error))
-        if self.keep_model:
-            about = {
-                "settings": trainer.settings.model_dump_json(by_alias=True),
-                "classes": json.dumps(trainer.stream.names),
-            }
-            self.folder.save_model(trainer.model, about)
-        return self._ended("finished")
+        with Interrupt() as interrupt:
+            for _ in self.steps(interrupt):
+                pass
+        return self.result
 
-    def _train_task(self, interrupt: Interrupt) -> None:
-        trainer, begun = self.trainer, time.perf_counter()
+    def steps(self, interrupt: Interrupt) -> Iterator[None]:
+        """The same step by step, so that several runs can take turns; `result` is there at the end."""
         try:
-            for losses in trainer.steps():
+            if not self.class_il:
+                self._evaluate()
+            while True:
+                yield from self._train_task(interrupt)
+                if interrupt.requested:
+                    self._interrupted()
+                    return
+                self._evaluate()
+                if not self.trainer.next_task():
+                    break
+                self.folder.save_checkpoint(self.state_dict())
+        except Diverged as error:
+            self._ended("diverged", str(error))
+            return
+        if self.keep_model:
+            self._save_model()
+        self._ended("finished")
+
+    def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
+        begun, rhythm = time.perf_counter(), _FLUSH[self.trainer.device.type == "cuda"]
+        try:
+            for losses in self.trainer.steps():
                 self._note(losses)
-                if len(self.waiting) == _FLUSH:
+                if len(self.waiting) == rhythm:
                     self._flush()
                 if interrupt.requested:
                     break
+                yield
             self._flush()
         finally:
             self.seconds += time.perf_counter() - begun
+
+    def _save_model(self) -> None:
+        settings, names = self.trainer.settings.model_dump_json(by_alias=True), json.dumps(self.trainer.stream.names)
+        self.folder.save_model(self.trainer.model, {"settings": settings, "classes": names})
 
     def _note(self, losses: Losses) -> None:
         trainer = self.trainer
@@ -149,13 +160,13 @@ class _Running:
         record = {"learned": len(self.class_il) - 1, "class_il": accuracies.class_il, "task_il": accuracies.task_il}
         self.folder.append(TASKS, [record | {"steps": self.trainer.steps_done, "seconds": self.seconds}])
 
-    def _interrupted(self) -> Result:
+    def _interrupted(self) -> None:
         self.folder.save_checkpoint(self.state_dict())
         message = f"stopped after step {self.trainer.steps_done}; go on with: moca resume {self.folder.path}"
-        return self._ended("interrupted", message)
+        self._ended("interrupted", message)
 
-    def _ended(self, status: Status, message: str = "") -> Result:
-        result = Result(
+    def _ended(self, status: Status, message: str = "") -> None:
+        self.result = Result(
             self.trainer.settings,
             self.folder.path,
             status,
@@ -169,9 +180,8 @@ class _Running:
             self._notes(),
         )
         if status != "interrupted":
-            result.save()
+            self.result.save()
             self.folder.finish()
-        return result
 
     def _notes(self) -> list[str]:
         memory, samples = self.trainer.memory, sum(len(task.train) for task in self.trainer.tasks)
