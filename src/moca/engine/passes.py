@@ -49,8 +49,9 @@ class Passes:
         """The same batches with features."""
         sizes = [len(batch.x) for batch in (new, *replays)]
         sequence = self.first_task_sequence if first_task else self.sequence
-        with nullcontext() if self.together else batches_apart(sizes, _updates(sequence, len(replays))):
-            h = self.model.encode(torch.cat([batch.x for batch in (new, *replays)]))
+        x = torch.cat([batch.x for batch in (new, *replays)])
+        with nullcontext() if self.together else batches_apart(sizes, _updates(sequence, len(replays)), x.device):
+            h = self.model.encode(x)
         parts = h.split(sizes)
         new = new.having(features=parts[0], logits=self.model.classify(parts[0]))
         return new, [replay.having(features=part) for replay, part in zip(replays, parts[1:], strict=True)]

@@ -203,6 +203,7 @@ def count_steps(settings: Run, stream: Stream) -> int:
 
 def set_precision(precision: str, device: torch.device) -> bool:
     """Allow TensorFloat-32 only if asked for, and say whether the encoder runs in bfloat16."""
+    torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     return precision == "bf16" or (precision == "auto" and device.type == "cuda")
 

@@ -21,7 +21,7 @@ def auxiliary_encode(
     Gradients flow only if `weights` ask for them.
     """
     tensors = weights or {name: p.detach() for name, p in model.encoder.named_parameters()}
-    with batches_apart([len(x)], updates=()):
+    with batches_apart([len(x)], (), x.device):
         return model.encode(x, tensors | _copies(model.encoder), after_stage)
 
 

@@ -5,6 +5,7 @@ New and replayed samples then share every convolution, and the numbers are those
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -12,30 +13,43 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+_MOMENTUM = 0.1
+
 
 class _Batches(NamedTuple):
     sizes: tuple[int, ...]
     """Rows of each batch, in the order in which they stand."""
-    updates: tuple[int, ...]
-    """Which batch's statistics move the running ones, one update after the other."""
+    shares: Tensor | None
+    """What the running statistics keep of themselves, and what they take from each batch; None where they stay."""
 
 
 _batches: _Batches | None = None
 
 
 @contextmanager
-def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) -> Iterator[None]:
+def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None, device: torch.device) -> Iterator[None]:
     """Inside, BatchNorm treats consecutive groups of rows as batches of their own.
 
-    `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; by
-    default each moves them once.
+    `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; None
+    means each of them once.
     """
     global _batches
-    before, _batches = _batches, _Batches(tuple(sizes), tuple(range(len(sizes)) if updates is None else updates))
+    order = tuple(range(len(sizes)) if updates is None else updates)
+    before, _batches = _batches, _Batches(tuple(sizes), _shares(order, len(sizes), device) if order else None)
     try:
         yield
     finally:
         _batches = before
+
+
+@functools.cache
+def _shares(updates: tuple[int, ...], count: int, device: torch.device) -> Tensor:
+    """What the updates r <- (1 - m) r + m s, one after the other, come to in one go. A tensor, so that a compiled or
+    captured step serves every order, and kept, since none can be made while a graph is recorded."""
+    shares = [(1 - _MOMENTUM) ** len(updates)] + [0.0] * count
+    for age, batch in enumerate(reversed(updates)):
+        shares[1 + batch] += _MOMENTUM * (1 - _MOMENTUM) ** age
+    return torch.tensor(shares, device=device)
 
 
 class BatchNorm2d(nn.BatchNorm2d):
@@ -49,25 +63,21 @@ class BatchNorm2d(nn.BatchNorm2d):
         normalised = [
             torch.native_batch_norm(part, self.weight, self.bias, None, None, True, 0.0, self.eps) for part in parts
         ]
-        if _batches.updates:
+        if _batches.shares is not None:
             counts = [part.numel() // part.shape[1] for part in parts]
-            self._track([(mean, inverse) for _, mean, inverse in normalised], counts, _batches.updates)
+            self._track([(mean, inverse) for _, mean, inverse in normalised], counts, _batches.shares)
         return torch.cat([out for out, _, _ in normalised]) if len(parts) > 1 else normalised[0][0]
 
     @torch.no_grad()
-    def _track(self, statistics: list[tuple[Tensor, Tensor]], counts: list[int], updates: tuple[int, ...]) -> None:
-        """What the updates r <- (1 - m) r + m s, one after the other, come to in one go."""
-        momentum = self.momentum or 0.0
-        share = [0.0] * len(counts)
-        for age, batch in enumerate(reversed(updates)):
-            share[batch] += momentum * (1 - momentum) ** age
+    def _track(self, statistics: list[tuple[Tensor, Tensor]], counts: list[int], shares: Tensor) -> None:
+        """Move the running statistics by those of each batch; the variance is the unbiased one."""
         running_mean, running_var = self.running_mean, self.running_var
         assert running_mean is not None
         assert running_var is not None
-        keep = (1 - momentum) ** len(updates)
+        keep, *takes = shares.unbind()
         mean, variance = keep * running_mean, keep * running_var
-        for part, (batch_mean, inverse), count in zip(share, statistics, counts, strict=True):
-            mean = mean + part * batch_mean
-            variance = variance + part * count / max(count - 1, 1) * (inverse**-2 - self.eps)
+        for take, (batch_mean, inverse), count in zip(takes, statistics, counts, strict=True):
+            mean = mean + take * batch_mean
+            variance = variance + take * (count / max(count - 1, 1)) * (inverse**-2 - self.eps)
         running_mean.copy_(mean)
         running_var.copy_(variance)
