@@ -41,7 +41,7 @@ def compare(
     *,
     seeds: int | Sequence[int] = 1,
     out: str | Path | None = None,
-    jobs: int | None = None,
+    jobs: int = 1,
     progress: bool = False,
     **settings: Any,
 ) -> Comparison:

@@ -30,7 +30,7 @@ def fusing(wanted: bool = True) -> Iterator[None]:
 
 
 def fused(function: Callable[P, R]) -> Callable[P, R]:
-    """Mark a pure function of tensors: compiled inside `fusing`, plain elsewhere. The numbers are the same."""
+    """Mark a pure function of tensors: compiled inside `fusing`, plain elsewhere, equal up to rounding."""
 
     @functools.cache
     def compiled() -> Callable[P, R]:
@@ -52,7 +52,8 @@ _modules: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {}
 
 
 def shared(module: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-    """The module as a compiled function of its tensors and its input: compiled once for all modules of its kind."""
+    """The module as a compiled function of its tensors and its input: compiled once for all modules that print
+    alike."""
     kind = f"{module} training={module.training}"
     if kind not in _modules:
         template = copy.deepcopy(module)

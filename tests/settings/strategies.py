@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, Run, Seeds, Settings
 from moca.settings.memory import Memory
+from moca.settings.run import OFFICIAL_PASSES
 
 CHOICES = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": MODELS, "head": HEADS}
 
@@ -76,6 +77,11 @@ def runs(draw: Any) -> Run:
     replays = given.get("learner", LEARNERS[2]()).name not in ("finetune", "joint")
     if not replays:
         given.pop("perturb", None)
+    method = (given.get("learner", LEARNERS[2]()).name, given.get("perturb", PERTURBATIONS[0]()).name)
+    if method not in OFFICIAL_PASSES or given.get("passes") == "concatenated":
+        given.pop("bn_passes", None)
+    if method[0] in ("derpp", "er_ace"):
+        given.pop("passes", None)
     if replays and given.get("memory", Memory()).size == 0:
         given.pop("memory")
     return Run(**given)

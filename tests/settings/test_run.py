@@ -16,7 +16,7 @@ def test_defaults():
     )  # fmt: skip
     assert (run.batch, run.replay_batch, run.momentum, run.weight_decay) == (32, None, 0.0, 0.0)
     assert (run.passes, run.bn_passes) == ("separate", "clean")
-    assert run.memory == Memory(size=200, per="total", store="reservoir", draw="uniform")
+    assert run.memory == Memory(size=200, per="total")
 
 
 def test_perturbation_defaults_are_those_that_gave_the_numbers():

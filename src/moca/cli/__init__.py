@@ -62,9 +62,7 @@ def compare(
     *,
     seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
     seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
-    jobs: Annotated[
-        int | None, Parameter(help="runs at a time [default: 1 on the CPU, 8 on a GPU]", show_default=False)
-    ] = None,
+    jobs: Annotated[int, Parameter(help="runs at a time, each in a process of its own")] = 1,
     out: Out = None,
     **options: Any,
 ) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +38,10 @@ class CapturedStep:
         self.task = -1
         self.recordings: dict[int, _Recording] = {}
 
+    def forget(self) -> None:
+        """Record anew: the tensors that the graphs read and write are no longer the trainer's."""
+        self.recordings = {}
+
     def __call__(self, index: Tensor) -> Losses:
         """One step on the samples at `index`."""
         trainer = self.trainer
@@ -56,30 +62,34 @@ class CapturedStep:
     def _record(self, index: Tensor) -> _Recording:
         """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
         trainer, static = self.trainer, index.clone()
-        before = [(t, t.clone()) for t in trainer.changing_tensors()]
-        offered, images = trainer.memory.offered if trainer.memory else 0, trainer.images_trained
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        settled = fusing(trainer.fuses and len(index) == trainer.settings.batch)
-        with settled, torch.cuda.stream(stream):
-            for _ in range(_WARM_UP):
-                trainer.step(static)
-        torch.cuda.current_stream().wait_stream(stream)
-        known = {id(t) for t, _ in before}
-        graph = torch.cuda.CUDAGraph()
-        trainer.optimiser.zero_grad()
-        trained = trainer.images_trained
-        settled = fusing(trainer.fuses and len(index) == trainer.settings.batch)
-        with settled, torch.cuda.graph(graph):
-            losses = trainer.step(static)
-            values = torch.stack(list(losses.values()))
-        trained = trainer.images_trained - trained
-        for tensor in trainer.changing_tensors():
-            if id(tensor) not in known:
-                tensor.zero_()
-        for tensor, value in before:
-            tensor.copy_(value)
-        trainer.images_trained = images
-        if trainer.memory is not None:
-            trainer.memory.offered = offered
-        return _Recording(graph, static, values, list(losses), trained)
+        with self._without_trace(), fusing(trainer.compiles and len(index) == trainer.settings.batch):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(_WARM_UP):
+                    trainer.step(static)
+            torch.cuda.current_stream().wait_stream(stream)
+            trainer.optimiser.zero_grad()
+            graph, before = torch.cuda.CUDAGraph(), trainer.images_trained
+            with torch.cuda.graph(graph):
+                losses = trainer.step(static)
+                values = torch.stack(list(losses.values()))
+            return _Recording(graph, static, values, list(losses), trainer.images_trained - before)
+
+    @contextmanager
+    def _without_trace(self) -> Iterator[None]:
+        """Put everything that steps change back in place afterwards; what they made anew (momentum) becomes zero."""
+        trainer, memory = self.trainer, self.trainer.memory
+        values = {t.data_ptr(): t.clone() for t in trainer.changing_tensors()}
+        offered, images = memory.offered if memory is not None else 0, trainer.images_trained
+        try:
+            yield
+        finally:
+            for tensor in trainer.changing_tensors():
+                if tensor.data_ptr() in values:
+                    tensor.copy_(values[tensor.data_ptr()])
+                else:
+                    tensor.zero_()
+            trainer.images_trained = images
+            if memory is not None:
+                memory.offered = offered

@@ -16,16 +16,12 @@ from typing import Any
 
 from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS, RunFolder
 from moca.engine.interrupt import Interrupt
-from moca.engine.pack import take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.run import Advance, Running, build_stream, resume, start
-from moca.engine.trainer import count_steps, pick_device
+from moca.engine.run import Advance, build_stream, resume, start
+from moca.engine.trainer import count_steps
 from moca.errors import MocaError
 from moca.settings import Run, validate
-
-_PACKED = 8
-"""Runs that share one GPU unless told otherwise: at small batches one run leaves most of it idle."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +65,17 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9+=._-]+", "_", name)
 
 
-def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True) -> list[Result]:
-    """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
+def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[Result]:
+    """All runs, `jobs` at a time. Runs that are finished already are taken as they are, unfinished ones go on.
 
-    Runs that are finished already are taken as they are, unfinished ones go on.
     A run that diverges does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
     """
-    if jobs is not None and jobs < 1:
+    if jobs < 1:
         raise MocaError(f"jobs must be at least 1 (it is {jobs})")
-    on_gpu = any(pick_device(p.settings.device).type == "cuda" for p in plans)
     _check_folders(plans)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
     with ProgressBar(total, shown=shown) as bar:
-        if on_gpu:
-            return take_turns([_opener(p, bar) for p in plans], jobs or _PACKED)
-        return _side_by_side(plans, jobs, bar) if jobs and jobs > 1 else _one_by_one(plans, bar)
+        return _one_by_one(plans, bar) if jobs == 1 else _side_by_side(plans, jobs, bar)
 
 
 def _check_folders(plans: Sequence[Plan]) -> None:
@@ -106,25 +98,16 @@ def _titled(bar: ProgressBar, title: str) -> Advance:
 
 
 def _carry_on(p: Plan, advance: Advance) -> Result:
-    run = _open(p, advance)
-    return run if isinstance(run, Result) else run.finish()
-
-
-def _open(p: Plan, advance: Advance) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
     if (p.folder / CHECKPOINT).is_file():
-        return resume(p.folder, advance)
+        return resume(p.folder, advance).finish()
     if (p.folder / SETTINGS).is_file():
         RunFolder(p.folder).clear()
-    return start(p.settings, p.folder, advance)
-
-
-def _opener(p: Plan, bar: ProgressBar) -> Callable[[], Running | Result]:
-    return lambda: _open(p, _titled(bar, p.label))
+    return start(p.settings, p.folder, advance).finish()
 
 
 def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Result]:

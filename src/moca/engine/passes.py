@@ -7,25 +7,11 @@ from contextlib import nullcontext
 import torch
 
 from moca.batch import Batch
-from moca.errors import MocaError
 from moca.models import Model
 from moca.models.norm import batches_apart
 from moca.settings import Run
+from moca.settings.run import OFFICIAL_PASSES
 
-# The official code's training-mode passes in order, n = new batch, b = replay batch (for derpp: 1 = the draw for the
-# logits). Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time.
-_OFFICIAL = {
-    ("er", "none"): "nbbb",
-    ("er", "wap"): "nbb",
-    ("er", "vt"): "nbb",
-    ("er", "vmf"): "nbb",
-    ("er", "doa_old"): "nbbb",
-    ("er", "gaussian"): "nbbn",
-    ("er", "doa_new"): "nbbn",
-    ("er", "add_new"): "nbbn",
-    ("er_ace", "wap"): "nnbnb",
-    ("derpp", "wap"): "n1nbb",
-}
 _OFFICIAL_FIRST_TASK = {("er", "none"): "nbb"}
 
 
@@ -37,12 +23,7 @@ class Passes:
         self.sequence = self.first_task_sequence = ""
         if settings.bn_passes == "official":
             method = (settings.learner.name, settings.perturb.name)
-            if method not in _OFFICIAL:
-                known = ", ".join("+".join(k) for k in _OFFICIAL)
-                raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
-            if self.together:
-                raise MocaError("bn_passes=official means separate passes; use passes=separate")
-            self.sequence = _OFFICIAL[method]
+            self.sequence = OFFICIAL_PASSES[method]
             self.first_task_sequence = _OFFICIAL_FIRST_TASK.get(method, "")
 
     def __call__(self, new: Batch, replays: list[Batch], first_task: bool) -> tuple[Batch, list[Batch]]:

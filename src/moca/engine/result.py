@@ -73,7 +73,7 @@ class Result:
             {
                 "status": self.status,
                 "message": self.message,
-                **{name: _null_if_nan(value) for name, value in self.numbers().items()},
+                **{name: null_if_nan(value) for name, value in self.numbers().items()},
                 "steps": self.steps,
                 "accuracy_matrix": self.accuracy_matrix,
                 "task_il_matrix": self.task_il_matrix,
@@ -94,5 +94,6 @@ class Result:
         return f"<Result {self.status}: {json.dumps({k: round(v, 4) for k, v in self.numbers().items()})}>"
 
 
-def _null_if_nan(value: float) -> float | None:
+def null_if_nan(value: float) -> float | None:
+    """A number as JSON can hold it."""
     return value if math.isfinite(value) else None

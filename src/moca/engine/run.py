@@ -36,7 +36,7 @@ Advance = Callable[[int, str], None]
 
 def build_stream(settings: Run) -> Stream:
     """The stream that the settings describe."""
-    dataset = load(settings.data)
+    dataset = load(settings.data, data_dir=settings.data_dir, size=settings.image_size)
     if settings.protocol is not None:
         dataset = dataset.using(settings.protocol)
     protocol = dataset.protocol

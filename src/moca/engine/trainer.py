@@ -24,6 +24,8 @@ from moca.settings.base import validate
 from moca.settings.models import Choice as ModelChoice
 from moca.streams import Stream
 
+_WORTH_COMPILING = 20_000
+"""Steps from which on compiling, which takes a minute or two, saves time."""
 _POSITION = ("task", "epoch", "batch", "steps_done", "images_trained")
 
 
@@ -56,7 +58,9 @@ class Trainer:
         )
         self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
         self.captured = CapturedStep(self) if self._captures() else None
-        self.fuses = settings.execution != "captured"
+        self.compiles = settings.execution == "compiled" or (
+            settings.execution == "auto" and count_steps(settings, stream) >= _WORTH_COMPILING
+        )
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()
@@ -75,8 +79,8 @@ class Trainer:
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
 
     def _captures(self) -> bool:
-        if self.settings.execution == "captured" and self.device.type != "cuda":
-            raise MocaError("execution=captured needs a CUDA device; use execution=eager")
+        if self.settings.execution in ("captured", "compiled") and self.device.type != "cuda":
+            raise MocaError(f"execution={self.settings.execution} needs a CUDA device; use execution=eager")
         return self.device.type == "cuda" and self.settings.execution != "eager"
 
     def _begin_task(self) -> None:
@@ -182,6 +186,8 @@ class Trainer:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
+        if self.captured:
+            self.captured.forget()
         for name in _POSITION:
             setattr(self, name, state["position"][name])
         self.model.load_state_dict(state["model"])

@@ -42,6 +42,10 @@ class ResNet18(Encoder):
             for i, stride in enumerate((1, 2, 2, 2))
         )
 
+    def extra_repr(self) -> str:
+        """What the layers alone do not tell."""
+        return f"pool={self.pool}"
+
     def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:
         """Features of the images x."""
         x = self.stem(x)

@@ -52,4 +52,5 @@ def perturbation(
     settings = validate(Choice, {"perturb": spec}).perturb
     if settings.name == "none":
         raise ValueError("'none' moves nothing; leave the perturbation out")
-    return _VARIANTS[settings.name](settings, Random(seed, "perturb"), model, lr, classes)
+    device = next(model.parameters()).device if model is not None else "cpu"
+    return _VARIANTS[settings.name](settings, Random(seed, "perturb", device), model, lr, classes)

@@ -33,7 +33,7 @@ class WAP(Perturbation[perturb.WAP]):
 
         Old rows only, repeated in turn to a fixed count, so that no shape depends on the data.
         """
-        every = torch.arange(count, device=self.random.count.device)
+        every = torch.arange(count, device=replay.x.device)
         if replay.old is None or self.settings.rows == "all":
             return every, torch.full((count,), 1 / count, device=every.device)
         number = replay.old.sum()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moca.engine.result import Result
+from moca.engine.result import Result, null_if_nan
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,5 @@ def _entry(row: Row) -> dict[str, object]:
         "method": row.label,
         "seeds": len(row.finished),
         "not_finished": len(row.results) - len(row.finished),
-        **{n: {"mean": _known(s.mean), "std": _known(s.std)} for n, s in spreads.items()},
+        **{n: {"mean": null_if_nan(s.mean), "std": null_if_nan(s.std)} for n, s in spreads.items()},
     }
-
-
-def _known(value: float) -> float | None:
-    return value if math.isfinite(value) else None

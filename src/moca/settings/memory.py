@@ -13,5 +13,3 @@ class Memory(Settings):
     leading: ClassVar[str] = "size"
     size: int = Field(200, ge=0, description="samples in all, or of each class")
     per: Literal["total", "class"] = Field("total", description="what the size counts; a class: size x classes in all")
-    store: Literal["reservoir"] = Field("reservoir", description="which samples are kept")
-    draw: Literal["uniform"] = Field("uniform", description="which samples are replayed")

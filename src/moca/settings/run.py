@@ -51,10 +51,30 @@ AtLeastOne = Annotated[int, Field(ge=1)]
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 
+OFFICIAL_PASSES = {
+    ("er", "none"): "nbbb",
+    ("er", "wap"): "nbb",
+    ("er", "vt"): "nbb",
+    ("er", "vmf"): "nbb",
+    ("er", "doa_old"): "nbbb",
+    ("er", "gaussian"): "nbbn",
+    ("er", "doa_new"): "nbbn",
+    ("er", "add_new"): "nbbn",
+    ("er_ace", "wap"): "nnbnb",
+    ("derpp", "wap"): "n1nbb",
+}
+"""The official code's training-mode passes in order, n = new batch, b = replay batch (for derpp: 1 = the draw for the
+logits). Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time."""
+
+
 class Run(Settings):
     """One run: a learner with a perturbation on a stream of tasks."""
 
     data: str = Field("digits", description="data set: a name (moca data ls) or a folder of images")
+    image_size: int | None = Field(None, ge=1, description="pixels a side that the images of a folder are brought to")
+    data_dir: str | None = Field(
+        None, description="where data sets are stored [default: $MOCA_DATA, or the user's own]"
+    )
     learner: Learner = Field(ER(), description="how to learn")
     perturb: Perturb = Field(NoPerturbation(), description="how replayed old-class features are moved")
     memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
@@ -90,8 +110,10 @@ class Run(Settings):
     precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
         "auto", description="of the encoder: float32, TensorFloat-32, or bfloat16 autocast; auto is bf16 on a GPU"
     )
-    execution: Literal["auto", "eager", "captured"] = Field(
-        "auto", description="how a step runs: eagerly, or as a CUDA graph; auto is captured on a GPU"
+    execution: Literal["auto", "eager", "captured", "compiled"] = Field(
+        "auto",
+        description="how a step runs: eagerly, as a CUDA graph, or as a CUDA graph of compiled kernels; auto is eager "
+        "on the CPU, on a GPU captured, and compiled for runs long enough to repay compiling",
     )
     threads: int | None = Field(None, ge=1, description="CPU threads [default: torch's]")
 
@@ -99,9 +121,20 @@ class Run(Settings):
     def _consistent(self) -> Self:
         if self.memory.size == 0 and self.learner.name not in ("finetune", "joint"):
             raise MocaError(f"'{self.learner.name}' replays from memory, so memory must be at least 1 (it is 0)")
+        if self.passes == "concatenated" and self.learner.name not in ("er", "finetune", "joint"):
+            raise MocaError(f"passes=concatenated is for er; '{self.learner.name}' is defined by separate passes")
+        if self.bn_passes == "official":
+            self._known_to_the_official_code()
         if self.perturb.name != "none" and self.learner.name in ("finetune", "joint"):
             raise MocaError(
                 f"'{self.learner.name}' replays nothing, so '{self.perturb.name}' has nothing to move; "
                 "use a replay learner or perturb=none"
             )
         return self
+
+    def _known_to_the_official_code(self) -> None:
+        if (self.learner.name, self.perturb.name) not in OFFICIAL_PASSES:
+            known = ", ".join("+".join(method) for method in OFFICIAL_PASSES)
+            raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
+        if self.passes == "concatenated":
+            raise MocaError("bn_passes=official means separate passes; use passes=separate")
