@@ -63,6 +63,7 @@ def runs(draw: Any) -> Run:
         "data": st.sampled_from(["digits", "seq-cifar10"]),
         "memory": settings_of(Memory),
         "seed": settings_of(Seeds),
+        "data_dir": st.just("store"),
         "protocol": st.sampled_from(["offline", "online"]),
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
