@@ -26,13 +26,8 @@ Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new 
 def run(*, out: Out = None, **options: Any) -> int:
     """Train one learner with one perturbation on one stream of tasks."""
     from moca import api
-    from moca.cli.show import show_result
 
-    result = api.run(out=out, progress=True, **given(options))
-    if result.status != "finished":
-        return _explain(result.message, 130 if result.status == "interrupted" else 1)
-    show_result(result)
-    return 0
+    return _ended(api.run(out=out, progress=True, **given(options)))
 
 
 app.command(with_run_options(run), name="run")
@@ -49,13 +44,8 @@ def resume(folder: Path) -> int:
         The run's folder.
     """
     from moca import api
-    from moca.cli.show import show_result
 
-    result = api.resume(folder, progress=True)
-    if result.status != "finished":
-        return _explain(result.message, 130 if result.status == "interrupted" else 1)
-    show_result(result)
-    return 0
+    return _ended(api.resume(folder, progress=True))
 
 
 def compare(
@@ -126,6 +116,16 @@ def main(words: Sequence[str] | None = None) -> None:
         sys.exit(_explain(str(error), 1))
     except KeyboardInterrupt:
         sys.exit(_explain("stopped", 130))
+
+
+def _ended(result: Any) -> int:
+    """Show the numbers of a run that finished, say why another did not; the exit code."""
+    from moca.cli.show import show_result
+
+    if result.status != "finished":
+        return _explain(result.message, 130 if result.status == "interrupted" else 1)
+    show_result(result)
+    return 0
 
 
 def _unfinished(comparison: Any) -> int:

@@ -41,8 +41,10 @@ class Perturbation(Generic[S]):
         """n, one row for each replayed sample; of any length, zero where there is no way to go."""
         raise NotImplementedError
 
-    unit = True
-    """Whether n is scaled to unit length."""
+    @property
+    def unit(self) -> bool:
+        """Whether n is scaled to unit length."""
+        return True
 
     def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
         """The features of `replay`, those of old classes moved."""

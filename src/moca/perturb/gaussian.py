@@ -11,7 +11,7 @@ class Gaussian(Perturbation[perturb.Gaussian]):
     """n ~ N(0, I), by default scaled to unit length (which gave the published numbers)."""
 
     @property
-    def unit(self) -> bool:  # type: ignore[override]
+    def unit(self) -> bool:
         """Unit length unless the paper's literal formula is asked for."""
         return self.settings.unit
 

@@ -1,31 +1,40 @@
 """Settings of the learners."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from moca.settings.base import Settings, choice
 
 
-class Finetune(Settings):
+class LearnerSettings(Settings):
+    """What every learner has."""
+
+    replays: ClassVar[bool] = True
+    """Whether it learns from a memory too."""
+
+
+class Finetune(LearnerSettings):
     """Plain training on each task in turn: the lower bound."""
 
+    replays: ClassVar[bool] = False
     name: Literal["finetune"] = "finetune"
 
 
-class Joint(Settings):
+class Joint(LearnerSettings):
     """One network trained on all tasks at once: the upper bound."""
 
+    replays: ClassVar[bool] = False
     name: Literal["joint"] = "joint"
 
 
-class ER(Settings):
+class ER(LearnerSettings):
     """Experience replay."""
 
     name: Literal["er"] = "er"
 
 
-class DERpp(Settings):
+class DERpp(LearnerSettings):
     """Dark experience replay++: replayed samples keep their labels and the logits they had when stored."""
 
     name: Literal["derpp"] = "derpp"
@@ -33,7 +42,7 @@ class DERpp(Settings):
     beta: float = Field(0.5, ge=0, description="weight of the stored labels")
 
 
-class ERACE(Settings):
+class ERACE(LearnerSettings):
     """ER with asymmetric cross-entropy: new samples compete only with the classes of their own batch."""
 
     name: Literal["er_ace"] = "er_ace"

@@ -119,13 +119,13 @@ class Run(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.memory.size == 0 and self.learner.name not in ("finetune", "joint"):
+        if self.memory.size == 0 and self.learner.replays:
             raise MocaError(f"'{self.learner.name}' replays from memory, so memory must be at least 1 (it is 0)")
-        if self.passes == "concatenated" and self.learner.name not in ("er", "finetune", "joint"):
+        if self.passes == "concatenated" and self.learner.name in ("derpp", "er_ace"):
             raise MocaError(f"passes=concatenated is for er; '{self.learner.name}' is defined by separate passes")
         if self.bn_passes == "official":
             self._known_to_the_official_code()
-        if self.perturb.name != "none" and self.learner.name in ("finetune", "joint"):
+        if self.perturb.name != "none" and not self.learner.replays:
             raise MocaError(
                 f"'{self.learner.name}' replays nothing, so '{self.perturb.name}' has nothing to move; "
                 "use a replay learner or perturb=none"
