@@ -326,3 +326,31 @@ def test_damaged_files_give_a_clear_line_or_other_images_but_never_a_crash(how, 
             assert "\n" not in str(error)
         victim.write_bytes(whole)
         assert not (store_dir / "tmp").exists() or list((store_dir / "tmp").iterdir()) == []
+
+
+def test_sprites_without_pictures_are_one_line(tmp_path):
+    source = made.sprites(tmp_path / "s", CIFAR)
+    for picture in source.glob("*.png"):
+        picture.unlink()
+    with pytest.raises(MocaError, match=r"cannot read .*data_batch_1.png .*fetch the package again"):
+        add("mine", source)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '[{"a": 1}]', "[1, [2]]", "[1" + "0" * 30 + "]", "7", '["a"]'])
+def test_sprites_with_labels_that_are_no_list_of_numbers_are_one_line(text, tmp_path):
+    source = made.sprites(tmp_path / "s", CIFAR)
+    (source / "train_lables.json").write_text(text)
+    with pytest.raises(MocaError, match=r"lables.json|whole numbers are needed"):
+        add("mine", source)
+
+
+@pytest.mark.parametrize(
+    "label", [b"\x8a\x09" + b"\xff" * 8 + b"\x00", b"I1" + b"0" * 30 + b"\n", b"J\xff\xff\xff\x7f"]
+)
+def test_a_huge_label_is_one_line(label, tmp_path):
+    source = made.cifar10_python(tmp_path / "s", CIFAR)
+    whole = (source / "data_batch_1").read_bytes()
+    at = whole.index(b"U\x06labels](") + 10
+    (source / "data_batch_1").write_bytes(whole[:at] + label + whole[at + 5 :])
+    with pytest.raises(MocaError, match=r"data_batch_1 (is not a CIFAR file|and on run from)"):
+        add("mine", source)
