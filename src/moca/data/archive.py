@@ -105,7 +105,7 @@ def _tar_members(path: Path, limit: int) -> Iterator[Member]:
                         yield member.name, file
                 stream.room = _PIECE
                 cast(Any, tar).members.clear()
-                tar.pax_headers.clear()
+                tar.pax_headers = {}
             stream.room = None
             _finish(stream, tar.offset)
 
@@ -141,7 +141,7 @@ def _finish(stream: "_Bounded", end: int) -> None:
 
 
 class _Bounded:
-    """A stream that is read in small pieces and not beyond a limit: a tar file may claim names and holes of any size."""
+    """A stream read in small pieces and not beyond a limit: a tar file may claim names and holes of any size."""
 
     def __init__(self, stream: IO[bytes], path: Path, limit: int) -> None:
         self.stream, self.path, self.limit = stream, path, limit

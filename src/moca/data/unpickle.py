@@ -89,8 +89,8 @@ class _Machine:
             if code == b".":
                 return self.pop()
             if code not in _STEP:
-                known = pickletools.code2op.get(code.decode("latin-1"))
-                raise _Refused(f"it uses {known.name if known else code!r}, which no CIFAR file does")
+                called = {op.code: op.name for op in pickletools.opcodes}.get(code.decode("latin-1"), repr(code))
+                raise _Refused(f"it uses {called}, which no CIFAR file does")
             _STEP[code](self)
         raise _Refused(f"it has more than {_STEPS:,} instructions")
 
