@@ -1,11 +1,12 @@
 import gzip
 import os
+import struct
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from moca.data import add, catalogue, load
+from moca.data import add, catalogue, growth, load
 from moca.errors import MocaError
 from tests.data import made
 
@@ -354,3 +355,34 @@ def test_a_huge_label_is_one_line(label, tmp_path):
     (source / "data_batch_1").write_bytes(whole[:at] + label + whole[at + 5 :])
     with pytest.raises(MocaError, match=r"data_batch_1 (is not a CIFAR file|and on run from)"):
         add("mine", source)
+
+
+def zeros_npz(path, count):
+    black = np.zeros((count, 32, 32), np.uint8)
+    np.savez_compressed(path, train_images=black, train_labels=np.arange(count) % 2)
+    return path
+
+
+def zeros_idx(path, count):
+    path.mkdir()
+    head = struct.pack(">HBBIII", 0, 8, 3, count, 32, 32)
+    (path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + bytes(count << 10)))
+    (path / "train-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, count) + bytes(count))
+    return path
+
+
+@pytest.mark.parametrize("make", [zeros_npz, zeros_idx])
+def test_a_small_file_of_many_images_is_refused_before_it_fills_the_disk(make, tmp_path, monkeypatch, store_dir):
+    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
+    monkeypatch.setattr("moca.data.writer.image_digests", lambda images: pytest.fail("images were written"))
+    with pytest.raises(MocaError, match=r"is refused: it grows to more than 100 times its size"):
+        add("mine", make(tmp_path / "a.npz", 16 << 10))
+    assert not (store_dir / "names").exists()
+
+
+def test_a_packed_file_may_not_grow_more_than_its_archive_may(tmp_path, monkeypatch):
+    monkeypatch.setattr(growth, "_SMALL", 1 << 16)
+    monkeypatch.setattr(growth, "_RATIO", 2000)
+    archive = made.tar(tmp_path / "a.tar.gz", zeros_idx(tmp_path / "a", 4 << 10))
+    with pytest.raises(MocaError, match=r"is refused: it grows to more than"):
+        add("mine", archive)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from moca.data import catalogue, provider
 from moca.data.catalogue import Known
 from moca.data.fingerprint import Contents, Differences, Labels, Place, compare
+from moca.data.growth import most_bytes
 from moca.data.readers import open_source
 from moca.data.source import Options, Source
 from moca.data.store import Info, Store, is_name
@@ -71,7 +72,8 @@ def add(
     expected = catalogue.known(name) if name in catalogue.names() else None
     store = Store(data_dir)
     with store.workspace() as work, provider.provide(name, source, store, work, watch or _silent) as path:
-        found = open_source(path, Options(size, workers))
+        packed = most_bytes(Path(source)) if source is not None and Path(source).is_file() else None
+        found = open_source(path, Options(size, workers, packed))
         return _take(
             name, found, expected, store, work, skip_bad, test_share, seed, allow_differences, watch or _silent,
             {"source": str(source or "official"), "kind": found.kind, "stamp": stamp},

@@ -14,6 +14,12 @@ def most_bytes(path: Path) -> int:
     return max(_SMALL, _RATIO * path.stat().st_size)
 
 
+def refuse_growth(path: Path, claimed: int, most: int | None = None) -> None:
+    """Stop before reading if a file says that it holds more than it may, or than the archive it came in may."""
+    if claimed > min(most_bytes(path), most or claimed):
+        raise grows(path)
+
+
 def grows(path: Path) -> MocaError:
     """The refusal of a file that holds more."""
     return refused(path, f"it grows to more than {_RATIO} times its size")
