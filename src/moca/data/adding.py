@@ -17,11 +17,9 @@ from moca.data.growth import most_bytes
 from moca.data.readers import open_source
 from moca.data.source import Options, Source
 from moca.data.store import Info, Store, is_name
+from moca.data.watch import Watch, silent
 from moca.data.writer import ColourFound, Raw, Selection, write_arrays, write_raw
 from moca.errors import MocaError, nearest
-
-Watch = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 @dataclass(frozen=True)
@@ -71,17 +69,13 @@ def add(
     _check_arguments(name, source, size, test_share)
     expected = catalogue.known(name) if name in catalogue.names() else None
     store = Store(data_dir)
-    with store.workspace() as work, provider.provide(name, source, store, work, watch or _silent) as path:
+    with store.workspace() as work, provider.provide(name, source, store, work, watch or silent) as path:
         packed = most_bytes(Path(source)) if source is not None and Path(source).is_file() else None
         found = open_source(path, Options(size, workers, packed))
         return _take(
-            name, found, expected, store, work, skip_bad, test_share, seed, allow_differences, watch or _silent,
+            name, found, expected, store, work, skip_bad, test_share, seed, allow_differences, watch or silent,
             {"source": str(source or "official"), "kind": found.kind, "stamp": stamp},
         )  # fmt: skip
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    pass
 
 
 def _check_arguments(name: str, source: str | Path | None, size: int | None, test_share: float) -> None:
