@@ -386,3 +386,11 @@ def test_a_packed_file_may_not_grow_more_than_its_archive_may(tmp_path, monkeypa
     archive = made.tar(tmp_path / "a.tar.gz", zeros_idx(tmp_path / "a", 4 << 10))
     with pytest.raises(MocaError, match=r"is refused: it grows to more than"):
         add("mine", archive)
+
+
+@pytest.mark.parametrize("names", [[1, 2, 3], 7, [[b"a"]]])
+def test_class_names_that_are_no_text_are_one_line(names, tmp_path):
+    source = made.cifar10_python(tmp_path / "s", CIFAR)
+    (source / "batches.meta").write_bytes(made.python2_pickle({b"label_names": names}))
+    with pytest.raises(MocaError, match=r"batches.meta has names that are not text"):
+        add("mine", source)

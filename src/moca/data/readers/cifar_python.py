@@ -25,7 +25,9 @@ def read(path: Path, options: Options) -> Source:
     found = files(path)
     about = path / ("meta" if found.hundred else "batches.meta")
     names = unpickle(about).get("fine_label_names" if found.hundred else "label_names") if about.is_file() else None
-    classes = tuple(names) if isinstance(names, list) else None
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise MocaError(f"{about} has names that are not text; fetch it again")
+    classes = tuple(names) if names else None
     return Source(f"{found.title} pickles", _part(found.train), _part(found.test), classes)
 
 
