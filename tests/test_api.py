@@ -27,8 +27,13 @@ def test_importing_moca_imports_nothing_heavy():
 
 @pytest.mark.parametrize("name", moca.__all__)
 def test_every_public_name_exists(name):
-    assert getattr(moca, name).__name__ == name
+    assert getattr(moca, name).__name__.removeprefix("moca.") == name
     assert name in dir(moca)
+
+
+def test_the_data_commands_are_reached_from_moca_alone_and_without_torch():
+    modules = imported_by("import moca; moca.data.add, moca.data.check, moca.data.listing, moca.data.remove")
+    assert "numpy" in modules and "torch" not in modules
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from moca import data
     from moca.api import compare, resume, run
     from moca.batch import Batch
     from moca.data import Dataset, load
@@ -55,6 +56,7 @@ __all__ = [
     "Stream",
     "class_incremental",
     "compare",
+    "data",
     "load",
     "perturbation",
     "resume",
@@ -63,6 +65,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "data":
+        return import_module("moca.data")
     if name not in _HOME:
         raise AttributeError(f"module 'moca' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

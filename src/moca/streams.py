@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from moca.data import Dataset, Split
+from moca.data.protocol import deal
 from moca.errors import MocaError
 from moca.random import Random
 
@@ -71,7 +72,7 @@ def class_incremental(
     random order and which samples are held out for validation.
     """
     count = len(dataset.classes)
-    groups = _groups(tasks, count, dataset.name)
+    groups = deal(range(count), tasks, dataset.name)
     arrival = _arrival(order, dataset, seed)
     if not 0 <= validation < 1:
         raise MocaError(f"validation must be a share from 0 to below 1 (it is {validation})")
@@ -98,19 +99,6 @@ def class_incremental(
         if len(task.test) == 0:
             raise MocaError(f"task {number} of '{dataset.name}' has no test sample; add some, or set validation=0.1")
     return Stream(dataset, dealt, train, test, names)
-
-
-def _groups(tasks: int | Sequence[int], count: int, dataset: str) -> list[tuple[int, ...]]:
-    """The classes of each task, by position in the order of arrival."""
-    if isinstance(tasks, int):
-        if tasks < 1:
-            raise MocaError(f"there must be at least 1 task (there are {tasks})")
-        if tasks > count:
-            raise MocaError(f"'{dataset}' has {count} classes, too few for {tasks} tasks; use tasks <= {count}")
-        return [tuple(g.tolist()) for g in torch.arange(count).tensor_split(tasks)]
-    if sum(tasks) > count or min(tasks, default=0) < 1:
-        raise MocaError(f"'{dataset}' has {count} classes, which tasks of {', '.join(map(str, tasks))} do not fit")
-    return [tuple(g.tolist()) for g in torch.arange(sum(tasks)).split(list(tasks))]
 
 
 def _arrival(order: str | Sequence[int], dataset: Dataset, seed: int) -> list[int]:

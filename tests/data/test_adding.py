@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from moca.data import add, check, listing, load, remove
-from moca.data.adding import NotTheSame
+from moca.data.proving import NotTheSame
 from moca.errors import MocaError
 from tests.data import made
 from tests.data.made import npz, small_set

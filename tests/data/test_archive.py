@@ -1,12 +1,14 @@
+import gzip
 import io
 import os
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 
 import pytest
 
-from moca.data import add, archive
+from moca.data import add, archive, growth
 from moca.data.archive import extract, is_archive
 from moca.errors import MocaError
 from tests.data import made
@@ -87,7 +89,7 @@ def test_a_file_twice_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_bombs_are_refused(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "_SMALL", 1 << 20)
+    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
     path = tmp_path / "bomb"
     if kind == "zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
@@ -176,3 +178,60 @@ def test_a_name_of_a_gigabyte_is_refused_before_it_is_read(tmp_path):
     (tmp_path / "a.tar").write_bytes(head + bytes(10240))
     with pytest.raises(MocaError, match=r"a name in it is too long"):
         extract(tmp_path / "a.tar", tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [tarfile.DIRTYPE, tarfile.REGTYPE])
+def test_headers_of_every_kind_count(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "_MEMBERS", 3)
+    path = tar_of(tmp_path / "a.tar.gz", *(member(f"d{i}", kind) for i in range(5)))
+    with pytest.raises(MocaError, match=r"more than 3 files and folders"):
+        extract(path, tmp_path / "out")
+
+
+def test_folders_and_attributes_are_forgotten_once_they_are_read(tmp_path):
+    head = member("d", tarfile.DIRTYPE).tobuf(tarfile.USTAR_FORMAT)
+    word = b"%d comment=" + b"x" * 400 + b"\n"
+    shared = word % (len(word) + 1)
+    note = member("g", tarfile.XGLTYPE, size=len(shared)).tobuf(tarfile.USTAR_FORMAT) + shared.ljust(512, b"\0")
+    (tmp_path / "a.tar").write_bytes((note + head) * 5_000 + bytes(10240))
+    tracemalloc.start()
+    extract(tmp_path / "a.tar", tmp_path / "out")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 << 20
+
+
+@pytest.mark.parametrize("where", ["between", "after"])
+def test_bytes_that_belong_to_no_file_count_too(where, tmp_path, monkeypatch):
+    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
+    size = 16 << 20
+    body = member("d", tarfile.DIRTYPE, size=size).tobuf(tarfile.USTAR_FORMAT) if where == "between" else b""
+    with gzip.open(tmp_path / "a.tar.gz", "wb") as out:
+        out.write(member("a").tobuf() + body + bytes(size + 10240))
+    with pytest.raises(MocaError, match=r"it grows to more than 100 times its size"):
+        extract(tmp_path / "a.tar.gz", tmp_path / "out")
+
+
+def test_a_file_full_of_holes_is_refused_before_its_map_is_read(tmp_path):
+    head = bytearray(member("holes", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
+    head[482] = 1
+    head[148:156] = b"%06o\0 " % tarfile.calc_chksums(bytes(head))[0]
+    more = bytearray(b"00000000000\0" * 42 + bytes(8))
+    more[504] = 1
+    (tmp_path / "a.tar").write_bytes(bytes(head) + bytes(more) * 5_000)
+    with pytest.raises(MocaError, match=r"a name in it is too long"):
+        extract(tmp_path / "a.tar", tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ["x" * 400, "/".join(["y" * 200] * 30), "a\x1b[31m" + "z" * 400])
+@pytest.mark.parametrize("kind", ["zip", "tar"])
+def test_a_name_that_no_disk_takes_is_one_clear_line(kind, name, tmp_path):
+    path = tmp_path / "a.bin"
+    if kind == "tar":
+        tar_of(path, member(name, size=1))
+    else:
+        with zipfile.ZipFile(path, "w") as out:
+            out.writestr(name, "x")
+    with pytest.raises(MocaError, match=r"cannot be a file's name here") as error:
+        extract(path, tmp_path / "out")
+    assert str(error.value).isprintable() and len(str(error.value)) < 300

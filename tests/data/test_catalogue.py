@@ -1,8 +1,13 @@
 import numpy as np
 import pytest
+import torch
 
 from moca.data import catalogue
 from moca.errors import MocaError
+from moca.models import build_model
+from moca.settings.base import validate
+from moca.settings.models import Choice as ModelChoice
+from moca.settings.models import Cosine
 
 PICTURED = ("cifar10", "cifar100", "tinyimagenet", "miniimagenet", "mnist", "fashion_mnist")
 
@@ -50,6 +55,17 @@ def test_online_pixels_run_from_minus_one_to_one_without_augmentation():
     protocol = catalogue.known("cifar100").protocols["online"]
     assert [(p - m) / s for p, m, s in zip((0, 1, 0.5), protocol.mean, protocol.std, strict=True)] == [-1, 1, 0]
     assert protocol.crop_padding == 0 and not protocol.flip
+
+
+@pytest.mark.parametrize("protocol", ["online", "online_augmented"])
+@pytest.mark.parametrize(("name", "features"), [("cifar10", 160), ("cifar100", 160), ("miniimagenet", 640)])
+def test_the_online_backbone_is_narrow_and_keeps_a_map_of_large_images(name, features, protocol):
+    known = catalogue.known(name)
+    chosen = validate(ModelChoice, {"model": known.protocols[protocol].model}).model
+    height, width, channels = known.shape
+    model = build_model(chosen, Cosine(), (channels, height, width), len(known.classes), seed=0)
+    assert model.encode(torch.zeros(1, channels, height, width)).shape == (1, features)
+    assert "offline" not in known.protocols or known.protocols["offline"].model == "resnet18"
 
 
 @pytest.mark.parametrize(("name", "count"), [("cifar100", 100), ("tinyimagenet", 200)])

@@ -1,6 +1,9 @@
 import io
 import struct
+import subprocess
+import sys
 import zlib
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ from PIL import Image
 
 from moca.data import add, decode, decoders, load
 from moca.data.decoders import Decoders
-from moca.data.source import Options
+from moca.data.source import BLOCK_BYTES, Options
 from moca.errors import MocaError
 from tests.data import made
 
@@ -122,9 +125,50 @@ def test_a_crash_of_the_image_library_is_laid_at_its_image(monkeypatch):
             send(stream, data)
 
         monkeypatch.setattr(decoders, "_send", fatal)
-        blocks = pool.submit([good, b"KILL", good], 10).result()
-    assert [row for block in blocks for row in block.rows] == [10, 12]
+        monkeypatch.setattr(decoders, "Decoders", lambda *_: nullcontext(pool))
+        blocks = list(decoders._decoded([[good] * 10, [good, b"KILL", good]], None, False, workers=2))
+    assert [row for block in blocks for row in block.rows] == [*range(11), 12]
     assert [bad for block in blocks for bad in block.bad] == [(11, "the decoder crashed")]
+
+
+LARGE = made.pictures(1, side=300)[0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_blocks_of_large_images_stay_small_and_none_is_lost(workers):
+    small, large = made.png(made.pictures(1)[0]), made.png(LARGE)
+    items = [large] * 40 + [b"bad"] + [small] * 3 + [large] * 80 + [b"bad"]
+    blocks = list(decoders._decoded([items[:100], items[100:]], None, False, workers))
+    assert max(block.images.nbytes for block in blocks) <= BLOCK_BYTES
+    read = [row for block in blocks for row in block.rows]
+    assert read == sorted(read) and len(read) == len(items) - 2
+    assert [row for block in blocks for row, _ in block.bad] == [40, 124]
+    assert all((image == LARGE).all() for block in blocks for image in block.images if image.shape == LARGE.shape)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_images_do_not_pile_up_in_memory(workers, tmp_path):
+    picture = saved(Image.new("RGB", (4000, 1000)))
+    for i in range(60):
+        place = tmp_path / "a" / f"class{i % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{i}.png").write_bytes(picture)
+    code = (
+        "import resource, sys\n"
+        "from moca.data.readers.folder import read\n"
+        "from moca.data.source import Options\n"
+        "from pathlib import Path\n"
+        "part = read(Path(sys.argv[1]), Options(workers=int(sys.argv[2]))).train\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert sum(len(b.rows) for b in part.blocks(False)) == 60\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a"), str(workers)], capture_output=True, text=True, check=True
+    )
+    mine, children = (int(line) / 1024 for line in done.stdout.split())
+    assert mine < 200 and children < 250
 
 
 def test_mixed_sizes_are_named_and_can_be_brought_to_one(tmp_path, store_dir):

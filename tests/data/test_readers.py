@@ -1,11 +1,12 @@
 import gzip
 import os
+import struct
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from moca.data import add, catalogue, load
+from moca.data import add, catalogue, growth, load
 from moca.errors import MocaError
 from tests.data import made
 
@@ -326,3 +327,70 @@ def test_damaged_files_give_a_clear_line_or_other_images_but_never_a_crash(how, 
             assert "\n" not in str(error)
         victim.write_bytes(whole)
         assert not (store_dir / "tmp").exists() or list((store_dir / "tmp").iterdir()) == []
+
+
+def test_sprites_without_pictures_are_one_line(tmp_path):
+    source = made.sprites(tmp_path / "s", CIFAR)
+    for picture in source.glob("*.png"):
+        picture.unlink()
+    with pytest.raises(MocaError, match=r"cannot read .*data_batch_1.png .*fetch the package again"):
+        add("mine", source)
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '[{"a": 1}]', "[1, [2]]", "[1" + "0" * 30 + "]", "7", '["a"]'])
+def test_sprites_with_labels_that_are_no_list_of_numbers_are_one_line(text, tmp_path):
+    source = made.sprites(tmp_path / "s", CIFAR)
+    (source / "train_lables.json").write_text(text)
+    with pytest.raises(MocaError, match=r"lables.json|whole numbers are needed"):
+        add("mine", source)
+
+
+@pytest.mark.parametrize(
+    "label", [b"\x8a\x09" + b"\xff" * 8 + b"\x00", b"I1" + b"0" * 30 + b"\n", b"J\xff\xff\xff\x7f"]
+)
+def test_a_huge_label_is_one_line(label, tmp_path):
+    source = made.cifar10_python(tmp_path / "s", CIFAR)
+    whole = (source / "data_batch_1").read_bytes()
+    at = whole.index(b"U\x06labels](") + 10
+    (source / "data_batch_1").write_bytes(whole[:at] + label + whole[at + 5 :])
+    with pytest.raises(MocaError, match=r"data_batch_1 (is not a CIFAR file|and on run from)"):
+        add("mine", source)
+
+
+def zeros_npz(path, count):
+    black = np.zeros((count, 32, 32), np.uint8)
+    np.savez_compressed(path, train_images=black, train_labels=np.arange(count) % 2)
+    return path
+
+
+def zeros_idx(path, count):
+    path.mkdir()
+    head = struct.pack(">HBBIII", 0, 8, 3, count, 32, 32)
+    (path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(head + bytes(count << 10)))
+    (path / "train-labels-idx1-ubyte").write_bytes(struct.pack(">HBBI", 0, 8, 1, count) + bytes(count))
+    return path
+
+
+@pytest.mark.parametrize("make", [zeros_npz, zeros_idx])
+def test_a_small_file_of_many_images_is_refused_before_it_fills_the_disk(make, tmp_path, monkeypatch, store_dir):
+    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
+    monkeypatch.setattr("moca.data.writer.image_digests", lambda images: pytest.fail("images were written"))
+    with pytest.raises(MocaError, match=r"is refused: it grows to more than 100 times its size"):
+        add("mine", make(tmp_path / "a.npz", 16 << 10))
+    assert not (store_dir / "names").exists()
+
+
+def test_a_packed_file_may_not_grow_more_than_its_archive_may(tmp_path, monkeypatch):
+    monkeypatch.setattr(growth, "_SMALL", 1 << 16)
+    monkeypatch.setattr(growth, "_RATIO", 2000)
+    archive = made.tar(tmp_path / "a.tar.gz", zeros_idx(tmp_path / "a", 4 << 10))
+    with pytest.raises(MocaError, match=r"is refused: it grows to more than"):
+        add("mine", archive)
+
+
+@pytest.mark.parametrize("names", [[1, 2, 3], 7, [[b"a"]]])
+def test_class_names_that_are_no_text_are_one_line(names, tmp_path):
+    source = made.cifar10_python(tmp_path / "s", CIFAR)
+    (source / "batches.meta").write_bytes(made.python2_pickle({b"label_names": names}))
+    with pytest.raises(MocaError, match=r"batches.meta has names that are not text"):
+        add("mine", source)

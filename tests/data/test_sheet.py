@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from moca.data import add, load, show
-from moca.data.sheet import task_classes
+from moca.data import add, show
 from moca.errors import MocaError
 from tests.data import made
 
@@ -25,8 +24,9 @@ def test_the_sheet_shows_every_class_in_its_task(tmp_path):
 
 def test_tasks_follow_the_protocol(known_set, tmp_path):
     add("little", made.npz(tmp_path / "a.npz", known_set))
-    assert task_classes(load("little")) == ((2,), (1,), (0,))
-    assert task_classes(load("little"), tasks=1) == ((2, 1, 0),)
+    assert show("little", tmp_path / "a.png").tasks == ((2,), (1,), (0,))
+    assert show("little", tmp_path / "a.png", tasks=1).tasks == ((2, 1, 0),)
+    assert show("little", tmp_path / "a.png", tasks=2).tasks == ((2, 1), (0,))
     assert show("little", tmp_path / "a.png", protocol="online").tasks == ((0, 1, 2),)
 
 
@@ -37,7 +37,7 @@ def test_grey_images_and_embedded_sets(tmp_path):
 
 
 def test_mistakes(tmp_path):
-    with pytest.raises(MocaError, match=r"11 tasks cannot be made of 10 classes"):
+    with pytest.raises(MocaError, match=r"'digits' has 10 classes, too few for 11 tasks"):
         show("digits", tmp_path / "a.png", tasks=11)
     with pytest.raises(MocaError, match=r"cannot write .* choose another place with --out"):
         show("digits", tmp_path / "nowhere" / "a.png")

@@ -80,8 +80,8 @@ def add(
     workers
         Processes that decode images [default: as many as cores].
     """
-    from moca.data.adding import NotTheSame
     from moca.data.adding import add as take
+    from moca.data.proving import NotTheSame
 
     with _Bar() as bar:
         try:

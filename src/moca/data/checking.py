@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data import catalogue
-from moca.data.adding import describe
 from moca.data.fingerprint import Contents, Differences, Digests, Place, Reference, compare, image_digests, tags
+from moca.data.proving import describe
 from moca.data.source import BLOCK_BYTES
 from moca.data.store import Info, Store
 from moca.errors import MocaError, nearest

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from moca.data.source import Block, Pixels
+from moca.data.source import BLOCK_BYTES, Block, Pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 """Nothing that needs an interpreter or another program."""
@@ -55,7 +55,10 @@ def _opened(item: Item) -> IO[bytes]:
 
 
 def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
-    """Blocks of equal images, the first item being row `start` of its split; the last names what cannot be read."""
+    """Blocks of equal images, the first item being row `start` of its split; each names what cannot be read in it.
+
+    A block ends where the next image would take it over BLOCK_BYTES, so that large images do not pile up.
+    """
     images: list[Pixels] = []
     rows: list[int] = []
     bad: list[tuple[int, str]] = []
@@ -69,14 +72,19 @@ def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bo
                 bad.append((row, _reason(error)))
                 continue
             if images and image.shape != images[0].shape:
-                yield Block(_stacked(images), np.array(rows))
-                images, rows = [], []
+                yield Block(_stacked(images), np.array(rows), bad)
+                images, rows, bad = [], [], []
             images.append(image)
             rows.append(row)
+            if (len(images) + 1) * image.nbytes > BLOCK_BYTES:
+                yield Block(_stacked(images), np.array(rows), bad)
+                images, rows, bad = [], [], []
     yield Block(_stacked(images), np.array(rows, np.int64), bad)
 
 
 def _stacked(images: list[Pixels]) -> Pixels:
+    if len(images) == 1:
+        return images[0][None]
     return np.stack(images) if images else np.empty((0, 0, 0, 3), np.uint8)
 
 

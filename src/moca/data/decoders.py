@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.decode import Item, decode_chunk
-from moca.data.source import Block, Options, Part
+from moca.data.source import BLOCK_BYTES, Block, Options, Part
 
 CHUNK = 256
 WORTH_SHARING = 4096
@@ -65,14 +65,30 @@ def _decoded(chunks: Iterable[Sequence[Item]], size: int | None, colour: bool, w
             start += len(chunk)
         return
     with Decoders(workers, size, colour) as decoders:
-        ahead: deque[Future[list[Block]]] = deque()
+        ahead: deque[tuple[Sequence[Item], int, Future[list[Block]]]] = deque()
+        most = CHUNK
+
+        def first() -> Iterator[Block]:
+            """The answer that is due; what a process left over comes next, and in future it is given less."""
+            nonlocal most
+            items, start, answer = ahead.popleft()
+            blocks = answer.result()
+            done = sum(len(block.rows) + len(block.bad) for block in blocks)
+            if done < len(items):
+                most = max(1, min(most, done))
+                rest = items[done:]
+                ahead.appendleft((rest, start + done, decoders.submit(rest, start + done)))
+            return iter(blocks)
+
         for chunk in chunks:
-            ahead.append(decoders.submit(chunk, start))
-            start += len(chunk)
-            if len(ahead) > 2 * workers:
-                yield from ahead.popleft().result()
+            while chunk:
+                piece, chunk = chunk[:most], chunk[most:]
+                ahead.append((piece, start, decoders.submit(piece, start)))
+                start += len(piece)
+                while len(ahead) > 2 * workers:
+                    yield from first()
         while ahead:
-            yield from ahead.popleft().result()
+            yield from first()
 
 
 class Decoders:
@@ -99,7 +115,7 @@ class Decoders:
         return child
 
     def submit(self, items: Sequence[Item], start: int) -> Future[list[Block]]:
-        """Decode a chunk whose first item is row `start` of its split."""
+        """Decode a chunk whose first item is row `start` of its split, as far as fits an answer."""
         return self.threads.submit(self._decode, items, start)
 
     def _decode(self, items: Sequence[Item], start: int) -> list[Block]:
@@ -116,7 +132,7 @@ class Decoders:
                 return [
                     Block(np.empty((0, 0, 0, 3), np.uint8), np.empty(0, np.int64), [(start, "the decoder crashed")])
                 ]
-            return [b for i, item in enumerate(items) for b in self._decode([item], start + i)]
+            return self._decode(items[: len(items) // 2], start)
         self.idle.put(child)
         return blocks
 
@@ -132,9 +148,11 @@ class Decoders:
             child.communicate()
 
 
-def _send(stream: IO[bytes], data: bytes) -> None:
-    stream.write(_LENGTH.pack(len(data)))
-    stream.write(data)
+def _send(stream: IO[bytes], *data: bytes | memoryview) -> None:
+    views = [memoryview(piece) for piece in data]
+    stream.write(_LENGTH.pack(sum(view.nbytes for view in views)))
+    for view in views:
+        stream.write(view)
     stream.flush()
 
 
@@ -150,24 +168,27 @@ def _receive(stream: IO[bytes]) -> bytes:
 
 def _blocks(answer: bytes) -> Iterator[Block]:
     """What a child wrote: a line of JSON, then the pixels. Never a pickle, since it has handled foreign bytes."""
-    head, _, pixels = answer.partition(b"\n")
-    at = 0
-    for shape, rows, bad in json.loads(head):
-        images = np.frombuffer(pixels, np.uint8, int(np.prod(shape)), at).reshape(shape)
+    at = answer.index(b"\n") + 1
+    for shape, rows, bad in json.loads(answer[:at]):
+        images = np.frombuffer(answer, np.uint8, int(np.prod(shape)), at).reshape(shape)
         at += images.nbytes
         yield Block(images, np.array(rows, np.int64), [(row, reason) for row, reason in bad])
 
 
 def serve(source: IO[bytes], sink: IO[bytes]) -> None:
-    """Decode chunks until there are no more."""
+    """Decode chunks until there are no more; an answer ends once it holds BLOCK_BYTES, wherever in the chunk."""
     while True:
         try:
             items, start, size, colour = pickle.loads(_receive(source))
         except EOFError:
             return
-        blocks = list(decode_chunk(items, start, size, colour))
+        blocks: list[Block] = []
+        for block in decode_chunk(items, start, size, colour):
+            blocks.append(block)
+            if sum(b.images.nbytes for b in blocks) > BLOCK_BYTES // 2:
+                break
         head = json.dumps([[b.images.shape, b.rows.tolist(), list(b.bad)] for b in blocks]).encode()
-        _send(sink, head + b"\n" + b"".join(b.images.tobytes() for b in blocks))
+        _send(sink, head + b"\n", *(b.images.reshape(-1).data for b in blocks))
 
 
 if __name__ == "__main__":

@@ -8,17 +8,16 @@ import socket
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 from moca import __version__
 from moca.data.catalogue import Download
+from moca.data.watch import Watch
 from moca.errors import MocaError
 
 _PIECE = 1 << 18
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
 """Answers of a server that may be different a moment later."""
-Watch = Callable[[str, int, int], None]
 
 
 class Unreachable(MocaError):

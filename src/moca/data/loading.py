@@ -10,11 +10,12 @@ from pathlib import Path
 import torch
 
 from moca.data import catalogue
-from moca.data.adding import Watch, add
+from moca.data.adding import add
 from moca.data.dataset import Dataset, Split
 from moca.data.digits import load_digits
 from moca.data.protocol import Protocol
 from moca.data.store import Info, Store
+from moca.data.watch import Watch
 from moca.errors import MocaError, nearest
 
 _DEPTH = 5

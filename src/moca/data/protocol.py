@@ -1,6 +1,10 @@
 """How a data set is used: what the encoder sees, and how its classes are dealt into tasks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+
+from moca.errors import MocaError
 
 
 @dataclass(frozen=True)
@@ -20,3 +24,20 @@ class Protocol:
     """Classes of each task; empty where the data set has no customary split."""
     class_order: str = "natural"
     """The order in which classes arrive: natural, or one of the data set's named orders."""
+
+
+def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:
+    """Classes, in their order of arrival, in so many tasks of equal size (as nearly as can be), or of these sizes."""
+    sizes = _equal(len(order), tasks, dataset) if isinstance(tasks, int) else tuple(tasks)
+    if sum(sizes) > len(order) or min(sizes, default=0) < 1:
+        raise MocaError(f"'{dataset}' has {len(order)} classes, which tasks of {', '.join(map(str, sizes))} do not fit")
+    return tuple(tuple(order[end - size : end]) for size, end in zip(sizes, accumulate(sizes), strict=True))
+
+
+def _equal(count: int, tasks: int, dataset: str) -> tuple[int, ...]:
+    if tasks < 1:
+        raise MocaError(f"there must be at least 1 task (there are {tasks})")
+    if tasks > count:
+        raise MocaError(f"'{dataset}' has {count} classes, too few for {tasks} tasks; use tasks <= {count}")
+    each, more = divmod(count, tasks)
+    return tuple(each + (i < more) for i in range(tasks))

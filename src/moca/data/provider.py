@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,9 +14,8 @@ from moca.data.download import Unreachable, fetch
 from moca.data.locking import lock
 from moca.data.readers import recognised
 from moca.data.store import Store
+from moca.data.watch import Watch
 from moca.errors import MocaError
-
-Watch = Callable[[str, int, int], None]
 
 
 @contextmanager

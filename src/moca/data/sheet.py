@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from PIL import Image, ImageDraw
 
 from moca.data.dataset import Dataset, Split
 from moca.data.loading import load
+from moca.data.protocol import deal
 from moca.data.source import Pixels
 from moca.errors import MocaError
 
@@ -44,7 +44,9 @@ def show(
     """
     dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
     dataset = dataset.using(protocol) if protocol else dataset
-    groups = task_classes(dataset, tasks)
+    customary = dataset.protocol.tasks or 1
+    order = dataset.order(dataset.protocol.class_order)
+    groups = deal(order, customary if tasks is None else tasks, dataset.name)
     picks = [[(c, _picked(dataset.train, c, per_class)) for c in group] for group in groups]
     sheet = _sheet([[(dataset.classes[c], images) for c, images in task] for task in picks], per_class)
     target = Path(out)
@@ -57,18 +59,6 @@ def show(
         for split in (dataset.train, dataset.test)
     ]
     return Shown(target, dataset, groups, counts[0], counts[1])
-
-
-def task_classes(dataset: Dataset, tasks: int | None = None) -> tuple[tuple[int, ...], ...]:
-    """The classes of each task under the data set's protocol, or dealt into equal tasks."""
-    order = dataset.order(dataset.protocol.class_order)
-    if tasks is not None and not 1 <= tasks <= len(order):
-        raise MocaError(f"{tasks} tasks cannot be made of {len(order)} classes; use 1 to {len(order)}")
-    sizes = dataset.protocol.tasks
-    if tasks is not None or not sizes:
-        sizes = tuple(len(part) for part in np.array_split(np.arange(len(order)), tasks or 1))
-    ends = np.cumsum(sizes).tolist()
-    return tuple(order[end - size : end] for size, end in zip(sizes, ends, strict=True))
 
 
 def _picked(split: Split, label: int, count: int) -> list[Pixels]:

@@ -18,12 +18,14 @@ MOST_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class Options:
-    """How image files are decoded."""
+    """How a source is read."""
 
     size: int | None = None
     """Bring every image to this many pixels a side: scaled to cover the square, then the middle cut out."""
     workers: int | None = None
     """Processes that decode; by default as many as there are cores, once there are enough images to share out."""
+    most: int | None = None
+    """Bytes that arrays may grow to, where they came in an archive."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.fingerprint import Digests, Labels, canonical_order, image_digests
-from moca.data.source import BLOCK_BYTES, Part
+from moca.data.source import BLOCK_BYTES, Part, Source
+from moca.data.watch import Watch
 from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
@@ -66,6 +67,31 @@ def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_ba
             f"{len(part.labels)} labels for {len(kept) + len(bad)} images ({part.name(0)}); there must be one for each"
         )
     return Raw(path, shape, part.labels[kept], np.concatenate(digests), kept, bad)
+
+
+def write_splits(
+    source: Source, work: Path, skip_bad: bool, watch: Watch, colour: bool = False
+) -> tuple[Raw, Raw | None]:
+    """Both splits of a source, in colour if one image is."""
+    total = len(source.train.labels) + (len(source.test.labels) if source.test else 0)
+    done = 0
+
+    def progress(count: int) -> None:
+        nonlocal done
+        done += count
+        watch("reading", done, total)
+
+    try:
+        train = write_raw(source.train, work / "train.raw", None, colour, skip_bad, progress)
+        if source.test is None:
+            return train, None
+        return train, write_raw(source.test, work / "test.raw", train.shape, colour, skip_bad, progress)
+    except ColourFound:
+        if colour:
+            raise MocaError(
+                "some images are grey and some are in colour; save all of them with one or three channels"
+            ) from None
+        return write_splits(source, work, skip_bad, watch, colour=True)
 
 
 def _fitting(images: NDArray[np.uint8], shape: Shape, name: Callable[[], str]) -> NDArray[np.uint8]:

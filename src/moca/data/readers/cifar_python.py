@@ -6,41 +6,38 @@ from typing import Any
 
 import numpy as np
 
+from moca.data.readers.cifar import TEN, files, together
 from moca.data.source import Options, Part, Pixels, Source, array_part
 from moca.data.unpickle import unpickle
 from moca.errors import MocaError
-
-_TEN = tuple(f"data_batch_{i}" for i in range(1, 6))
 
 
 def recognise(path: Path) -> bool:
     """The files data_batch_1 to 5 and test_batch, or train, test and meta."""
     if not path.is_dir():
         return False
-    ten = any((path / name).is_file() for name in (*_TEN, "test_batch"))
+    ten = any((path / name).is_file() for name in (*TEN, "test_batch"))
     return ten or all((path / name).is_file() for name in ("train", "test", "meta"))
 
 
 def read(path: Path, options: Options) -> Source:
     """Five files of training images or one, and one of test images; of CIFAR-100 the fine labels."""
-    hundred = (path / "train").is_file()
-    train, test = (("train",), ("test",)) if hundred else (_TEN, ("test_batch",))
-    lost = [name for name in (*train, *test) if not (path / name).is_file()]
-    if lost:
-        raise MocaError(f"{path} lacks {', '.join(lost)}; extract the whole archive")
-    about = path / ("meta" if hundred else "batches.meta")
-    names = unpickle(about).get("fine_label_names" if hundred else "label_names") if about.is_file() else None
-    kind = "CIFAR-100 pickles" if hundred else "CIFAR-10 pickles"
-    return Source(kind, _part(path, train), _part(path, test), tuple(names) if isinstance(names, list) else None)
+    found = files(path)
+    about = path / ("meta" if found.hundred else "batches.meta")
+    names = unpickle(about).get("fine_label_names" if found.hundred else "label_names") if about.is_file() else None
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise MocaError(f"{about} has names that are not text; fetch it again")
+    classes = tuple(names) if names else None
+    return Source(f"{found.title} pickles", _part(found.train), _part(found.test), classes)
 
 
-def _part(path: Path, files: Sequence[str]) -> Part:
+def _part(paths: Sequence[Path]) -> Part:
     def chunks() -> Iterator[Pixels]:
-        for file in files:
-            yield _images(path / file, unpickle(path / file))
+        for path in paths:
+            yield _images(path, unpickle(path))
 
-    labels = [_labels(path / file, unpickle(path / file)) for file in files]
-    return array_part(chunks, np.concatenate(labels), f"{path / files[0]}{' and on' if len(files) > 1 else ''}")
+    labels = [_labels(path, unpickle(path)) for path in paths]
+    return array_part(chunks, np.concatenate(labels), together(paths))
 
 
 def _images(path: Path, raw: dict[str, Any]) -> Pixels:

@@ -11,6 +11,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from moca.data.growth import refuse_growth
 from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part
 from moca.errors import MocaError
 
@@ -25,9 +26,9 @@ def recognise(path: Path) -> bool:
 
 def read(path: Path, options: Options) -> Source:
     """Images and labels of both splits; without test files, of one."""
-    train = _part(path, "train")
+    train = _part(path, "train", options.most)
     assert train is not None
-    return Source("idx files", train, _part(path, "test"))
+    return Source("idx files", train, _part(path, "test", options.most))
 
 
 def _find(path: Path, split: str, what: str) -> Path | None:
@@ -39,7 +40,7 @@ def _find(path: Path, split: str, what: str) -> Path | None:
     return None
 
 
-def _part(path: Path, split: str) -> Part | None:
+def _part(path: Path, split: str, most: int | None) -> Part | None:
     images, labels = _find(path, split, "images"), _find(path, split, "labels")
     if images is None:
         return None
@@ -52,6 +53,7 @@ def _part(path: Path, split: str) -> Part | None:
             if len(shape) != 3:
                 raise MocaError(f"{images} holds no images (its shape is {shape}); check the file")
             size = max(1, math.prod(shape[1:]))
+            refuse_growth(images, shape[0] * size, most)
             step = max(1, BLOCK_BYTES // size)
             for start in range(0, shape[0], step):
                 count = min(step, shape[0] - start)

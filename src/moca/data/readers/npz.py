@@ -11,6 +11,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from moca.data.growth import refuse_growth
 from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part, as_pixels
 from moca.errors import MocaError
 
@@ -39,7 +40,7 @@ def read(path: Path, options: Options) -> Source:
     """Arrays under the usual names: train_images, train_labels, ...; x_train, y_train, ...; or images, labels."""
     with _clearly(path):
         arrays = _arrays(path)
-        train = _part(path, arrays, "train") or _part(path, arrays, "")
+        train = _part(path, arrays, "train", options.most) or _part(path, arrays, "", options.most)
         if train is None:
             raise MocaError(
                 f"{path} has no images and labels among its arrays ({', '.join(sorted(arrays))}); "
@@ -47,7 +48,7 @@ def read(path: Path, options: Options) -> Source:
             )
         names = next((_whole(arrays[key]) for key in _CLASSES if key in arrays), None)
         classes = None if names is None else tuple(map(str, names.ravel()))
-        return Source("numpy arrays", train, _part(path, arrays, "test"), classes)
+        return Source("numpy arrays", train, _part(path, arrays, "test", options.most), classes)
 
 
 @contextmanager
@@ -66,7 +67,7 @@ def _arrays(path: Path) -> Mapping[str, Array]:
     return {name: lambda name=name: zipfile.ZipFile(path).open(f"{name}.npy") for name in members}  # type: ignore[misc]
 
 
-def _part(path: Path, arrays: Mapping[str, Array], split: str) -> Part | None:
+def _part(path: Path, arrays: Mapping[str, Array], split: str, most: int | None) -> Part | None:
     images = next((n for n in _IMAGES[split] if n in arrays), None)
     labels = next((n for n in _LABELS[split] if n in arrays), None)
     if images is None:
@@ -79,6 +80,8 @@ def _part(path: Path, arrays: Mapping[str, Array], split: str) -> Part | None:
         with _clearly(path), arrays[images]() as stream:
             shape, dtype = _header(stream)
             size = max(1, math.prod(shape[1:]) * dtype.itemsize)
+            if path.is_file():
+                refuse_growth(path, shape[0] * size, most)
             step = max(1, BLOCK_BYTES // size)
             for start in range(0, shape[0], step):
                 count = min(step, shape[0] - start)

@@ -21,7 +21,7 @@ def recognise(path: Path) -> bool:
 
 def read(path: Path, options: Options) -> Source:
     """Five pictures of training images and one of test images."""
-    train = tuple(name for name in _TRAIN if (path / name).is_file())
+    train = tuple(name for name in _TRAIN if (path / name).is_file()) or _TRAIN
     return Source("PNG sprites", _part(path, train, "train"), _part(path, ("test_batch.png",), "test"))
 
 
@@ -38,6 +38,6 @@ def _part(path: Path, files: Sequence[str], split: str) -> Part:
 
     try:
         labels = np.array(json.loads((path / _LABELS[split]).read_text()))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise MocaError(f"cannot read {path / _LABELS[split]} ({error}); fetch the package again") from None
     return array_part(chunks, labels, f"{path / files[0]}{' and on' if len(files) > 1 else ''}")

@@ -1,0 +1,61 @@
+"""Which class is which: the names in a container against those of the data set it should be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.data.catalogue import Known
+from moca.data.fingerprint import Labels
+from moca.data.source import Source
+from moca.data.writer import Raw
+from moca.errors import MocaError
+
+Classes = tuple[str, ...]
+
+
+def named(
+    source: Source, train: Raw, test: Raw | None, expected: Known | None, lenient: bool
+) -> tuple[Classes, Raw, Raw | None]:
+    """The names of the classes, and the splits with labels that count in their order."""
+    highest = max(int(raw.labels.max(initial=-1)) for raw in (train, test) if raw)
+    classes, number = _matched(source.classes, highest, expected, lenient)
+    renumbered = replace(train, labels=number[train.labels])
+    return classes, renumbered, test and replace(test, labels=number[test.labels])
+
+
+def _matched(
+    given: Classes | None, highest: int, expected: Known | None, lenient: bool
+) -> tuple[Classes, NDArray[np.int64]]:
+    """The names of the classes, and the number that each class of the source gets."""
+    if given is not None and highest >= len(given):
+        raise MocaError(f"label {highest} has no name among the {len(given)} classes; names and labels must agree")
+    if expected is None or (lenient and given is not None and len(given) != len(expected.classes)):
+        names = given or tuple(map(str, range(highest + 1)))
+        return names, np.arange(len(names))
+    if given is None or len(given) != len(expected.classes):
+        count = highest + 1 if given is None else len(given)
+        if count != len(expected.classes):
+            raise MocaError(
+                f"{count} classes found, '{expected.name}' has {len(expected.classes)}; add it under another name"
+            )
+        return expected.classes, np.arange(count)
+    position = {_plain(c): i for i, c in enumerate(expected.classes)}
+    if {_plain(c) for c in given} == set(position):
+        return expected.classes, np.array([position[_plain(c)] for c in given])
+    return expected.classes if all(c.isdigit() for c in given) else given, np.arange(len(given))
+
+
+def _plain(name: str) -> str:
+    """A class name as any container might spell it."""
+    return "".join(c for c in name.lower() if c.isalnum())
+
+
+def refuse_empty(classes: Classes, *splits: Labels) -> None:
+    """Every class needs images to learn from and to test on."""
+    for split, labels in zip(("training", "test"), splits, strict=True):
+        for name, count in zip(classes, np.bincount(labels, minlength=len(classes)), strict=True):
+            if count == 0:
+                raise MocaError(f"class '{name}' has no {split} image; remove the class or add images to it")

@@ -1,0 +1,103 @@
+"""Whether a copy of a known data set is complete and right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moca.data import catalogue
+from moca.data.catalogue import Known
+from moca.data.fingerprint import Contents, Differences, Place, compare
+from moca.data.source import Source
+from moca.data.splitting import Chosen
+from moca.errors import MocaError
+
+
+class NotTheSame(MocaError):
+    """A copy of a known data set that is not complete and right."""
+
+    def __init__(self, message: str, differences: Differences, details: list[str]) -> None:
+        super().__init__(message)
+        self.differences, self.details = differences, details
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is known about a copy."""
+
+    fingerprint: str
+    same: Known | None
+    """The known data set that it is."""
+    differences: Differences | None
+    """From the set that was expected, where one was."""
+
+
+def prove(chosen: Chosen, source: Source, expected: Known | None, lenient: bool) -> Proof:
+    """Compare with the set that is expected; without `lenient`, one that has a right copy must be that."""
+    train, test = chosen
+    contents = Contents(train.labels, train.digests, test.labels, test.digests)
+    fingerprint = contents.fingerprint()
+    differences = _differences(contents, chosen, source, expected, lenient)
+    same = expected if differences and differences.same else _known_by(fingerprint)
+    return Proof(fingerprint, same, differences)
+
+
+def _differences(
+    contents: Contents,
+    chosen: Chosen,
+    source: Source,
+    expected: Known | None,
+    lenient: bool,
+) -> Differences | None:
+    reference = expected.reference() if expected else None
+    if expected is None or reference is None:
+        return None
+    shape = chosen[0].raw.shape
+    if shape != expected.shape and expected.exact and not lenient:
+        raise MocaError(
+            f"'{expected.name}' has images of {_by(expected.shape)}, these are {_by(shape)}; "
+            "add them under another name"
+        )
+    found = compare(contents, reference)
+    if found.same or not expected.exact or lenient:
+        return found
+
+    def where(place: Place) -> str:
+        selection = chosen[place.split == "test"]
+        row = int(selection.raw.rows[selection.members[place.index]])
+        part = source.train if selection.raw is chosen[0].raw else source.test
+        assert part is not None
+        return part.name(row)
+
+    details = describe(found, expected.classes, where)
+    example = f" (first: {details[0]})" if details and found.agreed else ""
+    raise NotTheSame(
+        f"this is not {expected.title} as published: {found}{example}; "
+        "mend it, add it under another name, or keep it as it is with --allow-differences",
+        found,
+        details,
+    )
+
+
+def describe(found: Differences, classes: tuple[str, ...], where: Callable[[Place], str]) -> list[str]:
+    """One line for each difference."""
+    lines = []
+    for kind in ("wrong", "duplicated", "relabelled", "moved"):
+        for place in getattr(found, kind):
+            change = f"'{classes[place.label]}'" if place.label < len(classes) else f"class {place.label}"
+            if place.right is not None:
+                change += f", should be '{classes[place.right]}'"
+            note = "in the wrong split" if kind == "moved" else kind
+            lines.append(f"{note}: {where(place)} ({place.split}, {change})")
+    for (split, label), count in sorted(found.missing.items()):
+        lines.append(f"missing: {count} {split} image{'s' * (count > 1)} of '{classes[label]}'")
+    return lines
+
+
+def _by(shape: tuple[int, int, int]) -> str:
+    return f"{shape[0]}x{shape[1]} pixels in {'colour' if shape[2] == 3 else 'grey'}"
+
+
+def _known_by(fingerprint: str) -> Known | None:
+    """The known data set with this fingerprint."""
+    return next((k for k in map(catalogue.known, catalogue.names()) if k.fingerprint == fingerprint), None)

@@ -1,0 +1,47 @@
+"""Which images are learned from and which are tested on."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.data.writer import Raw, Selection
+from moca.errors import MocaError
+
+Chosen = tuple[Selection, Selection]
+"""Of the training and the test images."""
+
+
+def as_given(train: Raw, test: Raw) -> Chosen:
+    """Both splits as the source has them."""
+    return Selection(train, np.arange(len(train.labels))), Selection(test, np.arange(len(test.labels)))
+
+
+def split_off(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> Chosen:
+    """A share of each class as the test set."""
+    held = _held_out(train, classes, share, seed)
+    return Selection(train, np.flatnonzero(~held)), Selection(train, np.flatnonzero(held))
+
+
+def _held_out(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> NDArray[np.bool_]:
+    """The test images: the same ones whatever order the images come in, since the choice goes by their digests."""
+    draw = np.array(
+        [
+            int.from_bytes(hashlib.blake2b(d.tobytes(), digest_size=8, salt=b"%d" % seed).digest(), "big")
+            for d in train.digests
+        ],
+        np.uint64,
+    )
+    held = np.zeros(len(train.labels), bool)
+    for label, name in enumerate(classes):
+        members = np.flatnonzero(train.labels == label)
+        if len(members) == 1:
+            raise MocaError(
+                f"class '{name}' has one image; a test set cannot be split off, give train/ and test/ folders"
+            )
+        if len(members):
+            count = min(max(1, round(share * len(members))), len(members) - 1)
+            held[members[np.argsort(draw[members], kind="stable")[:count]]] = True
+    return held
