@@ -3,22 +3,31 @@
 Also measured: opening a stored set (claim: under 50 ms), the peak memory of adding (claim: under 1 GiB), plain decoding
 with Pillow in one thread in the same run as a yardstick for the machine, and threads against processes.
 
-    python benchmarks/data_import.py FOLDER [FOLDER ...]
+    python benchmarks/data_import.py FOLDER [FOLDER ...] [--json results/data_import.json]
+    python benchmarks/data_import.py --from-stored cifar10 --images 20000
 
-Every folder is one that `moca data add` takes; what is printed is one JSON object a folder.
+Every folder is one that `moca data add` takes; `--from-stored` makes one of PNG files from a stored set first. What is
+printed, and written with --json, is the machine, the load and one entry a folder.
 """
 
 import argparse
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
+import PIL
+from PIL import Image
+
+from moca.data import Store
 from moca.data.decode import SUFFIXES, decode
 
 SAMPLE = 10_000
@@ -95,20 +104,57 @@ def measure(folder: Path, store: str) -> dict[str, object]:
     }
 
 
+def pictures(name: str, count: int, root: Path) -> Path:
+    """So many images of a stored set, spread over its classes, as train/<class>/*.png and test/<class>/*.png."""
+    store = Store()
+    arrays, classes = store.arrays(name), store.info(name).classes
+    for split, wanted in (("train", count - count // 6), ("test", count // 6)):
+        images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
+        for index in np.linspace(0, len(labels) - 1, min(wanted, len(labels))).astype(int).tolist():
+            place = root / split / classes[labels[index]]
+            place.mkdir(parents=True, exist_ok=True)
+            image = images[index]
+            Image.fromarray(image if image.shape[2] == 3 else image[:, :, 0]).save(place / f"{index}.png")
+    return root
+
+
+def processor() -> str:
+    """The name of the processor, where the system says it."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.is_file() else []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
+
+
 def main() -> None:
     """Measure the folders given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("folders", nargs="*", type=Path)
+    parser.add_argument("--from-stored", nargs="*", default=[], metavar="NAME", help="stored sets to make folders of")
+    parser.add_argument("--images", type=int, default=20_000, help="how many of each stored set")
+    parser.add_argument("--json", type=Path, help="where to write what is printed")
     arguments = parser.parse_args()
-    load = os.getloadavg()[0]
-    print(
-        json.dumps(
-            {"cores": os.cpu_count(), "machine": platform.processor() or platform.machine(), "load before": load}
-        )
-    )
-    with tempfile.TemporaryDirectory() as store:
-        for folder in arguments.folders:
-            print(json.dumps(measure(folder, store), indent=1))
+    result: dict[str, object] = {
+        "command": shlex.join(["python", "benchmarks/data_import.py", *sys.argv[1:]]),
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "pillow": PIL.__version__,
+        "load before": round(os.getloadavg()[0], 2),
+    }
+    with tempfile.TemporaryDirectory() as work:
+        folders = list(arguments.folders)
+        # in another process: what this one touches would count as memory of those it starts
+        with ProcessPoolExecutor(1, get_context("spawn")) as maker:
+            for name in arguments.from_stored:
+                place = Path(work) / f"{name} as PNG"
+                folders.append(maker.submit(pictures, name, arguments.images, place).result())
+        result["folders"] = [measure(folder, str(Path(work) / "store")) for folder in folders]
+    result["load after"] = round(os.getloadavg()[0], 2)
+    text = json.dumps(result, indent=1)
+    print(text)
+    if arguments.json:
+        arguments.json.write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ SHAPED = b"(K\x01" + b"(" + b"J\xff\xff\xff\x7f" * 100_000 + b"tcnumpy\ndtype\n(
     "data",
     [
         b"]r\xff\xff\xff\x0f.",
-        b"}K\x01" + NESTED + b"K\x01s.",
+        b"K\x01" + NESTED + b"}h\x27K\x01s.",
         b"cnumpy.core.multiarray\n_reconstruct\n)R" + b"(K\x01K\x00" + NESTED + b"NNNtb.",
         b"cnumpy.core.multiarray\n_reconstruct\n)R" + SHAPED,
         b"(" * 100_000,
