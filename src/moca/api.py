@@ -10,6 +10,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.trainer import count_steps
+from moca.errors import Interrupted
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
@@ -26,7 +27,7 @@ def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bo
     folder = Path(out) if out else _unused(RUNS / comparing.folder_name(f"{checked.data}-{name}-s{checked.seed}"))
     total = count_steps(checked, running.build_stream(checked))
     with ProgressBar(total, name, shown=progress) as bar:
-        return running.start(checked, folder, bar, keep_model).finish()
+        return _whole(running.start(checked, folder, bar, keep_model).finish())
 
 
 def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) -> Result:
@@ -34,7 +35,7 @@ def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) 
     settings = RunFolder.open(Path(out)).settings()
     total = count_steps(settings, running.build_stream(settings))
     with ProgressBar(total, comparing.label(settings), shown=progress) as bar:
-        return running.resume(Path(out), bar, keep_model).finish()
+        return _whole(running.resume(Path(out), bar, keep_model).finish())
 
 
 def compare(
@@ -55,7 +56,15 @@ def compare(
     labels = {p.folder: p.label for p in plans}
     comparison = Comparison([(labels[r.folder], r) for r in results], folder)
     comparison.save()
+    if any(r.status == "interrupted" for r in results):
+        raise Interrupted(f"stopped; the same comparison with out={folder} goes on")
     return comparison
+
+
+def _whole(result: Result) -> Result:
+    if result.status == "interrupted":
+        raise Interrupted(result.message)
+    return result
 
 
 def _unused(path: Path) -> Path:

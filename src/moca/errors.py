@@ -12,6 +12,10 @@ class Diverged(MocaError):
     """The loss of a run is no longer a finite number."""
 
 
+class Interrupted(MocaError):
+    """Ctrl-C or SIGTERM, after everything was kept; the message says how to go on."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known name, or all of them when none is near."""
     known = sorted(known)

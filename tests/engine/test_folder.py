@@ -23,7 +23,7 @@ def test_settings_come_back_as_they_were(tmp_path):
 
 def test_an_empty_folder_can_be_used(tmp_path):
     RunFolder.create(tmp_path, SETTINGS)
-    assert [p.name for p in tmp_path.iterdir()] == ["settings.json"]
+    assert {p.name for p in tmp_path.iterdir()} == {"settings.json", "lock"}
 
 
 def test_a_used_folder_is_refused_and_left_alone(tmp_path):
@@ -78,13 +78,15 @@ def test_a_checkpoint_takes_back_later_lines(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_without_a_checkpoint_a_run_cannot_go_on(tmp_path):
-    folder = RunFolder.create(tmp_path, SETTINGS)
-    with pytest.raises(MocaError, match="stopped before its first task ended"):
-        folder.load_checkpoint(CPU)
-    folder.write_json("result.json", {})
-    with pytest.raises(MocaError, match="it is finished"):
-        folder.load_checkpoint(CPU)
+def test_a_folder_has_one_writer_at_a_time(tmp_path):
+    first = RunFolder.create(tmp_path, SETTINGS)
+    with pytest.raises(MocaError, match="being written by another process"):
+        RunFolder.open(tmp_path).claim()
+    first.release()
+    second = RunFolder.open(tmp_path)
+    second.claim()
+    second.finish()
+    assert not (tmp_path / "lock").exists()
 
 
 def test_clearing_leaves_what_a_run_did_not_write(tmp_path):
@@ -93,4 +95,4 @@ def test_clearing_leaves_what_a_run_did_not_write(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "sub").mkdir()
     folder.clear()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.txt", "sub"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["lock", "notes.txt", "sub"]

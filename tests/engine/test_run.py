@@ -286,5 +286,27 @@ def test_ctrl_c_on_the_command_line_and_resume(tmp_path):
 
 
 def test_a_finished_run_cannot_go_on(finished):
-    with pytest.raises(MocaError, match="cannot go on: it is finished"):
+    with pytest.raises(MocaError, match="cannot go on: it has finished"):
         moca.resume(finished.folder)
+
+
+def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
+    settings = FAST | {"perturb": "vt", "epochs": 3}
+    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+
+    class Killed(Exception):
+        pass
+
+    def kill(steps, where):
+        raise Killed
+
+    with pytest.raises(Killed):
+        running.start(validate(Run, settings), tmp_path / "killed", kill).finish()
+    assert (tmp_path / "killed" / "steps.jsonl").exists()
+    assert_same_run(whole.folder, moca.resume(tmp_path / "killed", keep_model=False).folder)
+
+
+def test_a_diverged_run_cannot_go_on(tmp_path):
+    result = moca.run(**FAST | {"head": "linear"}, lr=1e30, out=tmp_path / "a")
+    with pytest.raises(MocaError, match="it has diverged"):
+        moca.resume(result.folder)

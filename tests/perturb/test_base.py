@@ -402,9 +402,9 @@ class TestMistakes:
         with pytest.raises(MocaError, match="unknown option 'kapa' of 'vmf'; did you mean 'kappa'"):
             perturbation("vmf:kapa=3")
 
-    def test_none_is_no_perturbation(self):
-        with pytest.raises(ValueError, match="'none' moves nothing"):
-            perturbation("none")
+    def test_none_moves_nothing(self):
+        h = torch.randn(3, 4)
+        assert moca.perturbation("none")(moca.Batch(features=h)) is h
 
 
 def test_every_way_to_write_it_is_the_same():

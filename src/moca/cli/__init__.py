@@ -11,7 +11,7 @@ from rich.console import Console
 from moca import __version__
 from moca.cli.data import app as data_app
 from moca.cli.options import given, with_run_options
-from moca.errors import MocaError
+from moca.errors import Interrupted, MocaError, nearest
 
 app = App(
     name="moca",
@@ -77,7 +77,7 @@ app.command(with_run_options(compare, several=True, without=("seed",)), name="co
 def demo(
     *,
     out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
-    seeds: Annotated[int, Parameter(help="how many seeds")] = 10,
+    seeds: Annotated[int, Parameter(help="how many seeds")] = 8,
 ) -> int:
     """Compare plain replay with MOCA on split digits (about a minute) and write a report with pictures."""
     from moca.cli.show import console, show_comparison
@@ -90,15 +90,29 @@ def demo(
 
 
 @app.command
-def ls() -> None:
-    """List learners, perturbations, models, heads and data sets."""
+def ls(name: str | None = None, /) -> None:
+    """List learners, perturbations, models, heads and data sets; or the options of one of them.
+
+    Parameters
+    ----------
+    name
+        A learner, perturbation, model or head, to see its options.
+    """
     from rich.table import Table
 
     from moca.data.catalogue import descriptions
-    from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names
+    from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names, options
 
     kinds = {"learners": LEARNERS, "perturbations": PERTURBATIONS, "models": MODELS, "heads": HEADS}
     table = Table(box=None, show_header=False)
+    if name is not None:
+        choices = {key: choice for kind in kinds.values() for key, choice in zip(names(kind), kind, strict=True)}
+        if name not in choices:
+            raise MocaError(f"nothing is called '{name}'; {nearest(name, choices)}")
+        for option, (default, about) in options(choices[name]).items():
+            table.add_row(f"{name}:{option}={default}", about)
+        Console().print(table if table.row_count else f"{name} has no options")
+        return
     for title, entries in {**{k: names(v) for k, v in kinds.items()}, "data sets": descriptions()}.items():
         table.add_row(f"[bold]{title}[/bold]")
         for name, about in entries.items():
@@ -113,7 +127,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except CycloptsError as error:
         sys.exit(_explain(str(error), 2))
     except MocaError as error:
-        sys.exit(_explain(str(error), 1))
+        sys.exit(_explain(str(error), 130 if isinstance(error, Interrupted) else 1))
     except KeyboardInterrupt:
         sys.exit(_explain("stopped", 130))
 
@@ -123,7 +137,7 @@ def _ended(result: Any) -> int:
     from moca.cli.show import show_result
 
     if result.status != "finished":
-        return _explain(result.message, 130 if result.status == "interrupted" else 1)
+        return _explain(result.message, 1)
     show_result(result)
     return 0
 
@@ -133,8 +147,6 @@ def _unfinished(comparison: Any) -> int:
     bad = [r for r in comparison.results if r.status != "finished"]
     for result in bad:
         _explain(f"{result.folder.name}: {result.message}", 1)
-    if any(r.status == "interrupted" for r in bad):
-        return _explain("stopped; the same command with the same --out goes on", 130)
     return 1 if bad else 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 if TYPE_CHECKING:
     from moca.engine.result import Result
@@ -30,8 +31,17 @@ def show_result(result: Result) -> None:
 
 def show_comparison(comparison: Comparison) -> None:
     """Mean and standard deviation of each method."""
-    columns = ("final_accuracy", "average_incremental_accuracy", "forgetting", "task_il_accuracy")
-    table = Table("method", "seeds", *(c.replace("_", " ") for c in columns), "seconds a run")
+    columns = {
+        "final_accuracy": "final",
+        "average_incremental_accuracy": "average",
+        "forgetting": "forgetting",
+        "task_il_accuracy": "task-IL",
+    }
+    table = Table(
+        Column("method", overflow="fold"), "seeds", title="Accuracy in %, mean ± standard deviation", box=SIMPLE
+    )
+    for title in (*columns.values(), "s a run"):
+        table.add_column(title, justify="right", no_wrap=True)
     for row in comparison.rows:
         seconds = row.spread("seconds").mean
         table.add_row(

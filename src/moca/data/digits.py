@@ -1,5 +1,7 @@
 """scikit-learn's handwritten digits: 1,797 grey images of 8x8 pixels, inside the package, nothing to download."""
 
+from functools import cache
+
 import torch
 
 from moca.data.dataset import Dataset, Protocol, Split, channel_statistics
@@ -8,6 +10,7 @@ from moca.random import Random
 _TEST_SHARE = 0.25
 
 
+@cache
 def load_digits() -> Dataset:
     """The digits, a fixed quarter of each class held out as the test set."""
     from sklearn.datasets import load_digits as load

@@ -8,13 +8,16 @@ import os
 import queue
 import re
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
 
-from moca.engine.folder import CHECKPOINT, RESULT, SETTINGS, RunFolder
+from moca.engine.folder import RESULT, SETTINGS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
@@ -103,20 +106,18 @@ def _carry_on(p: Plan, advance: Advance) -> Result:
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    if (p.folder / CHECKPOINT).is_file():
-        return resume(p.folder, advance).finish()
-    if (p.folder / SETTINGS).is_file():
-        RunFolder(p.folder).clear()
-    return start(p.settings, p.folder, advance).finish()
+    begun = (p.folder / SETTINGS).is_file()
+    return (resume(p.folder, advance) if begun else start(p.settings, p.folder, advance)).finish()
 
 
 def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Result]:
     """Runs in processes of their own, which tell the bar through a queue."""
     context = multiprocessing.get_context("spawn")
-    done = 0
-    with context.Manager() as manager, Interrupt() as interrupt:
+    manager, done = SyncManager(ctx=context), 0
+    manager.start(_ignore_signals)
+    with manager, Interrupt() as interrupt:
         ticks = manager.Queue()
-        with ProcessPoolExecutor(jobs, context, _quiet, (max(1, (os.cpu_count() or 1) // jobs),)) as pool:
+        with ProcessPoolExecutor(jobs, context, _at_work, (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))) as pool:
             futures = [pool.submit(_in_process, p, ticks.put) for p in plans]
             while not all(f.done() for f in futures):
                 try:
@@ -131,12 +132,25 @@ def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Re
             return [f.result() for f in futures if not f.cancelled()]
 
 
-def _quiet(threads: int) -> None:
+def _ignore_signals() -> None:
+    """Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _at_work(parent: int, threads: int) -> None:
+    """Prepare a process that carries out runs: it ends when its parent has been killed."""
     import torch
 
     torch.set_num_threads(threads)
-    # Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _ignore_signals()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.2)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None]) -> Result:

@@ -6,21 +6,24 @@ tasks.jsonl        accuracy on every task, before training and after each task
 result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
+lock               only while the run is unfinished: held by the process that writes
 """
 
 import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
+from moca.data.locking import lock
 from moca.errors import MocaError
 from moca.settings import Run, validate
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
-MODEL, CHECKPOINT = "model.safetensors", "checkpoint.pt"
+MODEL, CHECKPOINT, LOCK = "model.safetensors", "checkpoint.pt", "lock"
 
 
 class RunFolder:
@@ -28,15 +31,27 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._held = ExitStack()
+
+    def claim(self) -> None:
+        """Make sure that nobody else writes here, until `release` or the end of this process, however it ends."""
+        if not self._held.enter_context(lock(self.path / LOCK, wait=False)):
+            self._held.close()
+            raise MocaError(f"run folder '{self.path}' is being written by another process; wait for it, or stop it")
+
+    def release(self) -> None:
+        """Others may write here."""
+        self._held.close()
 
     @classmethod
     def create(cls, path: Path, settings: Run) -> "RunFolder":
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         try:
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
+            if any(entry.name != LOCK for entry in path.iterdir()):
                 raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
             folder = cls(path)
+            folder.claim()
             folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
         except OSError as error:
             raise MocaError(
@@ -80,9 +95,6 @@ class RunFolder:
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any]:
         """The kept state; lines written after it are taken back, since those steps will be done again."""
-        if not (self.path / CHECKPOINT).is_file():
-            done = "it is finished" if (self.path / RESULT).is_file() else "it stopped before its first task ended"
-            raise MocaError(f"run '{self.path}' cannot go on: {done}")
         kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
         for name in (STEPS, TASKS):
             if (self.path / name).exists():
@@ -94,6 +106,7 @@ class RunFolder:
         """Keep the weights, with facts about them."""
         temporary = self.path / (MODEL + ".part")
         save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, temporary, about)
+        temporary.chmod(0o644)
         temporary.replace(self.path / MODEL)
 
     def clear(self) -> None:
@@ -105,6 +118,8 @@ class RunFolder:
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""
         (self.path / CHECKPOINT).unlink(missing_ok=True)
+        (self.path / LOCK).unlink(missing_ok=True)
+        self.release()
 
     def _replace(self, name: str, content: bytes) -> None:
         temporary = self.path / (name + ".part")

@@ -15,11 +15,11 @@ import torch
 import moca
 from moca.data import load
 from moca.engine.evaluate import evaluate
-from moca.engine.folder import STEPS, TASKS, RunFolder
+from moca.engine.folder import CHECKPOINT, RESULT, STEPS, TASKS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result, Status
 from moca.engine.trainer import Trainer, pick_device
-from moca.errors import Diverged
+from moca.errors import Diverged, MocaError
 from moca.learners import Losses
 from moca.settings import Run
 from moca.streams import Stream, class_incremental
@@ -56,9 +56,16 @@ def start(settings: Run, out: Path, advance: Advance | None = None, keep_model: 
 
 
 def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) -> Running:
-    """An interrupted run, exactly where it stopped."""
+    """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
     folder = RunFolder.open(out)
     settings = folder.settings()
+    if (out / RESULT).is_file():
+        raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
+    folder.claim()
+    if not (out / CHECKPOINT).is_file():
+        folder.clear()
+        folder.release()
+        return start(settings, out, advance, keep_model)
     kept = folder.load_checkpoint(pick_device(settings.device))
     running = Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
     running.load_state_dict(kept)
@@ -122,8 +129,9 @@ class Running:
             self.seconds += time.perf_counter() - begun
 
     def _save_model(self) -> None:
-        settings, names = self.trainer.settings.model_dump_json(by_alias=True), json.dumps(self.trainer.stream.names)
-        self.folder.save_model(self.trainer.model, {"settings": settings, "classes": names})
+        settings = self.trainer.settings.model_dump(mode="json", by_alias=True)
+        about = {"settings": settings, "classes": self.trainer.stream.names}
+        self.folder.save_model(self.trainer.model, {"moca": json.dumps(about)})
 
     def _note(self, losses: Losses) -> None:
         trainer = self.trainer
@@ -179,7 +187,9 @@ class Running:
             environment(self.trainer.device),
             self._notes(),
         )
-        if status != "interrupted":
+        if status == "interrupted":
+            self.folder.release()
+        else:
             self.result.save()
             self.folder.finish()
 

@@ -26,6 +26,8 @@ from moca.streams import Stream
 
 _WORTH_COMPILING = 20_000
 """Steps from which on compiling, which takes a minute or two, saves time."""
+_SMALL = ("convnet", "mlp")
+"""Encoders whose operations are so short that more than one thread slows them down, many times on a busy machine."""
 _POSITION = ("task", "epoch", "batch", "steps_done", "images_trained")
 
 
@@ -37,10 +39,10 @@ class Trainer:
 
     def __init__(self, settings: Run, stream: Stream) -> None:
         self.settings, self.device = settings, pick_device(settings.device)
-        if settings.threads:
-            torch.set_num_threads(settings.threads)
         seeds, protocol = settings.seed, stream.dataset.protocol
         encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
+        if threads := settings.threads or (1 if encoder.name in _SMALL else None):
+            torch.set_num_threads(threads)
         self.model = build_model(encoder, settings.head, stream.dataset.shape, stream.classes, seeds.of("init"))
         self.model.to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -67,13 +69,8 @@ class Trainer:
 
     def _build_learner(self, classes: int) -> Learner[Any]:
         settings = self.settings
-        moves = settings.perturb.name != "none"
-        perturb = (
-            perturbation(
-                settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=settings.seed.of("perturb")
-            )
-            if moves
-            else None
+        perturb = perturbation(
+            settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=settings.seed.of("perturb")
         )
         one_mean = settings.passes == "concatenated"
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
@@ -168,9 +165,9 @@ class Trainer:
         """Every tensor that a step changes in place."""
         tensors = [*self.model.state_dict().values(), self.transform.random.count]
         tensors += [t for state in self.optimiser.state.values() for t in state.values() if isinstance(t, Tensor)]
-        for part in (self.memory, self.learner.perturbation):
-            if part is not None:
-                tensors += part.changing_tensors()
+        tensors += self.learner.perturbation.changing_tensors()
+        if self.memory is not None:
+            tensors += self.memory.changing_tensors()
         return tensors
 
     def state_dict(self) -> dict[str, Any]:

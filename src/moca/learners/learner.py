@@ -10,6 +10,7 @@ from torch import Tensor
 from moca.batch import Batch
 from moca.models import Model
 from moca.perturb import Perturbation
+from moca.perturb import perturbation as unmoved
 from moca.settings import Settings
 
 S = TypeVar("S", bound=Settings)
@@ -38,7 +39,8 @@ class Learner(Generic[S]):
         perturbation: Perturbation[Any] | None = None,
         one_mean: bool = False,
     ) -> None:
-        self.settings, self.model, self.perturbation, self.one_mean = settings, model, perturbation, one_mean
+        self.settings, self.model, self.one_mean = settings, model, one_mean
+        self.perturbation = perturbation or unmoved("none")
         device = next(model.parameters()).device
         self.seen = torch.zeros(classes, dtype=torch.bool, device=device)
         """Classes of the tasks so far, the current one included."""
@@ -63,9 +65,7 @@ class Learner(Generic[S]):
 
     def perturbed(self, replay: Batch, new: Batch) -> Tensor:
         """The seam: features of the replayed samples, those of old classes moved. In the first task none is old."""
-        if self.perturbation is None or self.first_task:
-            return replay.features
-        return self.perturbation(replay, new)
+        return replay.features if self.first_task else self.perturbation(replay, new)
 
     def state_dict(self) -> dict[str, Any]:
         """Which classes came when, and the perturbation's state."""
@@ -73,7 +73,7 @@ class Learner(Generic[S]):
             "seen": self.seen.clone(),
             "current": self.current.clone(),
             "first_task": self.first_task,
-            "perturbation": self.perturbation.state_dict() if self.perturbation else None,
+            "perturbation": self.perturbation.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -81,5 +81,4 @@ class Learner(Generic[S]):
         self.seen.copy_(state["seen"])
         self.current.copy_(state["current"])
         self.first_task = state["first_task"]
-        if self.perturbation:
-            self.perturbation.load_state_dict(state["perturbation"])
+        self.perturbation.load_state_dict(state["perturbation"])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from moca.perturb.base import Perturbation
+from moca.perturb.base import Perturbation, Unmoved
 from moca.perturb.doa import DOANew, DOAOld
 from moca.perturb.fgsm import FGSM
 from moca.perturb.gaussian import Gaussian
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Perturbation", "perturbation"]
 
 _VARIANTS: dict[str, type[Perturbation[Any]]] = {
+    "none": Unmoved,
     "gaussian": Gaussian,
     "vmf": VMF,
     "doa_old": DOAOld,
@@ -50,7 +51,5 @@ def perturbation(
     `wap`, `fgsm` and a few options ask for `model` (with `encode` and `classify`), `wap` for `lr`, `vt` for `classes`.
     """
     settings = validate(Choice, {"perturb": spec}).perturb
-    if settings.name == "none":
-        raise ValueError("'none' moves nothing; leave the perturbation out")
     device = next(model.parameters()).device if model is not None else "cpu"
     return _VARIANTS[settings.name](settings, Random(seed, "perturb", device), model, lr, classes)

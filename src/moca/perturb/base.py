@@ -93,6 +93,14 @@ class Perturbation(Generic[S]):
         self.random.load_state_dict(state["random"])
 
 
+class Unmoved(Perturbation[Any]):
+    """Plain replay: every feature stays where it is."""
+
+    def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
+        """The features of `replay`."""
+        return replay.features
+
+
 def _asked(value: T | None, what: str) -> T:
     if value is None:
         raise ValueError(f"this perturbation needs {what}")

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from moca.engine.result import Result, null_if_nan
+from moca.errors import MocaError, nearest
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,10 @@ class Comparison:
         return [r for row in self.rows for r in row.results]
 
     def __getitem__(self, label: str) -> Row:
-        return next(row for row in self.rows if row.label == label)
+        rows = {row.label: row for row in self.rows}
+        if label not in rows:
+            raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
+        return rows[label]
 
     def save(self) -> None:
         """Write runs.csv, a line a run, and comparison.json, an entry a method."""

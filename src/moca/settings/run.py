@@ -115,7 +115,7 @@ class Run(Settings):
         description="how a step runs: eagerly, as a CUDA graph, or as a CUDA graph of compiled kernels; auto is eager "
         "on the CPU, on a GPU captured, and compiled for runs long enough to repay compiling",
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads [default: torch's]")
+    threads: int | None = Field(None, ge=1, description="CPU threads [default: 1 for small models, else torch's]")
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
