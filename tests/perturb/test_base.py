@@ -404,7 +404,7 @@ class TestMistakes:
 
     def test_none_moves_nothing(self):
         h = torch.randn(3, 4)
-        assert moca.perturbation("none")(moca.Batch(features=h)) is h
+        assert perturbation("none")(Batch(features=h)) is h
 
 
 def test_every_way_to_write_it_is_the_same():

@@ -49,7 +49,12 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     name = own_name(path)
     mark = _stamp(path, size)
     if name not in store or store.entry(name).get("stamp") != mark:
-        add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=mark)
+        try:
+            add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=mark)
+        except MocaError as error:
+            if "--" in str(error):
+                raise MocaError(f"{error} (options of: moca data add NAME --from {path})") from None
+            raise
     return _open(store, name, path.name)
 
 

@@ -49,9 +49,7 @@ def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_ba
         for block in part.blocks(colour):
             if block.bad and not skip_bad:
                 row, reason = block.bad[0]
-                raise MocaError(
-                    f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with moca data add --skip-bad"
-                )
+                raise MocaError(f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with --skip-bad")
             bad.extend(block.bad)
             if len(block.rows):
                 images = block.images
@@ -100,7 +98,7 @@ def _fitting(images: NDArray[np.uint8], shape: Shape, name: Callable[[], str]) -
     if images.shape[1:3] != shape[:2]:
         raise MixedSizes(
             f"{name()} has {images.shape[1]}x{images.shape[2]} pixels, images before it {shape[0]}x{shape[1]}; "
-            "bring all to one size with moca data add --size (moca run: --image-size)"
+            "bring all to one size with --size"
         )
     if images.shape[3] == shape[2]:
         return images
