@@ -31,15 +31,8 @@ def show_result(result: Result) -> None:
 
 def show_comparison(comparison: Comparison) -> None:
     """Mean and standard deviation of each method."""
-    columns = {
-        "final_accuracy": "final",
-        "average_incremental_accuracy": "average",
-        "forgetting": "forgetting",
-        "task_il_accuracy": "task-IL",
-    }
-    table = Table(
-        Column("method", overflow="fold"), "seeds", title="Accuracy in %, mean ± standard deviation", box=SIMPLE
-    )
+    columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
+    table = Table(Column("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
     for title in (*columns.values(), "s a run"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in comparison.rows:
