@@ -79,7 +79,7 @@ def demo(
     out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
     seeds: Annotated[int, Parameter(help="how many seeds")] = 8,
 ) -> int:
-    """Compare plain replay with MOCA on split digits (under two minutes on two cores) and write a report with pictures."""
+    """Compare plain replay with MOCA on split digits, in under two minutes, and write a report."""
     from moca.cli.show import console, show_comparison
     from moca.demo import demo
 

@@ -82,6 +82,8 @@ def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[
 
 
 def _check_folders(plans: Sequence[Plan]) -> None:
+    if (plans[0].folder.parent / SETTINGS).is_file():
+        raise MocaError(f"'{plans[0].folder.parent}' is the folder of a single run; choose another with out=")
     for p in plans:
         if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:
             raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
