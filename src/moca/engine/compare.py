@@ -116,10 +116,11 @@ def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Re
     """Runs in processes of their own, which tell the bar through a queue."""
     context = multiprocessing.get_context("spawn")
     manager, done = SyncManager(ctx=context), 0
-    manager.start(_ignore_signals)
+    manager.start(_serve, (os.getpid(),))
     with manager, Interrupt() as interrupt:
         ticks = manager.Queue()
-        with ProcessPoolExecutor(jobs, context, _at_work, (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))) as pool:
+        setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))
+        with ProcessPoolExecutor(jobs, context, _carry_out_runs, setting) as pool:
             futures = [pool.submit(_in_process, p, ticks.put) for p in plans]
             while not all(f.done() for f in futures):
                 try:
@@ -134,18 +135,13 @@ def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Re
             return [f.result() for f in futures if not f.cancelled()]
 
 
-def _ignore_signals() -> None:
-    """Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state."""
+def _serve(parent: int) -> None:
+    """Prepare a process that works for `parent`: it leaves signals to the parent and ends when the parent is gone.
+
+    Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _at_work(parent: int, threads: int) -> None:
-    """Prepare a process that carries out runs: it ends when its parent has been killed."""
-    import torch
-
-    torch.set_num_threads(threads)
-    _ignore_signals()
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -153,6 +149,13 @@ def _at_work(parent: int, threads: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _carry_out_runs(parent: int, threads: int) -> None:
+    import torch
+
+    torch.set_num_threads(threads)
+    _serve(parent)
 
 
 def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None]) -> Result:
