@@ -12,7 +12,7 @@ from moca import perturbation, sphere
 from moca.batch import Batch
 from moca.errors import MocaError
 from moca.models import Model
-from moca.perturb.base import paired
+from moca.perturb.rows import paired
 from moca.settings import models
 from moca.settings import perturb as choices
 from tests.perturb.helpers import CLASSES, OLD, OPTIONS, ROWS, SPECS, VARIANTS, make, moved, network, scene

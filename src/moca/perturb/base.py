@@ -105,8 +105,3 @@ def _asked(value: T | None, what: str) -> T:
     if value is None:
         raise ValueError(f"this perturbation needs {what}")
     return value
-
-
-def paired(rows: Tensor, count: int) -> Tensor:
-    """`count` rows, one for each replayed sample: the given ones, again from the start where they are too few."""
-    return rows if len(rows) == count else rows[torch.arange(count, device=rows.device) % len(rows)]

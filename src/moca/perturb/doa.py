@@ -4,7 +4,8 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
-from moca.perturb.base import Perturbation, paired
+from moca.perturb.base import Perturbation
+from moca.perturb.rows import paired
 from moca.settings import perturb
 
 

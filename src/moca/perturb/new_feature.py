@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.perturb.base import Perturbation, paired
+from moca.perturb.base import Perturbation
+from moca.perturb.rows import paired
 from moca.settings import perturb
 
 

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
-from moca.perturb.base import Perturbation, paired
+from moca.perturb.base import Perturbation
+from moca.perturb.rows import old_rows_in_turn, paired
 from moca.settings import perturb
 
 
@@ -19,7 +20,7 @@ class WAP(Perturbation[perturb.WAP]):
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Features of the replayed samples in the adversarial network."""
         x = replay.x
-        rows, weight = self._inner_rows(replay, len(x))
+        rows, weight = old_rows_in_turn(replay.old if self.settings.rows == "old" else None, x)
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
         moved = start
         for _ in range(self.settings.steps):
@@ -27,20 +28,6 @@ class WAP(Perturbation[perturb.WAP]):
             if self.settings.radius is not None:
                 moved = _within_ball(moved, start, self.settings.radius)
         return auxiliary_encode(self.model, x, moved)
-
-    def _inner_rows(self, replay: Batch, count: int) -> tuple[Tensor, Tensor]:
-        """Rows that the inner step sees and their weights in its mean.
-
-        Old rows only, repeated in turn to a fixed count, so that no shape depends on the data.
-        """
-        every = torch.arange(count, device=replay.x.device)
-        if replay.old is None or self.settings.rows == "all":
-            return every, torch.full((count,), 1 / count, device=every.device)
-        number = replay.old.sum()
-        turn = every % number.clamp_min(1)
-        rows = (~replay.old).to(torch.uint8).argsort(stable=True)[turn]
-        repeats = (count - 1 - turn).div(number.clamp_min(1), rounding_mode="floor") + 1
-        return rows, (number > 0) / (repeats * number.clamp_min(1))
 
     def _labels(self, new: Batch, count: int) -> Tensor:
         y = new.y
