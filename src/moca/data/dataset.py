@@ -48,7 +48,8 @@ class Dataset:
     def using(self, protocol: str) -> Dataset:
         """The same images under another of the data set's protocols."""
         if protocol not in self.protocols:
-            raise MocaError(f"'{self.name}' has no protocol '{protocol}'; {nearest(protocol, self.protocols)}")
+            others = nearest(protocol, self.protocols) if self.protocols else "it has only its own, the default"
+            raise MocaError(f"'{self.name}' has no protocol '{protocol}'; {others}")
         return replace(self, protocol=self.protocols[protocol])
 
     def order(self, name: str) -> tuple[int, ...]:
