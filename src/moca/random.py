@@ -7,11 +7,13 @@ The numbers are SplitMix64's: a bijective mix of an equidistributed 64-bit count
 
 import hashlib
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from moca.fusion import fused
+from moca.state import Stateful
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -54,7 +56,7 @@ def _shift_right(x: Tensor, by: int) -> Tensor:
     return (x >> by) & ((1 << (64 - by)) - 1)
 
 
-class Random:
+class Random(Stateful):
     """A sequence of random numbers that belongs to one seed and one purpose."""
 
     def __init__(self, seed: int, purpose: str, device: torch.device | str = "cpu") -> None:
@@ -92,9 +94,9 @@ class Random:
         """Move the counter to a device; the sequence goes on unchanged."""
         self.key, self.count = self.key.to(device), self.count.to(device)
 
-    def state_dict(self) -> dict[str, Tensor]:
+    def state(self) -> dict[str, Any]:
         """The counter."""
-        return {"count": self.count.clone()}
+        return {"count": self.count}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Go on from where `state` was taken."""

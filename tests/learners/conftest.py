@@ -59,7 +59,7 @@ class Recorder:
         self.calls.append((replay, new))
         return torch.where(replay.old.unsqueeze(-1), replay.features + 1, replay.features)
 
-    def state_dict(self):
+    def state(self):
         return {"calls": len(self.calls)}
 
     def load_state_dict(self, state):

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from moca.fusion import fusing
 from moca.learners import Losses
+from moca.state import tensors_in
 
 if TYPE_CHECKING:
     from moca.engine.trainer import Trainer
@@ -80,12 +81,12 @@ class CapturedStep:
     def _without_trace(self) -> Iterator[None]:
         """Put everything that steps change back in place afterwards; what they made anew (momentum) becomes zero."""
         trainer, memory = self.trainer, self.trainer.memory
-        values = {t.data_ptr(): t.clone() for t in trainer.changing_tensors()}
+        values = {t.data_ptr(): t.clone() for t in tensors_in(trainer.state())}
         offered, images = memory.offered if memory is not None else 0, trainer.images_trained
         try:
             yield
         finally:
-            for tensor in trainer.changing_tensors():
+            for tensor in tensors_in(trainer.state()):
                 if tensor.data_ptr() in values:
                     tensor.copy_(values[tensor.data_ptr()])
                 else:

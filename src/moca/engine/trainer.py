@@ -22,6 +22,7 @@ from moca.random import Random
 from moca.settings import Run
 from moca.settings.base import validate
 from moca.settings.models import Choice as ModelChoice
+from moca.state import Stateful
 from moca.streams import Stream
 
 _WORTH_COMPILING = 20_000
@@ -31,7 +32,7 @@ _SMALL = ("convnet", "mlp")
 _POSITION = ("task", "epoch", "batch", "steps_done", "images_trained")
 
 
-class Trainer:
+class Trainer(Stateful):
     """A learner in the middle of a stream: model, optimiser, memory, randomness and position.
 
     Iterating over `steps()` trains; between any two steps `state_dict` holds all that is needed to go on.
@@ -161,24 +162,15 @@ class Trainer:
         logits = {"logits": drawn["logits"]} if "logits" in drawn else {}
         return Batch(x=self.transform(drawn["image"]), y=drawn["y"], old=self.learner.is_old(drawn["y"]), **logits)
 
-    def changing_tensors(self) -> list[Tensor]:
-        """Every tensor that a step changes in place."""
-        tensors = [*self.model.state_dict().values(), self.transform.random.count]
-        tensors += [t for state in self.optimiser.state.values() for t in state.values() if isinstance(t, Tensor)]
-        tensors += self.learner.perturbation.changing_tensors()
-        if self.memory is not None:
-            tensors += self.memory.changing_tensors()
-        return tensors
-
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """All that changes during a run."""
         return {
             "position": {name: getattr(self, name) for name in _POSITION},
-            "model": {k: v.clone() for k, v in self.model.state_dict().items()},
-            "optimiser": deepcopy(self.optimiser.state_dict()),
-            "learner": self.learner.state_dict(),
-            "memory": self.memory.state_dict() if self.memory is not None else None,
-            "augment": self.transform.random.state_dict(),
+            "model": dict(self.model.state_dict()),
+            "optimiser": self.optimiser.state_dict(),
+            "learner": self.learner.state(),
+            "memory": self.memory.state() if self.memory is not None else None,
+            "augment": self.transform.random.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

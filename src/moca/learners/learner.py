@@ -12,13 +12,14 @@ from moca.models import Model
 from moca.perturb import Perturbation
 from moca.perturb import perturbation as unmoved
 from moca.settings import Settings
+from moca.state import Stateful
 
 S = TypeVar("S", bound=Settings)
 Losses = dict[str, Tensor]
 """The terms of the loss by name; their sum is minimised."""
 
 
-class Learner(Generic[S]):
+class Learner(Stateful, Generic[S]):
     """A method of continual learning. It says only what the loss of a step is.
 
     All batches come with their features, the new one with its logits too.
@@ -67,13 +68,13 @@ class Learner(Generic[S]):
         """The seam: features of the replayed samples, those of old classes moved. In the first task none is old."""
         return replay.features if self.first_task else self.perturbation(replay, new)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Which classes came when, and the perturbation's state."""
         return {
-            "seen": self.seen.clone(),
-            "current": self.current.clone(),
+            "seen": self.seen,
+            "current": self.current,
             "first_task": self.first_task,
-            "perturbation": self.perturbation.state_dict(),
+            "perturbation": self.perturbation.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

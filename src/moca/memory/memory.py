@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from moca.errors import MocaError
+from moca.state import Stateful
 
 
 class Store(Protocol):
     """Decides which slot each offered sample takes; `size` means none."""
 
     def slots(self, offered: int) -> Tensor: ...  # noqa: D102
-    def changing_tensors(self) -> list[Tensor]: ...  # noqa: D102
-    def state_dict(self) -> dict[str, Any]: ...  # noqa: D102
+    def state(self) -> dict[str, Any]: ...  # noqa: D102
     def load_state_dict(self, state: dict[str, Any]) -> None: ...  # noqa: D102
 
 
@@ -21,12 +21,11 @@ class Draw(Protocol):
     """Decides which stored samples are replayed."""
 
     def choose(self, count: int, stored: Tensor) -> Tensor: ...  # noqa: D102
-    def changing_tensors(self) -> list[Tensor]: ...  # noqa: D102
-    def state_dict(self) -> dict[str, Any]: ...  # noqa: D102
+    def state(self) -> dict[str, Any]: ...  # noqa: D102
     def load_state_dict(self, state: dict[str, Any]) -> None: ...  # noqa: D102
 
 
-class Memory:
+class Memory(Stateful):
     """At most `size` samples, each a row of every field: raw image, label, task, and logits where they are kept.
 
     One more row takes what the store drops, so that a step has the same shapes whatever is kept.
@@ -66,18 +65,14 @@ class Memory:
         """Everything stored, one tensor a field."""
         return {name: values[: len(self)] for name, values in self.fields.items()}
 
-    def changing_tensors(self) -> list[Tensor]:
-        """Every tensor that adding or drawing changes in place."""
-        return [*self.fields.values(), self.filled, *self.store.changing_tensors(), *self.drawing.changing_tensors()]
-
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Contents, counters and random sequences."""
         return {
-            "fields": {k: v.clone() for k, v in self.fields.items()},
-            "filled": self.filled.clone(),
+            "fields": self.fields,
+            "filled": self.filled,
             "offered": self.offered,
-            "store": self.store.state_dict(),
-            "draw": self.drawing.state_dict(),
+            "store": self.store.state(),
+            "draw": self.drawing.state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from moca.fusion import fused
 from moca.random import Random
+from moca.state import Stateful
 
 
 @fused
@@ -17,7 +18,7 @@ def _last_writers(number: Tensor, drawn: Tensor, place: Tensor, size: int) -> Te
     return torch.where(last[slot] == place, slot, size)
 
 
-class Reservoir:
+class Reservoir(Stateful):
     """Vitter's algorithm R for a whole batch at once: the slot of each offered sample, or `size` for those dropped.
 
     The same as offering the samples one by one: of several that fall on one slot, the last one stays.
@@ -34,13 +35,9 @@ class Reservoir:
         self.seen += offered
         return _last_writers(number, self.random.below(number + 1), place, self.size)
 
-    def changing_tensors(self) -> list[Tensor]:
-        """Every tensor that storing changes in place."""
-        return [self.seen, self.random.count]
-
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The count of samples offered and the random sequence."""
-        return {"seen": self.seen.clone(), "random": self.random.state_dict()}
+        return {"seen": self.seen, "random": self.random.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""

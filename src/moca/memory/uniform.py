@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from moca.random import Random
+from moca.state import Stateful
 
 
-class Uniform:
+class Uniform(Stateful):
     """Draws slots without replacement: those of the largest random numbers."""
 
     def __init__(self, random: Random) -> None:
@@ -19,13 +20,9 @@ class Uniform:
         ticket = self.random.uniform(len(stored), dtype=torch.float64).masked_fill(~stored, -1)
         return ticket.topk(count).indices
 
-    def changing_tensors(self) -> list[Tensor]:
-        """Every tensor that drawing changes in place."""
-        return [self.random.count]
-
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The random sequence."""
-        return {"random": self.random.state_dict()}
+        return {"random": self.random.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""

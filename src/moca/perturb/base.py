@@ -12,6 +12,7 @@ from moca import sphere
 from moca.batch import Batch
 from moca.random import Random
 from moca.settings.perturb import PerturbSettings
+from moca.state import Stateful
 
 if TYPE_CHECKING:
     from moca.models import Model
@@ -20,7 +21,7 @@ S = TypeVar("S", bound=PerturbSettings)
 T = TypeVar("T")
 
 
-class Perturbation(Generic[S]):
+class Perturbation(Stateful, Generic[S]):
     """Moves the features of replayed old-class samples on their sphere: f = ||h|| P(P(h) + lambda P(n)).
 
     A variant says only which way: `direction` returns n. Some ask for the model, the learning
@@ -80,13 +81,9 @@ class Perturbation(Generic[S]):
         """How many classes there are or will be."""
         return _asked(self._classes, "classes=, the number of classes")
 
-    def changing_tensors(self) -> list[Tensor]:
-        """Every tensor that a call changes in place."""
-        return [self.random.count]
-
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """What the perturbation must keep to go on exactly."""
-        return {"random": self.random.state_dict()}
+        return {"random": self.random.state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""

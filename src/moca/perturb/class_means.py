@@ -6,8 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from moca.state import Stateful
 
-class ClassMeans:
+
+class ClassMeans(Stateful):
     """Means that follow the batches with a momentum; a class's first batch sets its mean."""
 
     def __init__(self, classes: int, h: Tensor, momentum: float) -> None:
@@ -25,13 +27,9 @@ class ClassMeans:
         self.seen += count > 0
         return self.means
 
-    def changing_tensors(self) -> list[Tensor]:
-        """Every tensor that an update changes in place."""
-        return [self.means, self.seen]
-
-    def state_dict(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The means, and how many batches each has seen."""
-        return {"means": self.means.clone(), "seen": self.seen.clone()}
+        return {"means": self.means, "seen": self.seen}
 
     @classmethod
     def from_state(cls, state: dict[str, Any], momentum: float) -> "ClassMeans":

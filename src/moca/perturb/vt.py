@@ -33,13 +33,9 @@ class VT(Perturbation[perturb.VT]):
         n = torch.where(sphere.norm(n) > 1e-5 * sphere.norm(h), n, 0)
         return paired(n, len(replay.features))
 
-    def changing_tensors(self) -> list[Tensor]:
+    def state(self) -> dict[str, Any]:
         """The running means too."""
-        return super().changing_tensors() + (self.means.changing_tensors() if self.means else [])
-
-    def state_dict(self) -> dict[str, Any]:
-        """The running means too."""
-        return super().state_dict() | {"means": self.means.state_dict() if self.means else None}
+        return super().state() | {"means": self.means.state() if self.means else None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
