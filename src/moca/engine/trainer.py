@@ -25,8 +25,6 @@ from moca.settings.models import Choice as ModelChoice
 from moca.state import Stateful
 from moca.streams import Stream
 
-_WORTH_COMPILING = 20_000
-"""Steps from which on compiling, which takes a minute or two, saves time."""
 _SMALL = ("convnet", "mlp")
 """Encoders whose operations are so short that more than one thread slows them down, many times on a busy machine."""
 _POSITION = ("task", "epoch", "batch", "steps_done", "images_trained")
@@ -61,9 +59,7 @@ class Trainer(Stateful):
         )
         self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
         self.captured = CapturedStep(self) if self._captures() else None
-        self.compiles = settings.execution == "compiled" or (
-            settings.execution == "auto" and count_steps(settings, stream) >= _WORTH_COMPILING
-        )
+        self.compiles = settings.execution == "compiled"
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()

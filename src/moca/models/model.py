@@ -1,7 +1,6 @@
 """Encoder and head together, and always apart: MOCA lives between `encode` and `classify`."""
 
 from collections.abc import Callable
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -32,17 +31,14 @@ class Model(nn.Module):
         self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
     ) -> Tensor:
         """Features h of the images x, in float32; `tensors` take the place of the encoder's own, by name."""
-        own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
+        inputs = (x,) if after_stage is None else (x, after_stage)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            if after_stage is not None:
-                features = functional_call(self.encoder, own | (tensors or {}), (x, after_stage))
-            elif fusion.wanted():
+            if fusion.wanted() and after_stage is None:
+                own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
-            elif tensors:
-                features = functional_call(self.encoder, own | tensors, (x,))
             else:
-                features = self.encoder(x)
-        return cast(Tensor, features).float()
+                features = functional_call(self.encoder, tensors or {}, inputs)
+        return features.float()
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

@@ -112,8 +112,8 @@ class Run(Settings):
     )
     execution: Literal["auto", "eager", "captured", "compiled"] = Field(
         "auto",
-        description="how a step runs: eagerly, as a CUDA graph, or as a CUDA graph of compiled kernels; auto is eager "
-        "on the CPU, on a GPU captured, and compiled for runs long enough to repay compiling",
+        description="how a step runs: eagerly, as a CUDA graph, or as a CUDA graph of compiled kernels (experimental); "
+        "auto is eager on the CPU and captured on a GPU",
     )
     threads: int | None = Field(None, ge=1, description="CPU threads [default: 1 for small models, else torch's]")
 
