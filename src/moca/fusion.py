@@ -1,46 +1,27 @@
-"""Fused execution: pure functions that torch.compile turns into a few kernels where a step is prepared for the GPU."""
+"""Fused execution: encoders that torch.compile has turned into fewer kernels."""
 
 from __future__ import annotations
 
 import copy
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 _fusing = False
 
 
 @contextmanager
 def fusing(wanted: bool = True) -> Iterator[None]:
-    """Inside, functions marked `fused` run compiled."""
+    """Inside, encoders run compiled."""
     global _fusing
     before, _fusing = _fusing, wanted
     try:
         yield
     finally:
         _fusing = before
-
-
-def fused(function: Callable[P, R]) -> Callable[P, R]:
-    """Mark a pure function of tensors: compiled inside `fusing`, plain elsewhere, equal up to rounding."""
-
-    @functools.cache
-    def compiled() -> Callable[P, R]:
-        return torch.compile(function, dynamic=False)
-
-    @functools.wraps(function)
-    def choose(*args: P.args, **kwargs: P.kwargs) -> R:
-        return compiled()(*args, **kwargs) if _fusing else function(*args, **kwargs)
-
-    return choose
 
 
 def wanted() -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from moca.fusion import fused
+from moca import kernels
 from moca.state import Stateful
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -30,26 +30,25 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def _mixed(key: Tensor, count: Tensor, shape: tuple[int, ...]) -> Tensor:
+def _bits(key: Tensor, count: Tensor, shape: tuple[int, ...]) -> Tensor:
     x = (torch.arange(1, math.prod(shape) + 1, device=key.device) + count) * _signed(_GOLDEN) + key
     for by, factor in _MIX:
         x = (x ^ _shift_right(x, by)) * _signed(factor)
     return (x ^ _shift_right(x, 31)).view(shape)
 
 
-def _spread(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+def _uniform(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     digits = 52 if dtype == torch.float64 else 23
-    return (_shift_right(_mixed(key, count, shape), 64 - digits).to(dtype) + 0.5) * 2.0**-digits
+    return (_shift_right(_bits(key, count, shape), 64 - digits).to(dtype) + 0.5) * 2.0**-digits
 
 
-def _box_muller(key: Tensor, count: Tensor, shape: tuple[int, ...]) -> Tensor:
-    n = math.prod(shape)
-    u = _spread(key, count, (2, (n + 1) // 2), torch.float32)
-    radius, angle = (-2 * u[0].log()).sqrt(), 2 * math.pi * u[1]
-    return torch.cat([radius * angle.cos(), radius * angle.sin()])[:n].view(shape)
+def _numbers(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Bits as int64 or uniform numbers as floats."""
+    if kernels.usable(key):
+        from moca.kernels.random import numbers
 
-
-_bits, _uniform, _normal = fused(_mixed), fused(_spread), fused(_box_muller)
+        return numbers(key, count, shape, dtype)
+    return _bits(key, count, shape) if dtype == torch.int64 else _uniform(key, count, shape, dtype)
 
 
 def _shift_right(x: Tensor, by: int) -> Tensor:
@@ -65,22 +64,23 @@ class Random(Stateful):
 
     def bits(self, *shape: int) -> Tensor:
         """64 random bits an entry, as int64; moves the counter on."""
-        return _bits(self.key, self._taken(math.prod(shape)), shape)
+        return self._next(shape, torch.int64)
 
     def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Uniform on the open interval (0, 1): never exactly 0 or 1, so that logarithms are finite."""
-        return _uniform(self.key, self._taken(math.prod(shape)), shape, dtype)
+        return self._next(shape, dtype)
 
     def normal(self, *shape: int) -> Tensor:
         """Standard normal, by Box and Muller."""
-        half = (math.prod(shape) + 1) // 2
-        return _normal(self.key, self._taken(2 * half), shape)
+        n = math.prod(shape)
+        u = self.uniform(2, (n + 1) // 2)
+        radius, angle = (-2 * u[0].log()).sqrt(), 2 * math.pi * u[1]
+        return torch.cat([radius * angle.cos(), radius * angle.sin()])[:n].view(shape)
 
-    def _taken(self, n: int) -> Tensor:
-        """The counter as it was before moving on by n."""
-        before = self.count.clone()
-        self.count += n
-        return before
+    def _next(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        numbers = _numbers(self.key, self.count, shape, dtype)
+        self.count += math.prod(shape)
+        return numbers
 
     def below(self, bound: Tensor) -> Tensor:
         """Uniform integers in {0, ..., bound - 1}, one for each entry of `bound`."""

@@ -8,7 +8,7 @@ import math
 import torch
 from torch import Tensor
 
-from moca.fusion import fused
+from moca import kernels
 from moca.random import Random
 
 _TINY = 1e-12
@@ -24,6 +24,10 @@ def norm(v: Tensor) -> Tensor:
 
 def project(v: Tensor) -> Tensor:
     """P(v) = v / ||v||: the unit vector of each row."""
+    if kernels.usable(v) and v.dim() == 2:
+        from moca.kernels import sphere as in_kernels
+
+        return in_kernels.project(v, _TINY)
     length = norm(v)
     # Dividing by infinity, not by a tiny number: the gradient at a zero row is then zero, not enormous.
     return v / length.masked_fill(length <= _TINY, math.inf)
@@ -35,10 +39,17 @@ def angle(a: Tensor, b: Tensor) -> Tensor:
     return (2 * torch.atan2(norm(a - b), norm(a + b))).squeeze(-1)
 
 
-@fused
-def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True) -> Tensor:
-    """MOCA's displacement f = ||h|| P(P(h) + lam P(n)); with `unit` off, n keeps its own length."""
-    return norm(h) * project(project(h) + lam * (project(n) if unit else n))
+def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | None = None) -> Tensor:
+    """MOCA's displacement f = ||h|| P(P(h) + lam P(n)); with `unit` off, n keeps its own length.
+
+    Rows where `old` is false stay where they are.
+    """
+    if kernels.usable(h) and h.dim() == 2 and not n.requires_grad:
+        from moca.kernels import sphere as in_kernels
+
+        return in_kernels.displace(h, n, lam, unit, old, _TINY)
+    f = norm(h) * project(project(h) + lam * (project(n) if unit else n))
+    return f if old is None else torch.where(old.unsqueeze(-1), f, h)
 
 
 def rotate(h: Tensor, n: Tensor, alpha: float | Tensor) -> Tensor:

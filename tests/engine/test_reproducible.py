@@ -103,7 +103,8 @@ def traces(make_trainer, seed):
     trainer = make_trainer((12,) * 10, tasks=5, class_order="random", perturb="gaussian", seed=seed)
     weights = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
     visited = []
-    trainer.step = lambda index: visited.append(torch.searchsorted(trainer.tasks[0].train, index)) or {}
+    choices = trainer.stream.train.images[trainer.tasks[0].train].flatten(1)
+    trainer.step = lambda raw, y: visited.append(torch.cdist(raw.flatten(1) * 1.0, choices * 1.0).argmin(1)) or {}
     list(trainer.steps())
     images = trainer.stream.train.images[:8]
     trainer.memory.add(y=torch.arange(100))

@@ -193,7 +193,7 @@ def test_the_last_batch_is_short_and_kept(make_trainer, train):
     trainer = make_trainer(epochs=1, memory=100)
     sizes = []
     original = trainer.step
-    trainer.step = lambda index: sizes.append(len(index)) or original(index)
+    trainer.step = lambda raw, y: sizes.append(len(y)) or original(raw, y)
     train(trainer)
     assert sizes == [6, 6, 4, 6, 6, 5]
     assert trainer.memory.offered == len(trainer.memory) == 33
@@ -316,7 +316,7 @@ def test_joint_sees_all_tasks_at_once(make_trainer, train, learner):
     trainer = make_trainer(learner=learner)
     labels = []
     original = trainer.step
-    trainer.step = lambda index: labels.append(trainer.labels[index].tolist()) or original(index)
+    trainer.step = lambda raw, y: labels.append(y.tolist()) or original(raw, y)
     train(trainer)
     mixed = any(min(batch) < 2 <= max(batch) for batch in labels)
     assert mixed == (learner == "joint")

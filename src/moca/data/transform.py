@@ -5,8 +5,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from moca import kernels
 from moca.data.dataset import Protocol
-from moca.fusion import fused
 from moca.random import Random
 
 
@@ -33,10 +33,13 @@ class Transform:
             place = self.random.uniform(3, len(images), 1)
         if self.brightness:
             light = 1 + self.brightness * (2 * self.random.uniform(len(images), 1, 1, 1) - 1)
+        elif place is not None and kernels.usable(images):
+            from moca.kernels.transform import transform
+
+            return transform(images, place, self.padding, self.flip, self.scale, self.shift)
         return _transform(images, place, light, self.padding, self.flip, self.scale, self.shift)
 
 
-@fused
 def _transform(
     images: Tensor, place: Tensor | None, light: Tensor | None, padding: int, flip: bool, scale: Tensor, shift: Tensor
 ) -> Tensor:

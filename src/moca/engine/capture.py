@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from moca.fusion import fusing
 from moca.learners import Losses
 from moca.state import tensors_in
 
@@ -23,8 +22,8 @@ _WARM_UP = 3
 @dataclass(frozen=True)
 class _Recording:
     graph: torch.cuda.CUDAGraph
-    index: Tensor
-    """The samples of the step: the graph reads them from here."""
+    batch: tuple[Tensor, Tensor]
+    """Images and labels of the new samples: the graph reads them from here."""
     losses: Tensor
     """The graph writes them here."""
     names: list[str]
@@ -36,6 +35,7 @@ class CapturedStep:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
+        self.stream = _stream_of_its_own()
         self.task = -1
         self.recordings: dict[int, _Recording] = {}
 
@@ -47,13 +47,13 @@ class CapturedStep:
         """One step on the samples at `index`."""
         trainer = self.trainer
         if trainer.memory is not None and len(trainer.memory) < min(trainer.replay_size, trainer.memory.size):
-            return trainer.step(index)
+            return trainer.step(*trainer.feed(index))
         if trainer.task != self.task:
             self.task, self.recordings = trainer.task, {}
         if len(index) not in self.recordings:
             self.recordings[len(index)] = self._record(index)
         recording = self.recordings[len(index)]
-        recording.index.copy_(index)
+        trainer.feed.fetch(index, *recording.batch)
         recording.graph.replay()
         trainer.images_trained += recording.images
         if trainer.memory is not None:
@@ -62,20 +62,19 @@ class CapturedStep:
 
     def _record(self, index: Tensor) -> _Recording:
         """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
-        trainer, static = self.trainer, index.clone()
-        with self._without_trace(), fusing(trainer.compiles and len(index) == trainer.settings.batch):
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
+        trainer, batch = self.trainer, self.trainer.feed(index)
+        with self._without_trace():
+            self.stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.stream):
                 for _ in range(_WARM_UP):
-                    trainer.step(static)
-            torch.cuda.current_stream().wait_stream(stream)
+                    trainer.step(*batch)
+            torch.cuda.current_stream().wait_stream(self.stream)
             trainer.optimiser.zero_grad()
             graph, before = torch.cuda.CUDAGraph(), trainer.images_trained
-            with torch.cuda.graph(graph):
-                losses = trainer.step(static)
+            with torch.cuda.graph(graph, stream=self.stream):
+                losses = trainer.step(*batch)
                 values = torch.stack(list(losses.values()))
-            return _Recording(graph, static, values, list(losses), trainer.images_trained - before)
+            return _Recording(graph, batch, values, list(losses), trainer.images_trained - before)
 
     @contextmanager
     def _without_trace(self) -> Iterator[None]:
@@ -94,3 +93,14 @@ class CapturedStep:
             trainer.images_trained = images
             if memory is not None:
                 memory.offered = offered
+
+
+def _stream_of_its_own() -> torch.cuda.Stream:
+    """Where the run's graphs are recorded: the stream that it has to itself, or a new one beside the default stream.
+
+    Never the one that all of torch's recordings share by default: the workspace of matrix products belongs to the
+    stream of the recording, and graphs that share one and are replayed at the same time wait for each other's marks in
+    it, for ever.
+    """
+    current = torch.cuda.current_stream()
+    return torch.cuda.Stream() if current == torch.cuda.default_stream() else current

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from moca import beside
 from moca.batch import Batch
 from moca.data import Transform
 from moca.engine.capture import CapturedStep
+from moca.engine.feed import Feed
 from moca.engine.passes import Passes
 from moca.errors import MocaError
+from moca.fusion import fusing
 from moca.learners import LEARNERS, Learner, Losses
 from moca.memory import Memory, build_memory
 from moca.models import build_model
@@ -57,9 +60,8 @@ class Trainer(Stateful):
         self.transform = Transform(
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
-        self.images, self.labels = stream.train.images.to(self.device), stream.train.labels.to(self.device)
+        self.feed = Feed(stream.train, self.device, settings.batch)
         self.captured = CapturedStep(self) if self._captures() else None
-        self.compiles = settings.execution == "compiled"
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()
@@ -73,8 +75,8 @@ class Trainer(Stateful):
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
 
     def _captures(self) -> bool:
-        if self.settings.execution in ("captured", "compiled") and self.device.type != "cuda":
-            raise MocaError(f"execution={self.settings.execution} needs a CUDA device; use execution=eager")
+        if self.settings.execution == "captured" and self.device.type != "cuda":
+            raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
         return self.device.type == "cuda" and self.settings.execution != "eager"
 
     def _begin_task(self) -> None:
@@ -115,7 +117,7 @@ class Trainer(Stateful):
             order = self._order()
             while self.batch < self.batches:
                 index = order[self.batch * self.settings.batch : (self.batch + 1) * self.settings.batch]
-                losses = self.captured(index) if self.captured else self.step(index)
+                losses = self.captured(index) if self.captured else self.step(*self.feed(index))
                 self.batch += 1
                 self.steps_done += 1
                 yield losses
@@ -123,8 +125,9 @@ class Trainer(Stateful):
 
     def _order(self) -> Tensor:
         """The samples of this epoch in the order in which they come: a function of the seed and the position alone."""
-        indices = self.tasks[self.task].train.to(self.device)
-        random = Random(self.settings.seed.of("data"), f"order/{self.task}/{self.epoch}", self.device)
+        device = self.feed.order_device
+        indices = self.tasks[self.task].train.to(device)
+        random = Random(self.settings.seed.of("data"), f"order/{self.task}/{self.epoch}", device)
         return indices[random.permutation(len(indices))]
 
     def next_task(self) -> bool:
@@ -134,12 +137,16 @@ class Trainer(Stateful):
             self._begin_task()
         return self.task < len(self.tasks)
 
-    def step(self, index: Tensor) -> Losses:
-        """One update on the samples at `index` and a replay of the memory, which is then offered the new samples."""
-        raw, y = self.images[index], self.labels[index]
-        new, replays = self.passes(Batch(x=self.transform(raw), y=y), self._replay(), self.learner.first_task)
+    def step(self, raw: Tensor, y: Tensor) -> Losses:
+        """One update on new samples and a replay of the memory, which is then offered the new samples.
+
+        Compiled where asked for and where the batch is a whole one: every other size would be compiled anew.
+        """
+        batch, drawn = Batch(x=self.transform(raw), y=y), self._replay()
+        with beside.step(), fusing(self.settings.execution == "compiled" and len(y) == self.settings.batch):
+            new, replays = self.passes(batch, drawn, self.learner.first_task)
+            losses = self.learner.losses(new, *replays)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
-        losses = self.learner.losses(new, *replays)
         self.optimiser.zero_grad()
         torch.stack(list(losses.values())).sum().backward()
         self.optimiser.step()

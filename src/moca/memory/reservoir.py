@@ -5,17 +5,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from moca.fusion import fused
 from moca.random import Random
 from moca.state import Stateful
 
 
-@fused
 def _last_writers(number: Tensor, drawn: Tensor, place: Tensor, size: int) -> Tensor:
     """The slot of each sample; `size` for those dropped or overwritten within the batch."""
     slot = torch.where(number < size, number, drawn).clamp_max(size)
-    last = torch.full((size + 1,), -1, device=slot.device).scatter_reduce(0, slot, place, "amax")
-    return torch.where(last[slot] == place, slot, size)
+    overwritten = ((slot == slot.unsqueeze(1)) & (place > place.unsqueeze(1))).any(1)
+    return slot.masked_fill(overwritten, size)
 
 
 class Reservoir(Stateful):

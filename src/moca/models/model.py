@@ -9,6 +9,7 @@ from torch.func import functional_call
 from moca import fusion
 from moca.models.encoder import AfterStage, Encoder
 from moca.models.heads import Head, build_head
+from moca.models.precision import in_bfloat16
 from moca.models.resnet import ResNet18
 from moca.models.small import MLP, ConvNet
 from moca.random import derive
@@ -37,8 +38,11 @@ class Model(nn.Module):
                 own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
             else:
-                features = functional_call(self.encoder, tensors or {}, inputs)
+                features = functional_call(self.encoder, self._given(tensors or {}), inputs)
         return features.float()
+
+    def _given(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        return tensors | in_bfloat16(self.encoder, tensors) if self.bf16 else tensors
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

@@ -11,9 +11,14 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from moca import kernels
+
 _MOMENTUM = 0.1
+_KERNEL_BATCHES = 3
+"""Batches of a pass that the kernels can tell apart."""
 
 
 class _Batches(NamedTuple):
@@ -55,17 +60,32 @@ def _shares(updates: tuple[int, ...], count: int, device: torch.device) -> Tenso
 class BatchNorm2d(nn.BatchNorm2d):
     """`torch.nn.BatchNorm2d`, which in training obeys `batches_apart`; there it counts no batches, as nothing asks."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The normalised input."""
-        if _batches is None or not self.training:
-            return super().forward(x)
-        parts = x.split(_batches.sizes)
+    def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
+        """The normalised input, then plus the residual, then through a ReLU where asked for."""
+        if self.training and _batches is not None and kernels.usable(x) and len(_batches.sizes) <= _KERNEL_BATCHES:
+            return self._in_kernels(x, _batches, residual, relu)
+        y = super().forward(x) if _batches is None or not self.training else self._apart(x, _batches)
+        y = y if residual is None else y + residual
+        return F.relu(y) if relu else y
+
+    def _in_kernels(self, x: Tensor, batches: _Batches, residual: Tensor | None, relu: bool) -> Tensor:
+        from moca.kernels.batch_norm import Running, batch_norm
+
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        shares = batches.shares
+        running = None if shares is None else Running(self.running_mean, self.running_var, shares)
+        return batch_norm(x, self.weight, self.bias, batches.sizes, self.eps, running, residual, relu)
+
+    def _apart(self, x: Tensor, batches: _Batches) -> Tensor:
+        """What the kernels compute, in plain operations."""
+        parts = x.split(batches.sizes)
         normalised = [
             torch.native_batch_norm(part, self.weight, self.bias, None, None, True, 0.0, self.eps) for part in parts
         ]
-        if _batches.shares is not None:
+        if batches.shares is not None:
             counts = [part.numel() // part.shape[1] for part in parts]
-            self._track([(mean, inverse) for _, mean, inverse in normalised], counts, _batches.shares)
+            self._track([(mean, inverse) for _, mean, inverse in normalised], counts, batches.shares)
         return torch.cat([out for out, _, _ in normalised]) if len(parts) > 1 else normalised[0][0]
 
     @torch.no_grad()

@@ -22,8 +22,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""
-        out = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+        out = self.bn1(self.conv1(x), relu=True)
+        return self.bn2(self.conv2(out), residual=self.shortcut(x), relu=True)  # type: ignore[no-any-return]
 
 
 class ResNet18(Encoder):
@@ -35,7 +35,7 @@ class ResNet18(Encoder):
         cells = 1 if pool is None else (side[0] // pool) * (side[1] // pool)
         super().__init__(features=8 * width * cells)
         self.pool = pool
-        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width), nn.ReLU())
+        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width))
         widths = [width, width, 2 * width, 4 * width, 8 * width]
         self.stages = nn.ModuleList(
             nn.Sequential(BasicBlock(widths[i], widths[i + 1], stride), BasicBlock(widths[i + 1], widths[i + 1], 1))
@@ -48,7 +48,8 @@ class ResNet18(Encoder):
 
     def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:
         """Features of the images x."""
-        x = self.stem(x)
+        convolution, norm = self.stem
+        x = norm(convolution(x), relu=True)
         for stage in self.stages:
             x = after_stage(stage(x))
         x = F.adaptive_avg_pool2d(x, 1) if self.pool is None else F.avg_pool2d(x, self.pool)

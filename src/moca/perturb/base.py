@@ -53,16 +53,17 @@ class Perturbation(Stateful, Generic[S]):
         self.random.to(h.device)
         with torch.no_grad():
             n = self.direction(replay, new or Batch()).to(h.dtype)
-        f = self._move(h, n)
-        return f if replay.old is None else torch.where(replay.old.unsqueeze(-1), f, h)
+        return self._move(h, n, replay.old)
 
-    def _move(self, h: Tensor, n: Tensor) -> Tensor:
+    def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
         if self.settings.fixed_angle is not None:
-            return sphere.rotate(h, n, math.radians(self.settings.fixed_angle))
-        f = sphere.displace(h, n, self.settings.lam, self.unit)
-        if self.settings.angle_cap is not None:
+            f = sphere.rotate(h, n, math.radians(self.settings.fixed_angle))
+        else:
+            f = sphere.displace(h, n, self.settings.lam, self.unit, old)
+            if self.settings.angle_cap is None:
+                return f
             f = sphere.cap(h, f, math.radians(self.settings.angle_cap))
-        return f
+        return f if old is None else torch.where(old.unsqueeze(-1), f, h)
 
     @property
     def model(self) -> Model:

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from moca import beside
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
 from moca.perturb.base import Perturbation
@@ -19,18 +20,21 @@ class WAP(Perturbation[perturb.WAP]):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Features of the replayed samples in the adversarial network."""
+        with beside.branch():
+            return auxiliary_encode(self.model, replay.x, self._adversarial_weights(replay, new.y))
+
+    def _adversarial_weights(self, replay: Batch, y_new: Tensor) -> dict[str, Tensor]:
         x = replay.x
         rows, weight = old_rows_in_turn(replay.old if self.settings.rows == "old" else None, x)
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
         moved = start
         for _ in range(self.settings.steps):
-            moved = self._descend(moved, x[rows], self._labels(new, len(x))[rows], weight)
+            moved = self._descend(moved, x[rows], self._labels(y_new, len(x))[rows], weight)
             if self.settings.radius is not None:
                 moved = _within_ball(moved, start, self.settings.radius)
-        return auxiliary_encode(self.model, x, moved)
+        return moved
 
-    def _labels(self, new: Batch, count: int) -> Tensor:
-        y = new.y
+    def _labels(self, y: Tensor, count: int) -> Tensor:
         if self.settings.labels == "random":
             return y[self.random.below(torch.full((count,), len(y), device=y.device))]
         return paired(y, count)
@@ -40,11 +44,11 @@ class WAP(Perturbation[perturb.WAP]):
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
-            loss = (F.cross_entropy(logits, y, reduction="none") * weight).sum()
-            gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-        step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
-        moved = torch._foreach_sub(list(weights.values()), torch._foreach_mul(gradients, step))
-        return dict(zip(weights, moved, strict=True))
+            # The step size multiplies the loss, one number, instead of every gradient.
+            step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
+            loss = step * (F.cross_entropy(logits, y, reduction="none") * weight).sum()
+            steps = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+        return dict(zip(weights, torch._foreach_sub(list(weights.values()), steps), strict=True))
 
 
 def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: float) -> dict[str, Tensor]:

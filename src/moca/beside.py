@@ -1,0 +1,46 @@
+"""Work beside the main pass of a step: in a recorded graph it is a branch of its own, so that both share the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+_beginning: torch.cuda.Event | None = None
+_branches: dict[int, torch.cuda.Stream] = {}
+"""The second stream of each stream on which steps are recorded. Runs that follow each other there share it."""
+
+
+@contextmanager
+def step() -> Iterator[None]:
+    """Around a step: its branch begins where the step does."""
+    global _beginning
+    before, _beginning = _beginning, _recorded_event()
+    try:
+        yield
+    finally:
+        _beginning = before
+
+
+@contextmanager
+def branch() -> Iterator[None]:
+    """Inside, work needs nothing that the step has computed so far but the batches and their transforms."""
+    if _beginning is None:
+        yield
+        return
+    main = torch.cuda.current_stream()
+    second = _branches.setdefault(main.cuda_stream, torch.cuda.Stream())
+    second.wait_event(_beginning)
+    with torch.cuda.stream(second):
+        yield
+    main.wait_stream(second)
+
+
+def _recorded_event() -> torch.cuda.Event | None:
+    """A mark in the graph being recorded; elsewhere a step has no branches, since memory could be reused too early."""
+    if not (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()):
+        return None
+    event = torch.cuda.Event()
+    event.record()
+    return event

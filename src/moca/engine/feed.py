@@ -1,0 +1,75 @@
+"""Training samples by number: from the device, or where the set is too large for it, through pinned memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from moca.data import Split
+
+_SHARE = 0.5
+"""Of the free device memory that a data set may take."""
+_AHEAD = 4
+"""Batches that the host may be ahead of the copies to the device."""
+
+
+@dataclass
+class _Slot:
+    """Pinned memory for a batch, and when its last copy to the device has been made."""
+
+    images: Tensor
+    copied: torch.cuda.Event
+
+
+class Feed:
+    """Raw images and labels of a step. Images that do not fit the device stay on the host, mapped from their file."""
+
+    def __init__(self, split: Split, device: torch.device, batch: int, room: int | None = None) -> None:
+        """`room` is what the images may take on the device, in bytes; by default half of what is free."""
+        self.resident = device.type != "cuda" or split.images.nbytes <= (_room(device) if room is None else room)
+        self.images = split.images.to(device) if self.resident else split.images
+        self.labels = split.labels.to(device)
+        self.device = device
+        self.slots = [] if self.resident else [_slot(split.images, batch) for _ in range(_AHEAD)]
+        self.turn = 0
+
+    @property
+    def order_device(self) -> torch.device:
+        """Where the numbers of the samples are wanted."""
+        return self.images.device
+
+    def blank(self, count: int) -> tuple[Tensor, Tensor]:
+        """Room for a batch on the device."""
+        shape = (count, *self.images.shape[1:])
+        return torch.empty(shape, dtype=self.images.dtype, device=self.device), self.labels.new_empty(count)
+
+    def __call__(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """Images and labels of the samples at `index`."""
+        batch = self.blank(len(index))
+        self.fetch(index, *batch)
+        return batch
+
+    def fetch(self, index: Tensor, images: Tensor, labels: Tensor) -> None:
+        """Write the samples at `index` to these tensors, without waiting for the device."""
+        torch.index_select(self.labels, 0, index.to(self.device, non_blocking=True), out=labels)
+        if self.resident:
+            torch.index_select(self.images, 0, index, out=images)
+            return
+        slot = self.slots[self.turn]
+        self.turn = (self.turn + 1) % len(self.slots)
+        slot.copied.synchronize()
+        pinned = slot.images[: len(index)]
+        torch.index_select(self.images, 0, index, out=pinned)
+        images.copy_(pinned, non_blocking=True)
+        slot.copied.record()
+
+
+def _room(device: torch.device) -> int:
+    free, _ = torch.cuda.mem_get_info(device)
+    return int(_SHARE * free)
+
+
+def _slot(images: Tensor, batch: int) -> _Slot:
+    return _Slot(torch.empty((batch, *images.shape[1:]), dtype=images.dtype, pin_memory=True), torch.cuda.Event())

@@ -1,0 +1,317 @@
+"""BatchNorm of several batches in one tensor, with the addition and the ReLU that follow it.
+
+Two kernels forward, two backward. Images are channels-last, so a tensor is a matrix with a row for each pixel. The
+first kernel sums over stretches of rows, the second adds the sums up, always in the same order, and applies them:
+nothing waits for anything and nothing is added in random order, so that equal inputs give equal bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+_PROGRAMS = 256
+"""About two for each multiprocessor of a large GPU."""
+_MOST_STRETCHES = 64
+"""Every program of the second kernel reads all sums of its channels, so there cannot be many."""
+_TILE_ROWS, _TILE_CHANNELS = 32, 64
+_WARPS = 4
+
+
+class Running(NamedTuple):
+    """Running statistics, and what they keep of themselves and take from each batch."""
+
+    mean: Tensor
+    var: Tensor
+    shares: Tensor
+
+
+def batch_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    sizes: Sequence[int],
+    eps: float,
+    running: Running | None = None,
+    residual: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """Each of the consecutive batches of `sizes` rows normalised by its own statistics, then + residual, then ReLU."""
+    y: Tensor = _BatchNorm.apply(x, weight, bias, tuple(sizes), eps, running, residual, relu)
+    return y
+
+
+class _BatchNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        sizes: tuple[int, ...],
+        eps: float,
+        running: Running | None,
+        residual: Tensor | None,
+        relu: bool,
+    ) -> Tensor:
+        x = x.contiguous(memory_format=torch.channels_last)
+        if residual is not None:
+            residual = residual.contiguous(memory_format=torch.channels_last)
+        plan = _Plan.of(x, sizes)
+        y = torch.empty_like(x)
+        partial = x.new_empty(plan.partial, dtype=torch.float32)
+        mean, rstd = (x.new_empty(len(sizes), plan.channels, dtype=torch.float32) for _ in range(2))
+        _sums[plan.grid(plan.stretches)](x, partial, *plan.rows, **plan.sizes)
+        _normalise[plan.grid(plan.blocks)](
+            x, y, residual, partial, weight, bias, mean, rstd, *(running or (None, None, None)), eps, *plan.rows,
+            RELU=relu, **plan.sizes, BLOCKS=plan.blocks,
+        )  # fmt: skip
+        # Without a residual the sign of the output follows from the input; with one it has to be looked up.
+        ctx.save_for_backward(x, weight, bias, mean, rstd, y if relu and residual is not None else None)
+        ctx.plan, ctx.relu, ctx.adds = plan, relu, residual is not None
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        x, weight, bias, mean, rstd, y = ctx.saved_tensors
+        plan, dy = ctx.plan, gradients[0].contiguous(memory_format=torch.channels_last)
+        partial = x.new_empty(plan.partial, dtype=torch.float32)
+        dx, dweight, dbias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
+        dz = torch.empty_like(x) if y is not None else None
+        _gradient_sums[plan.grid(plan.stretches)](
+            x, dy, y, dz, partial, weight, bias, mean, rstd, *plan.rows, RELU=ctx.relu, **plan.sizes
+        )
+        masks = ctx.relu and y is None
+        _input_gradient[plan.grid(plan.blocks)](
+            x, dy if dz is None else dz, dx, partial, weight, bias, mean, rstd, dweight, dbias, *plan.rows,
+            RELU=masks, **plan.sizes, BLOCKS=plan.blocks,
+        )  # fmt: skip
+        return dx, dweight, dbias, None, None, None, (dy if dz is None else dz) if ctx.adds else None, None
+
+
+class _Plan(NamedTuple):
+    """How the rows and channels of a tensor are shared out among programs."""
+
+    channels: int
+    ends: tuple[int, ...]
+    """The row where each batch ends."""
+    stretches: int
+    """Parts of a batch that are summed on their own."""
+    blocks: int
+    """Parts of a batch that are normalised on their own."""
+    tile: tuple[int, int]
+
+    @classmethod
+    def of(cls, x: Tensor, sizes: tuple[int, ...]) -> _Plan:
+        channels, pixels = x.shape[1], x.shape[2] * x.shape[3]
+        columns = min(_TILE_CHANNELS, triton.next_power_of_2(channels))
+        tile = (_TILE_ROWS * _TILE_CHANNELS // columns, columns)
+        ends = tuple(pixels * sum(sizes[: i + 1]) for i in range(len(sizes)))
+        share = max(1, _PROGRAMS // (len(sizes) * triton.cdiv(channels, columns)))
+        tiles = triton.cdiv(pixels * max(sizes), tile[0])
+        stretches = min(_MOST_STRETCHES, triton.next_power_of_2(share), triton.next_power_of_2(tiles))
+        return cls(channels, ends, stretches, min(2 * share, tiles), tile)
+
+    @property
+    def partial(self) -> tuple[int, int, int, int]:
+        return (2, len(self.ends), self.stretches, self.channels)
+
+    @property
+    def rows(self) -> tuple[int, int, int, int]:
+        """The ends of up to three batches and the number of channels, as every kernel takes them."""
+        first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
+        return first, second, third, self.channels
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        return {
+            "BATCHES": len(self.ends),
+            "STRETCHES": self.stretches,
+            "TILE_R": self.tile[0],
+            "TILE_C": self.tile[1],
+            "num_warps": _WARPS,
+        }
+
+    def grid(self, parts: int) -> tuple[int, int, int]:
+        return triton.cdiv(self.channels, self.tile[1]), parts, len(self.ends)
+
+
+@triton.jit
+def _batch(number, end0, end1, end2):
+    """First and last row of a batch."""
+    start = tl.where(number == 0, 0, tl.where(number == 1, end0, end1))
+    end = tl.where(number == 0, end0, tl.where(number == 1, end1, end2))
+    return start, end
+
+
+@triton.jit
+def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
+    """The sums of all stretches of a batch, added up."""
+    stretch = tl.arange(0, STRETCHES)
+    at = ((which * BATCHES + batch) * STRETCHES + stretch[:, None]) * channels + columns[None, :]
+    return tl.sum(tl.load(partial + at, mask=columns[None, :] < channels, other=0.0), 0)
+
+
+@triton.jit
+def _sums(
+    x, partial, end0, end1, end2, channels,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+):  # fmt: skip
+    """Sums of x - p and of its square over stretches of rows; p, the batch's first row, keeps the numbers small."""
+    columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
+    stretch, batch = tl.program_id(1), tl.program_id(2)
+    start, end = _batch(batch, end0, end1, end2)
+    known = columns < channels
+    pivot = tl.load(x + start.to(tl.int64) * channels + columns, mask=known, other=0.0).to(tl.float32)
+    total = tl.zeros((TILE_R, TILE_C), tl.float32)
+    squares = tl.zeros((TILE_R, TILE_C), tl.float32)
+    for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
+        rows = first + tl.arange(0, TILE_R)
+        inside = (rows < end)[:, None] & known[None, :]
+        value = tl.load(x + rows[:, None].to(tl.int64) * channels + columns[None, :], mask=inside, other=0.0)
+        value = tl.where(inside, value.to(tl.float32) - pivot[None, :], 0.0)
+        total += value
+        squares += value * value
+    at = (batch * STRETCHES + stretch) * channels + columns
+    tl.store(partial + at, tl.sum(total, 0), mask=known)
+    tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(squares, 0), mask=known)
+
+
+@triton.jit
+def _moments(
+    x, partial, batch, end0, end1, end2, columns, channels, eps, BATCHES: tl.constexpr, STRETCHES: tl.constexpr
+):
+    """Mean, variance, inverse deviation and number of rows of a batch."""
+    start, end = _batch(batch, end0, end1, end2)
+    count = (end - start).to(tl.float32)
+    pivot = tl.load(x + start.to(tl.int64) * channels + columns, mask=columns < channels, other=0.0).to(tl.float32)
+    shift = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
+    variance = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count - shift * shift
+    variance = tl.maximum(variance, 0.0)
+    return pivot + shift, variance, 1.0 / tl.sqrt(variance + eps), count
+
+
+@triton.jit
+def _normalise(
+    x, y, residual, partial, weight, bias, mean_out, rstd_out, running_mean, running_var, shares, eps,
+    end0, end1, end2, channels, RELU: tl.constexpr,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
+):  # fmt: skip
+    """y = relu((x - mean) / deviation * weight + bias + residual); the first programs also keep the statistics."""
+    columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
+    block, batch = tl.program_id(1), tl.program_id(2)
+    known = columns < channels
+    mean, _variance, rstd, _count = _moments(
+        x, partial, batch, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
+    )
+    if block == 0:
+        tl.store(mean_out + batch * channels + columns, mean, mask=known)
+        tl.store(rstd_out + batch * channels + columns, rstd, mask=known)
+        if running_mean is not None:
+            if batch == 0:
+                keep = tl.load(shares)
+                moved_mean = keep * tl.load(running_mean + columns, mask=known, other=0.0)
+                moved_var = keep * tl.load(running_var + columns, mask=known, other=0.0)
+                for other in tl.static_range(BATCHES):
+                    take = tl.load(shares + 1 + other)
+                    its_mean, its_var, _its_rstd, count = _moments(
+                        x, partial, other, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
+                    )
+                    moved_mean += take * its_mean
+                    moved_var += take * its_var * (count / tl.maximum(count - 1.0, 1.0))
+                tl.store(running_mean + columns, moved_mean, mask=known)
+                tl.store(running_var + columns, moved_var, mask=known)
+    scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32) * rstd
+    shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
+    start, end = _batch(batch, end0, end1, end2)
+    for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
+        rows = first + tl.arange(0, TILE_R)
+        inside = (rows < end)[:, None] & known[None, :]
+        at = rows[:, None].to(tl.int64) * channels + columns[None, :]
+        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+        value = (value - mean[None, :]) * scale[None, :] + shift[None, :]
+        if residual is not None:
+            value += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            value = tl.maximum(value, 0.0)
+        tl.store(y + at, value, mask=inside)
+
+
+@triton.jit
+def _gradient_sums(
+    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, end0, end1, end2, channels, RELU: tl.constexpr,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+):  # fmt: skip
+    """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy where the ReLU let pass."""
+    columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
+    stretch, batch = tl.program_id(1), tl.program_id(2)
+    known = columns < channels
+    start, end = _batch(batch, end0, end1, end2)
+    mean = tl.load(mean_in + batch * channels + columns, mask=known, other=0.0)
+    rstd = tl.load(rstd_in + batch * channels + columns, mask=known, other=0.0)
+    scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32)
+    shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
+    total = tl.zeros((TILE_R, TILE_C), tl.float32)
+    aligned = tl.zeros((TILE_R, TILE_C), tl.float32)
+    for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
+        rows = first + tl.arange(0, TILE_R)
+        inside = (rows < end)[:, None] & known[None, :]
+        at = rows[:, None].to(tl.int64) * channels + columns[None, :]
+        value = (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        slope = tl.load(dy + at, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            if y is not None:
+                slope = tl.where(tl.load(y + at, mask=inside, other=0.0).to(tl.float32) > 0, slope, 0.0)
+                tl.store(dz + at, slope, mask=inside)
+            else:
+                slope = tl.where(value * scale[None, :] + shift[None, :] > 0, slope, 0.0)
+        total += slope
+        aligned += slope * value
+    at = (batch * STRETCHES + stretch) * channels + columns
+    tl.store(partial + at, tl.sum(total, 0), mask=known)
+    tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(aligned, 0), mask=known)
+
+
+@triton.jit
+def _input_gradient(
+    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, end0, end1, end2, channels, RELU: tl.constexpr,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
+):  # fmt: skip
+    """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'."""
+    columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
+    block, batch = tl.program_id(1), tl.program_id(2)
+    known = columns < channels
+    if block == 0:
+        if batch == 0:
+            total = tl.zeros((TILE_C,), tl.float32)
+            aligned = tl.zeros((TILE_C,), tl.float32)
+            for other in tl.static_range(BATCHES):
+                total += _totals(partial, other, 0, columns, channels, BATCHES, STRETCHES)
+                aligned += _totals(partial, other, 1, columns, channels, BATCHES, STRETCHES)
+            tl.store(dbias + columns, total, mask=known)
+            tl.store(dweight + columns, aligned, mask=known)
+    start, end = _batch(batch, end0, end1, end2)
+    count = (end - start).to(tl.float32)
+    total = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
+    aligned = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count
+    mean = tl.load(mean_in + batch * channels + columns, mask=known, other=0.0)
+    rstd = tl.load(rstd_in + batch * channels + columns, mask=known, other=0.0)
+    scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32)
+    shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
+    for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
+        rows = first + tl.arange(0, TILE_R)
+        inside = (rows < end)[:, None] & known[None, :]
+        at = rows[:, None].to(tl.int64) * channels + columns[None, :]
+        value = (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        slope = tl.load(dz + at, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            slope = tl.where(value * scale[None, :] + shift[None, :] > 0, slope, 0.0)
+        slope = (slope - total[None, :] - value * aligned[None, :]) * (scale * rstd)[None, :]
+        tl.store(dx + at, slope, mask=inside)

@@ -1,0 +1,154 @@
+"""One step, many ways to run it: each agrees with the eager step in float32 on the CPU.
+
+Losses within the tolerance of the arithmetic; what is drawn and what is kept exactly.
+"""
+
+import shutil
+
+import pytest
+import torch
+
+from tests.engine.test_reproducible import assert_identical, through_a_file
+
+METHODS = {
+    "er": {},
+    "gaussian": {"perturb": "gaussian"},
+    "vt": {"perturb": "vt"},
+    "wap": {"perturb": "wap"},
+    "wap twice": {"perturb": "wap:steps=2,labels=random"},
+    "vmf": {"perturb": "vmf"},
+    "official passes": {"perturb": "doa_new", "bn_passes": "official"},
+    "derpp": {"learner": "derpp", "perturb": "doa_old"},
+    "er_ace": {"learner": "er_ace", "perturb": "wap"},
+    "concatenated": {"passes": "concatenated", "momentum": 0.9, "weight_decay": 1e-4},
+    "finetune": {"learner": "finetune"},
+}
+STEPS = 5
+"""In each task; after more, rounding has grown to something else in any arithmetic."""
+
+on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+compiles = pytest.mark.skipif(not shutil.which("g++"), reason="on the CPU torch.compile needs a C++ compiler")
+
+
+@pytest.fixture
+def trainer(make_trainer):
+    """A narrow ResNet-18 on 2 tasks of 37 images, the last batch of each epoch a short one."""
+
+    def make(method, **way):
+        settings = {
+            "model": "resnet18:width=8",
+            "batch": 8,
+            "memory": 20,
+            "lr": 0.005,
+            "epochs": 3,
+            "precision": "fp32",
+        }
+        images = {"channels": 3, "side": 16, "crop_padding": 1, "flip": True}
+        return make_trainer((19, 18, 18, 19), protocol=images, **(settings | METHODS[method] | way))
+
+    return make
+
+
+def first_steps(trainer):
+    """Losses of the first steps of both tasks, and the memory after each; the second task has old classes."""
+    losses, kept = [], []
+    for task in range(2):
+        steps = trainer.steps()
+        for _ in range(STEPS):
+            losses.append(sum(next(steps).values()).item())
+            if trainer.memory is not None:
+                kept.append(
+                    {name: field[:-1].cpu() for name, field in trainer.memory.fields.items() if name != "logits"}
+                )
+        trainer.epoch = trainer.batch = 0
+        if task == 0:
+            trainer.next_task()
+    return torch.tensor(losses), kept
+
+
+def random_counts(trainer):
+    """How many random numbers each purpose has taken."""
+    counts = [trainer.transform.random.count.item(), trainer.learner.perturbation.random.count.item()]
+    if trainer.memory is not None:
+        counts += [trainer.memory.store.random.count.item(), trainer.memory.drawing.random.count.item()]
+    return counts
+
+
+def assert_agrees(ours, reference, rtol):
+    losses, kept = first_steps(ours)
+    expected, expected_kept = first_steps(reference)
+    torch.testing.assert_close(losses, expected, rtol=rtol, atol=rtol)
+    assert_identical(kept, expected_kept)
+    assert random_counts(ours) == random_counts(reference)
+
+
+@compiles
+@pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
+@pytest.mark.parametrize("method", ["er", "wap"])
+def test_compiled_on_the_cpu(trainer, method):
+    small = {"model": "convnet:width=4,features=8"}  # quick to compile
+    assert_agrees(trainer(method, execution="compiled", **small), trainer(method, **small), rtol=1e-4)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("execution", "precision", "rtol"),
+    [
+        pytest.param("eager", "fp32", 1e-3, marks=on_gpu),
+        pytest.param("captured", "fp32", 1e-3, marks=on_gpu),
+        pytest.param("captured", "tf32", 2e-2, marks=on_gpu),
+        pytest.param("captured", "bf16", 1e-1, marks=on_gpu),
+    ],
+)
+def test_on_a_gpu(trainer, method, execution, precision, rtol):
+    assert_agrees(trainer(method, device="cuda", execution=execution, precision=precision), trainer(method), rtol)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["er", "wap"])
+def test_compiled_on_a_gpu(trainer, method):
+    assert_agrees(trainer(method, device="cuda", execution="compiled"), trainer(method), rtol=1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("method", METHODS)
+def test_captured_equals_eager_bit_by_bit(trainer, train, method, precision):
+    """To the end of the run, over short batches and the border between the tasks."""
+    histories, states = [], []
+    for execution in ("eager", "captured"):
+        run = trainer(method, device="cuda", execution=execution, precision=precision)
+        histories.append(train(run))
+        states.append(run.model.state_dict())
+    assert histories[0] == histories[1]
+    assert_identical(dict(states[0]), dict(states[1]))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("method", METHODS)
+def test_a_captured_run_goes_on_exactly_where_it_stopped(trainer, train, method):
+    way = {"device": "cuda", "execution": "captured", "precision": "bf16"}
+    whole, states = trainer(method, **way), []
+    history = train(whole, lambda t: states.append(through_a_file(t.state_dict())))
+    for done in (2, len(history) // 2 + 3):
+        resumed = trainer(method, **way)
+        resumed.load_state_dict(states[done - 1])
+        assert train(resumed) == history[done:]
+        assert_identical(dict(resumed.model.state_dict()), dict(whole.model.state_dict()))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("execution", ["eager", "captured"])
+def test_a_set_too_large_for_the_device_is_streamed_with_the_same_numbers(trainer, train, monkeypatch, execution):
+    way = {"device": "cuda", "execution": execution}
+    expected = train(trainer("vt", **way))
+    monkeypatch.setattr("moca.engine.feed._SHARE", 0.0)
+    streamed = trainer("vt", **way)
+    assert not streamed.feed.resident
+    assert streamed.feed.images.device.type == "cpu"
+    assert train(streamed) == expected

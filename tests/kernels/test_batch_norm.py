@@ -1,0 +1,92 @@
+"""The kernels against plain BatchNorm of each batch on its own: values, gradients and running statistics."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.kernels.devices import kernel_device
+
+DEVICE = kernel_device()
+if DEVICE:
+    from moca.kernels.batch_norm import Running, batch_norm
+
+pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
+
+
+def image(*shape: int, seed: int = 0, mean: float = 0.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    values = mean + torch.randn(shape, generator=generator, dtype=torch.float64)
+    return values.float().to(DEVICE).contiguous(memory_format=torch.channels_last)
+
+
+def plain(x: Tensor, norm: nn.BatchNorm2d, sizes: list[int], residual: Tensor | None, relu: bool) -> Tensor:
+    """One pass a batch through torch's own layer."""
+    y = torch.cat([norm(part) for part in x.split(sizes)])
+    y = y if residual is None else y + residual
+    return F.relu(y) if relu else y
+
+
+def shares(batches: int) -> Tensor:
+    """What one update a batch, with momentum 0.1, comes to."""
+    return torch.tensor([0.9**batches] + [0.1 * 0.9 ** (batches - 1 - i) for i in range(batches)], device=DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "sizes"),
+    [(64, 4, [4, 4]), (20, 5, [3, 5]), (5, 3, [4]), (130, 2, [2, 3, 4]), (16, 1, [2, 6])],
+)
+@pytest.mark.parametrize(("adds", "relu"), [(False, False), (False, True), (True, True), (True, False)])
+def test_like_one_plain_pass_a_batch(channels: int, side: int, sizes: list[int], adds: bool, relu: bool) -> None:
+    norm = nn.BatchNorm2d(channels).double()
+    with torch.no_grad():
+        norm.weight.copy_(torch.linspace(-1, 2, channels))
+        norm.bias.copy_(torch.linspace(1, -1, channels))
+    x = image(sum(sizes), channels, side, side, mean=3.0)
+    residual = image(*x.shape, seed=1) if adds else None
+    dy = image(*x.shape, seed=2)
+
+    exact = [t.double().cpu().requires_grad_() for t in (x, residual) if t is not None]
+    expected = plain(exact[0], norm, sizes, exact[1] if adds else None, relu)
+    wanted = torch.autograd.grad(expected, [*exact, norm.weight, norm.bias], dy.double().cpu())
+
+    leaves = [t.clone(memory_format=torch.preserve_format).requires_grad_() for t in (x, residual) if t is not None]
+    weight, bias = (p.detach().float().to(DEVICE).requires_grad_() for p in (norm.weight, norm.bias))
+    running = Running(torch.zeros(channels, device=DEVICE), torch.ones(channels, device=DEVICE), shares(len(sizes)))
+    y = batch_norm(leaves[0], weight, bias, sizes, norm.eps, running, leaves[1] if adds else None, relu)
+    got = torch.autograd.grad(y, [*leaves, weight, bias], dy)
+
+    torch.testing.assert_close(y.cpu().double(), expected, rtol=1e-5, atol=1e-5)
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours.cpu().double(), theirs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(running.mean.cpu().double(), norm.running_mean, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(running.var.cpu().double(), norm.running_var, rtol=1e-5, atol=1e-5)
+
+
+def test_a_far_mean_costs_no_precision() -> None:
+    """E[x^2] - E[x]^2 would lose every digit here."""
+    x = image(8, 4, 8, 8) + 4096
+    y = batch_norm(x, torch.ones(4, device=DEVICE), torch.zeros(4, device=DEVICE), [8], 1e-5)
+    expected = F.batch_norm(x.double(), None, None, training=True)
+    torch.testing.assert_close(y.double(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_running_statistics_stay_unless_given() -> None:
+    norm = [torch.full((4,), v, device=DEVICE) for v in (0.5, 2.0)]
+    running = Running(*norm, torch.tensor([1.0, 0.0], device=DEVICE))
+    batch_norm(image(4, 4, 3, 3), torch.ones(4, device=DEVICE), torch.zeros(4, device=DEVICE), [4], 1e-5, running)
+    assert running.mean.tolist() == [0.5] * 4
+    assert running.var.tolist() == [2.0] * 4
+
+
+def test_bfloat16_keeps_statistics_in_float32() -> None:
+    x = image(16, 32, 8, 8, mean=1.0).bfloat16()
+    y = batch_norm(x, torch.ones(32, device=DEVICE), torch.zeros(32, device=DEVICE), [8, 8], 1e-5)
+    expected = torch.cat([F.batch_norm(part.float(), None, None, training=True) for part in x.split(8)])
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y.float(), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_equal_inputs_give_equal_bits() -> None:
+    x, ones, zeros = image(32, 64, 8, 8), torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
+    assert torch.equal(batch_norm(x, ones, zeros, [16, 16], 1e-5), batch_norm(x, ones, zeros, [16, 16], 1e-5))

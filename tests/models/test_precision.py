@@ -1,0 +1,30 @@
+"""Weights cast all at once give the numbers of autocast, which casts them one by one."""
+
+import pytest
+import torch
+from torch.func import functional_call
+
+from moca.models import build_model
+from moca.settings import models as settings
+
+
+@pytest.mark.parametrize("encoder", [settings.ResNet18(width=4), settings.ConvNet(width=4), settings.MLP(width=8)])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_like_autocast_in_values_and_gradients(encoder, replaced):
+    model = build_model(encoder, settings.Cosine(), (3, 8, 8), 4)
+    model.bf16 = True
+    own = dict(model.encoder.named_parameters())
+    given = {name: (0.5 * p).detach().requires_grad_() for name, p in own.items()} if replaced else {}
+    leaves = list((own | given).values())
+    x = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = functional_call(model.encoder, given, (x,)).float()
+    wanted = torch.autograd.grad(expected.square().sum(), leaves)
+    features = model.encode(x, given)
+    got = torch.autograd.grad(features.square().sum(), leaves)
+
+    assert features.equal(expected)
+    assert all(g.dtype == torch.float32 for g in got)
+    assert all(ours.equal(theirs) for ours, theirs in zip(got, wanted, strict=True))
+    assert not features.equal(build_model(encoder, settings.Cosine(), (3, 8, 8), 4).encode(x)), "bfloat16 rounds"
