@@ -51,7 +51,7 @@ assert not heavy, heavy
 """
 
 
-@pytest.mark.parametrize("words", ["--help", "run --help", "compare --help", "ls", "--version"])
+@pytest.mark.parametrize("words", ["--help", "run --help", "compare --help", "bench --help", "ls", "--version"])
 def test_no_torch_to_show_help(words):
     done = in_a_process(*words.split(), code=WATCH)
     assert done.returncode == 0, done.stderr

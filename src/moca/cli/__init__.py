@@ -9,6 +9,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from moca import __version__
+from moca.cli.bench import command as bench
 from moca.cli.data import app as data_app
 from moca.cli.options import given, with_run_options
 from moca.errors import Interrupted, MocaError, nearest
@@ -71,6 +72,9 @@ def compare(
 
 
 app.command(with_run_options(compare, several=True, without=("seed",)), name="compare")
+
+
+app.command(bench, name="bench")
 
 
 @app.command

@@ -5,29 +5,39 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
+from pydantic.fields import FieldInfo
 
-from moca.settings import Run
+from moca.settings import Run, Settings
 
 _GROUP = Group("What to run", sort_key=1)
 
 
 def with_run_options(function: Callable[..., Any], several: bool = False, without: tuple[str, ...] = ()) -> Any:
-    """The function, taking as keywords its own options and every setting of a run, each as text.
+    """The function, taking as keywords its own options and every setting of a run; with `several`, of many runs."""
+    return with_options(function, Run, tuple(Run.model_fields) if several else (), without)
 
-    With `several`, an option takes more than one value. What the text means is decided by the settings alone.
+
+def with_options(
+    function: Callable[..., Any], settings: type[Settings], several: tuple[str, ...] = (), without: tuple[str, ...] = ()
+) -> Any:
+    """The function, taking as keywords its own options and every setting, each as text.
+
+    Those in `several` take more than one value. What the text means is decided by the settings alone.
     """
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    options = [_option(name, several) for name in Run.model_fields if name not in without]
+    options = [
+        _option(name, field, name in several) for name, field in settings.model_fields.items() if name not in without
+    ]
     signature = inspect.Signature(own + options)
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__annotations__ = {p.name: p.annotation for p in signature.parameters.values()}
     return function
 
 
-def _option(name: str, several: bool) -> inspect.Parameter:
-    field = Run.model_fields[name]
+def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
     text = field.description or ""
-    shown = None if field.default is None or field.default == () else (lambda value, d=field.default: str(d))
+    plain = field.default is None or isinstance(field.default, tuple)
+    shown = None if plain else (lambda value, d=field.default: str(d))
     about = Parameter(
         help=text,
         group=_GROUP,

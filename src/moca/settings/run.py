@@ -48,6 +48,7 @@ def _tasks(value: Any) -> Any:
 Integers = Annotated[tuple[int, ...], BeforeValidator(_split)]
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
 AtLeastOne = Annotated[int, Field(ge=1)]
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 
@@ -107,7 +108,7 @@ class Run(Settings):
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
     device: str = Field("auto", description="cpu, cuda, or auto")
-    precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
+    precision: Precision = Field(
         "auto", description="of the encoder: float32, TensorFloat-32, or bfloat16 autocast; auto is bf16 on a GPU"
     )
     execution: Literal["auto", "eager", "captured", "compiled"] = Field(

@@ -1,0 +1,138 @@
+"""Every configuration of a benchmark, one after the other. One that fails is a cell that says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import torch
+
+from moca.bench.measure import (
+    Step,
+    Timing,
+    Work,
+    count_work,
+    forget_peak,
+    on_its_own_stream,
+    peak_memory,
+    stepping,
+    time_steps,
+)
+from moca.bench.official import OfficialTwin
+from moca.bench.workload import in_second_task, noise_stream, run_settings
+from moca.errors import MocaError
+from moca.learners import Losses
+from moca.settings import Bench
+from moca.streams import Stream
+
+OFFICIAL = "official"
+"""The way in which the twin of the official code runs."""
+_WARM_UP, _STEPS = (2, 20), (3, 50)
+"""Steps before the first block, and in each: on the CPU and on a GPU."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One method, run in one way, alone or packed with more runs of its kind (which differ in their seeds)."""
+
+    method: str
+    way: str
+    runs: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.way}" + (f" x {self.runs}" if self.runs > 1 else "")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was measured of one configuration, or the reason why nothing could be."""
+
+    configuration: Configuration
+    timing: Timing | None
+    work: Work | None
+    memory: dict[str, int] | None
+    reason: str
+
+
+Tell = Callable[[Configuration], None]
+T = TypeVar("T")
+
+
+def configurations(settings: Bench, device: torch.device) -> list[Configuration]:
+    """All that the settings ask for, method by method."""
+    packed = settings.packed if settings.packed is not None else (1, 2, 4, 8) if device.type == "cuda" else ()
+    wanted = []
+    for method in dict.fromkeys(settings.methods):
+        if settings.twin:
+            wanted.append(Configuration(method, OFFICIAL))
+        for way in ways(settings, device):
+            # Eager runs keep the host busy all the time: packing gains nothing.
+            runs = (1,) if way == "eager" else tuple(dict.fromkeys((1, *packed)))
+            wanted += [Configuration(method, way, number) for number in runs]
+    return wanted
+
+
+def ways(settings: Bench, device: torch.device) -> tuple[str, ...]:
+    """The ways asked for, or all that the device can do."""
+    possible = ("eager", "compiled", "captured") if device.type == "cuda" else ("eager", "compiled")
+    return tuple(dict.fromkeys(settings.ways or possible))
+
+
+def measure(settings: Bench, device: torch.device, tell: Tell) -> Iterator[Cell]:
+    """Measure what the settings ask for, cell by cell; `tell` hears which one is next."""
+    work: dict[str, Work | None] = {}
+    for configuration in configurations(settings, device):
+        tell(configuration)
+        method = configuration.method
+        if method not in work:
+            work[method] = work_of(settings, method)
+            if "compiled" in ways(settings, device):
+                torch.compiler.reset()  # as in a process of its own: what others compiled counts towards a limit
+        yield _measured(settings, configuration, device, work[method])
+
+
+def work_of(settings: Bench, method: str) -> Work | None:
+    """The work in a step of a method, if it can be run at all."""
+    stream = noise_stream(settings.batch)
+    return attempt(lambda: count_work(in_second_task(run_settings(settings, method, "eager"), stream)))[0]
+
+
+def _measured(settings: Bench, configuration: Configuration, device: torch.device, work: Work | None) -> Cell:
+    cuda = device.type == "cuda"
+    steps, stream = settings.steps or _STEPS[cuda], noise_stream(settings.batch)
+
+    def timed() -> Timing:
+        forget_peak(device)
+        runs = prepare(settings, configuration, stream, device)
+        return time_steps(runs, device, _WARM_UP[cuda], steps, settings.blocks)
+
+    timing, reason = attempt(timed)
+    return Cell(configuration, timing, work, peak_memory(device) if timing else None, reason)
+
+
+def prepare(settings: Bench, configuration: Configuration, stream: Stream, device: torch.device) -> list[Step]:
+    """The runs of a configuration, ready to step."""
+    method, way = configuration.method, configuration.way
+
+    def official() -> Iterator[float]:
+        return OfficialTwin(run_settings(settings, method, "eager"), stream, device).steps()
+
+    def ours(seed: int) -> Iterator[Losses]:
+        return in_second_task(run_settings(settings, method, way, seed), stream).steps()
+
+    if configuration.runs == 1:
+        return [stepping(official if way == OFFICIAL else partial(ours, 0))]
+    if device.type != "cuda":
+        raise MocaError("several runs at once need a CUDA device")
+    return [on_its_own_stream(partial(ours, seed), device) for seed in range(configuration.runs)]
+
+
+def attempt(what: Callable[[], T]) -> tuple[T | None, str]:
+    """The result, or in one line why there is none."""
+    try:
+        return what(), ""
+    except Exception as error:  # whatever goes wrong in one cell must not take the others with it
+        first = next(iter(str(error).strip().splitlines()), "")
+        return None, first if isinstance(error, MocaError) else f"{type(error).__name__}: {first}"

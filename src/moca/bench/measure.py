@@ -1,0 +1,119 @@
+"""How long a step takes, how much arithmetic is in it, and how much memory it needs."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from moca.engine.trainer import Trainer
+
+Step = Callable[[], Any]
+"""Makes one step of a run."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds of a step of one run, a value for each block of steps."""
+
+    blocks: tuple[float, ...]
+    steps: int
+
+    @property
+    def median(self) -> float:
+        """The number to quote."""
+        return statistics.median(self.blocks)
+
+
+def time_steps(runs: Sequence[Step], device: torch.device, warm_up: int, steps: int, blocks: int) -> Timing:
+    """Let the runs take turns step by step. The device is waited for at the ends of blocks only."""
+    _take_turns(runs, warm_up)
+    return Timing(tuple(_block(runs, device, steps) for _ in range(blocks)), steps)
+
+
+def _block(runs: Sequence[Step], device: torch.device, steps: int) -> float:
+    synchronise(device)
+    begun = time.perf_counter()
+    _take_turns(runs, steps)
+    synchronise(device)
+    return 1e3 * (time.perf_counter() - begun) / (steps * len(runs))
+
+
+def _take_turns(runs: Sequence[Step], steps: int) -> None:
+    for _ in range(steps):
+        for step in runs:
+            step()
+
+
+def stepping(make: Callable[[], Iterator[Any]]) -> Step:
+    """The steps of a run, one a call."""
+    return partial(next, make())
+
+
+def on_its_own_stream(make: Callable[[], Iterator[Any]], device: torch.device) -> Step:
+    """The same for a run that shares a GPU with others: made, and stepped, on a CUDA stream of its own."""
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream):
+        steps = make()
+
+    def step() -> None:
+        with torch.cuda.stream(stream):
+            next(steps)
+
+    return step
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one step of a method is made of."""
+
+    flops: int
+    """Of convolutions and matrix products, forward and backward; a multiply-add counts as two."""
+    images: int
+    """New and replayed."""
+
+
+def count_work(trainer: Trainer) -> Work:
+    """Take one eager step and count."""
+    before = trainer.images_trained
+    with FlopCounterMode(display=False) as counter:
+        next(trainer.steps())
+    return Work(counter.get_total_flops(), trainer.images_trained - before)
+
+
+def peak_memory(device: torch.device) -> dict[str, int]:
+    """Bytes. On a GPU, of tensors and of what was reserved for them since `forget_peak`; recorded graphs keep theirs
+    reserved. On the CPU, the largest size of the whole process up to now, which never shrinks."""
+    if device.type == "cuda":
+        return {
+            "allocated": torch.cuda.max_memory_allocated(device),
+            "reserved": torch.cuda.max_memory_reserved(device),
+        }
+    try:
+        import resource
+    except ImportError:
+        return {}
+    unit = 1 if sys.platform == "darwin" else 1024
+    return {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+
+
+def forget_peak(device: torch.device) -> None:
+    """Give back what is no longer used and start counting the peak anew."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)

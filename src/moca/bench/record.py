@@ -1,0 +1,178 @@
+"""What a benchmark leaves: every cell, what it ran on, and how the cells compare."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import moca
+from moca.bench.cells import OFFICIAL, Cell, Configuration, Tell, measure, work_of
+from moca.bench.measure import Work
+from moca.bench.workload import BATCHES, CLASSES, MEMORY, TASKS
+from moca.engine.trainer import pick_device
+from moca.errors import MocaError
+from moca.settings import Bench
+
+_WORKLOAD = {
+    "images": "random, 3 x 32 x 32",
+    "classes": CLASSES,
+    "tasks": TASKS,
+    "batches a task": BATCHES,
+    "memory": MEMORY,
+    "timed": "steps of the second task, the memory full",
+}
+_UNITS = {
+    "ms": "wall time of a step of one run: of a block of steps over (steps x runs); over the blocks",
+    "images_per_second": "new and replayed, over all runs",
+    "flops": "of convolutions and matrix products in one eager step of our own (torch.utils.flop_counter)",
+    "tflops_per_second": "these over the median time and over all runs; extra passes of the twin do not count",
+    "over_er": "median ms over that of er in the same way and packing, less 1",
+    "times_twin": "how many times as fast as the twin of the official code on this method",
+    "memory": "bytes; GPU: peak of tensors and reserved, all runs; CPU: peak of the process so far",
+}
+
+
+class Record:
+    """A benchmark: what is asked for, what it runs on, and every cell so far."""
+
+    def __init__(self, settings: Bench, out: Path | None = None, command: str = "") -> None:
+        self.settings, self.out, self.command = settings, out, command
+        self.device = pick_device(settings.device)
+        self.date = datetime.now(UTC).isoformat(timespec="seconds")
+        self.cells: list[Cell] = []
+        self.er: Work | None = None
+        """The work in a step of plain er."""
+
+    def measure(self, tell: Tell = lambda configuration: None) -> Iterator[Cell]:
+        """Measure cell by cell; `tell` hears which one is next. What there is so far is written after each."""
+        if self.settings.threads:
+            torch.set_num_threads(self.settings.threads)
+        self.save()
+        self.er = work_of(self.settings, "er")
+        for cell in measure(self.settings, self.device, tell):
+            self.cells.append(cell)
+            self.save()
+            yield cell
+
+    @cached_property
+    def hardware(self) -> dict[str, Any]:
+        """What the numbers are measured on."""
+        return hardware(self.device)
+
+    def over_er(self, cell: Cell) -> float | None:
+        """How much longer a step takes than one of `er` in the same way."""
+        chosen = cell.configuration
+        ratio = self._ratio(cell, Configuration("er", chosen.way, chosen.runs))
+        return None if ratio is None else ratio - 1
+
+    def times_twin(self, cell: Cell) -> float | None:
+        """How many times as fast as the twin of the official code."""
+        ratio = self._ratio(cell, Configuration(cell.configuration.method, OFFICIAL))
+        return None if ratio is None else 1 / ratio
+
+    def _ratio(self, cell: Cell, other: Configuration) -> float | None:
+        theirs = next((c.timing for c in self.cells if c.configuration == other), None)
+        return cell.timing.median / theirs.median if cell.timing and theirs else None
+
+    def entry(self, cell: Cell) -> dict[str, Any]:
+        """A cell as it is written; what could not be had is null."""
+        chosen, timing, work = cell.configuration, cell.timing, cell.work
+        rate = 1e3 / timing.median if timing else None
+        return {
+            "method": chosen.method,
+            "way": chosen.way,
+            "runs": chosen.runs,
+            "reason": cell.reason or None,
+            "ms": timing
+            and {
+                "median": timing.median,
+                "min": min(timing.blocks),
+                "max": max(timing.blocks),
+                "blocks": len(timing.blocks),
+                "steps": timing.steps,
+            },
+            "images_per_second": rate and work and rate * work.images,
+            "flops": work and work.flops,
+            "flops_over_er": work and self.er and work.flops / self.er.flops,
+            "tflops_per_second": rate and work and 1e-12 * rate * work.flops,
+            "over_er": self.over_er(cell),
+            "times_twin": self.times_twin(cell),
+            "memory": cell.memory,
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "command": self.command,
+            "date": self.date,
+            "hardware": self.hardware,
+            "versions": versions(),
+            "settings": self.settings.model_dump(mode="json"),
+            "workload": _WORKLOAD,
+            "units": _UNITS,
+            "cells": [self.entry(cell) for cell in self.cells],
+        }
+
+    def save(self) -> None:
+        """Write what there is, if a file was named."""
+        if self.out is None:
+            return
+        try:
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self.out.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+        except OSError as error:
+            raise MocaError(f"'{self.out}' cannot be written ({error.strerror}); choose another with --out") from None
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """Processor, cores, threads, how busy the machine is, and the GPU."""
+    about = {
+        "device": device.type,
+        "cpu": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
+    if device.type == "cuda":
+        card = torch.cuda.get_device_properties(device)
+        about |= {"gpu": card.name, "gpu_memory": card.total_memory, "driver": _driver()}
+    return about
+
+
+def versions() -> dict[str, Any]:
+    """Versions that the numbers depend on."""
+    return {
+        "moca": moca.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def processor() -> str:
+    """The name of the processor, where the system says it."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.is_file() else []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    """The version of NVIDIA's driver, where its own tool says it."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return said[0] if said else None

@@ -1,0 +1,63 @@
+"""What is timed: a step in the second task of a class-incremental stream of CIFAR's shape, with a full memory."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from moca.data import Dataset, Protocol, Split
+from moca.engine.trainer import Trainer
+from moca.settings import Bench, Run, validate
+from moca.settings.bench import method
+from moca.streams import Stream, class_incremental
+
+CLASSES, TASKS = 100, 5
+BATCHES = 313
+"""Batches a task, as many as with CIFAR-100; here all of them are full."""
+MEMORY = 200
+CIFAR = Protocol((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), crop_padding=4, flip=True)
+
+
+@functools.lru_cache(maxsize=1)
+def noise_stream(batch: int) -> Stream:
+    """Random images of 100 classes in 5 tasks, so many that every task is dealt into full batches."""
+    generator, each = torch.Generator().manual_seed(0), CLASSES // TASKS
+    labels = torch.cat([task * each + torch.arange(BATCHES * batch) % each for task in range(TASKS)])
+
+    def split(labels: Tensor) -> Split:
+        return Split(torch.randint(0, 256, (len(labels), 3, 32, 32), dtype=torch.uint8, generator=generator), labels)
+
+    names = tuple(f"class {c}" for c in range(CLASSES))
+    return class_incremental(Dataset("noise", split(labels), split(torch.arange(CLASSES)), names, CIFAR), TASKS)
+
+
+def run_settings(bench: Bench, label: str, execution: str, seed: int = 0) -> Run:
+    """The run whose steps are timed; it never comes to an end by itself."""
+    settings: dict[str, Any] = method(label) | {
+        "data": "noise",
+        "model": f"resnet18:width={bench.width}",
+        "memory": MEMORY,
+        "epochs": 1_000_000,
+        "batch": bench.batch,
+        "device": bench.device,
+        "precision": bench.precision,
+        "threads": bench.threads,
+        "execution": execution,
+        "seed": seed,
+    }
+    return validate(Run, settings)
+
+
+def in_second_task(settings: Run, stream: Stream) -> Trainer:
+    """A trainer that stands at the beginning of its second task; its memory was offered the first task once."""
+    trainer = Trainer(settings, stream)
+    assert trainer.memory is not None
+    first = trainer.tasks[0].train.to(trainer.device)
+    y = trainer.labels[first]
+    logits = {"logits": torch.zeros(len(y), CLASSES, device=y.device)} if trainer.learner.stores_logits else {}
+    trainer.memory.add(image=trainer.images[first], y=y, task=torch.zeros_like(y), **logits)
+    trainer.next_task()
+    return trainer

@@ -1,0 +1,114 @@
+"""`moca bench`: time steps, show them, write them down."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from moca.cli.options import given, with_options
+from moca.errors import Interrupted
+from moca.settings import Bench, validate
+
+if TYPE_CHECKING:
+    from moca.bench import Cell, Record
+
+
+def bench(
+    *,
+    twin: Annotated[bool, Parameter(help=Bench.model_fields["twin"].description)] = True,
+    out: Annotated[Path | None, Parameter(help="JSON file to write, after every cell", show_default=False)] = None,
+    **options: Any,
+) -> None:
+    """Time a training step of each method in every way to run it, and a twin of the official code.
+
+    The data is noise of CIFAR's shape; nothing needs to be stored. Stopping with Ctrl-C keeps what was measured.
+    """
+    options = given(options) | ({} if twin else {"twin": False})
+    settings = validate(Bench, options)
+    from moca.bench import Record
+
+    record, console = Record(settings, out, _command(options, out)), Console(stderr=True)
+    try:
+        with console.status("counting the work in a step") as status:
+            for cell in record.measure(lambda configuration: status.update(f"{configuration}")):
+                console.print(f"{cell.configuration}: {_told(cell)}", soft_wrap=True, highlight=False, markup=False)
+    except KeyboardInterrupt:
+        raise Interrupted("stopped" + (f"; what was measured is in {out}" if out else "")) from None
+    finally:
+        if record.cells:
+            show(record)
+
+
+command = with_options(bench, Bench, several=("methods", "ways", "packed"), without=("twin",))
+
+
+def _command(options: dict[str, Any], out: Path | None) -> str:
+    """The command line that does the same again."""
+    words = ["moca", "bench"]
+    for name, value in (options | ({"out": out} if out else {})).items():
+        if name == "twin":
+            words.append("--no-twin")
+        else:
+            words += [f"--{name}", *(map(str, value) if isinstance(value, list) else [str(value)])]
+    return shlex.join(words)
+
+
+def _told(cell: Cell) -> str:
+    if cell.timing is None:
+        return f"not available: {cell.reason}"
+    return f"{cell.timing.median:.2f} ms a step ({min(cell.timing.blocks):.2f} to {max(cell.timing.blocks):.2f})"
+
+
+def show(record: Record) -> None:
+    """A row for each cell, and below what the methods cost and why some cells are empty."""
+    console, cells = Console(), record.cells
+    console.print(_table(record))
+    work = {cell.configuration.method: cell.work for cell in cells if cell.work}
+    said = [f"{method} {1e-9 * work.flops:.4g} GFLOP, {work.images} images" for method, work in work.items()]
+    empty: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.reason:
+            empty.setdefault(cell.reason, []).append(str(cell.configuration))
+    for line in (*said, *(f"{reason}: {', '.join(which)}" for reason, which in empty.items())):
+        console.print(line, soft_wrap=True, highlight=False, markup=False)
+
+
+def _table(record: Record) -> Table:
+    made = Table(
+        box=SIMPLE, padding=(0, 1, 0, 0), title="A step of one run in ms: median, least and most of the blocks"
+    )
+    made.add_column("method", no_wrap=True)
+    for title in ("median", "least", "most", "images/s", "TFLOP/s", "over er", "x twin", "GiB"):
+        made.add_column(title, justify="right", no_wrap=True)
+    method = ""
+    for cell in record.cells:
+        if cell.configuration.method != method:
+            method = cell.configuration.method
+            made.add_row(f"[bold]{method}[/bold]")
+        made.add_row(*_row(record, cell))
+    return made
+
+
+def _row(record: Record, cell: Cell) -> list[str]:
+    entry, chosen = record.entry(cell), cell.configuration
+    ms, memory = entry["ms"] or {}, entry["memory"] or {}
+    peak = memory.get("reserved", memory.get("process"))
+    return [
+        f"  {chosen.way}" + (f" x {chosen.runs}" if chosen.runs > 1 else ""),
+        *(_number(ms.get(key), ".2f") for key in ("median", "min", "max")),
+        _number(entry["images_per_second"], ",.0f"),
+        _number(entry["tflops_per_second"], ".3g"),
+        _number(entry["over_er"], "+.1%"),
+        _number(entry["times_twin"], ".2f"),
+        _number(peak and peak / 2**30, ".2f"),
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,66 @@
+"""Settings of a benchmark."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from moca.errors import MocaError, nearest
+from moca.settings.base import Settings, names, validate
+from moca.settings.learners import LEARNERS
+from moca.settings.perturb import PERTURBATIONS
+from moca.settings.run import Precision, Run
+
+
+def _several(value: Any) -> Any:
+    """One value stands for itself, the word none for no value at all."""
+    if isinstance(value, str | int):
+        value = (value,)
+    return () if tuple(value) == ("none",) else tuple(value)
+
+
+def method(text: str) -> dict[str, str]:
+    """The settings of a run that a method's label stands for: `er`, or `er+wap:lambda=1.5`."""
+    learner, _, perturb = text.partition("+")
+    learners = [choice.model_fields["name"].default for choice in LEARNERS if choice.replays]
+    moved = [f"{name}+{way}" for name in learners for way in names(PERTURBATIONS) if way != "none"]
+    plain = "+".join(part.partition(":")[0] for part in text.split("+", 1))
+    if plain in names(LEARNERS) and plain not in learners:
+        raise MocaError(f"'{plain}' replays nothing; a benchmark takes the methods that do: {', '.join(learners)}")
+    if plain not in (*learners, *moved):
+        raise MocaError(f"unknown method '{text}'; {nearest(plain, [*learners, *moved])}")
+    return {"learner": learner, "perturb": perturb or "none"}
+
+
+def _methods(value: Any) -> Any:
+    value = _several(value)
+    for text in value:
+        validate(Run, method(text))
+    return value
+
+
+AtLeastOne = Annotated[int, Field(ge=1)]
+Way = Literal["eager", "compiled", "captured"]
+
+
+class Bench(Settings):
+    """What is timed: which methods, run in which ways, on what."""
+
+    methods: Annotated[tuple[str, ...], BeforeValidator(_methods)] = Field(
+        ("er", "er+gaussian", "er+wap", "derpp", "er_ace"),
+        description="learner, or learner+perturbation [default: er er+gaussian er+wap derpp er_ace]",
+        min_length=1,
+    )
+    ways: Annotated[tuple[Way, ...], Field(min_length=1), BeforeValidator(_several)] | None = Field(
+        None, description="how a step runs: eager, compiled, captured [default: all that the device can do]"
+    )
+    packed: Annotated[tuple[AtLeastOne, ...], BeforeValidator(_several)] | None = Field(
+        None, description="runs at once on one GPU; none skips [default: 1 2 4 8 on a GPU]"
+    )
+    device: str = Field("auto", description="cpu, cuda, or auto")
+    width: int = Field(64, ge=1, description="channels of ResNet-18's first stage; 64 offline, 20 online")
+    batch: int = Field(32, ge=1, description="new samples a step, and as many replayed ones a draw")
+    precision: Precision = Field("auto", description="of the encoder, as in moca run")
+    threads: int | None = Field(None, ge=1, description="CPU threads [default: torch's]")
+    steps: int | None = Field(None, ge=1, description="steps a block [default: 50 on a GPU, 3 on the CPU]")
+    blocks: int = Field(5, ge=1, description="blocks, each timed as a whole")
+    twin: bool = Field(True, description="time a twin of the official code too")
