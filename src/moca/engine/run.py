@@ -162,7 +162,8 @@ class Running:
             )
 
     def _evaluate(self) -> None:
-        accuracies = evaluate(self.trainer.model, self.trainer.stream)
+        with self.trainer.numerics():
+            accuracies = evaluate(self.trainer.model, self.trainer.stream)
         self.class_il.append(accuracies.class_il)
         self.task_il.append(accuracies.task_il)
         record = {"learned": len(self.class_il) - 1, "class_il": accuracies.class_il, "task_il": accuracies.task_il}
@@ -184,7 +185,7 @@ class Running:
             self.trainer.steps_done,
             self.seconds,
             self.trainer.images_trained / max(self.seconds, 1e-9),
-            environment(self.trainer.device),
+            self._environment(),
             self._notes(),
         )
         if status == "interrupted":
@@ -192,6 +193,10 @@ class Running:
         else:
             self.result.save()
             self.folder.finish()
+
+    def _environment(self) -> dict[str, Any]:
+        with self.trainer.numerics():
+            return environment(self.trainer.device)
 
     def _notes(self) -> list[str]:
         memory, samples = self.trainer.memory, sum(len(task.train) for task in self.trainer.tasks)
