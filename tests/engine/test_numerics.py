@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import moca
 from moca.engine.numerics import Numerics
 
 
@@ -49,6 +50,13 @@ def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
         pass
     assert seen[:6] == [(2, True, True, True), (1, False, False, True), (1, False, False, True)] * 2
     assert [trainer.model.bf16 for trainer in trainers] == [False, False, True]
+
+
+def test_a_result_names_the_threads_of_its_run(tmp_path):
+    torch.set_num_threads(1)
+    small = {"model": "mlp:width=8,depth=1,features=4", "tasks": 2, "batch": 100, "device": "cpu"}
+    assert moca.run(**small, threads=2, out=tmp_path / "a").environment["threads"] == 2
+    assert torch.get_num_threads() == 1
 
 
 def test_a_larger_model_uses_the_threads_of_the_process(make_trainer):
