@@ -42,22 +42,26 @@ def compare(
     *,
     seeds: int | Sequence[int] = 1,
     out: str | Path | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
     progress: bool = False,
     **settings: Any,
 ) -> Comparison:
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
 
-    Calling it again with the same `out` goes on where it stopped.
+    `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Calling it again
+    with the same `out` goes on where it stopped.
     """
     folder = Path(out) if out else _unused(RUNS / "compare")
     plans = comparing.plan(settings, range(seeds) if isinstance(seeds, int) else seeds, folder)
-    results = comparing.carry_out(plans, jobs, progress)
+    outcome = comparing.carry_out(plans, jobs, progress)
     labels = {p.folder: p.label for p in plans}
-    comparison = Comparison([(labels[r.folder], r) for r in results], folder)
-    comparison.save()
-    if any(r.status == "interrupted" for r in results):
+    comparison = Comparison([(labels[r.folder], r) for r in outcome.results], folder, outcome.cost)
+    if outcome.results:
+        comparison.save()
+    if outcome.interrupted:
         raise Interrupted(f"stopped; the same comparison with out={folder} goes on")
+    if outcome.mistakes:
+        raise outcome.mistakes[0]
     return comparison
 
 

@@ -193,9 +193,17 @@ def test_a_comparison(moca, tmp_path):
         assert f"{100 * entry['final_accuracy']['mean']:.2f}" in out
     assert [e["method"] for e in entries] == ["er", "er+vt"]
     assert (tmp_path / "c" / "report.html").read_text().startswith("<!")
+    cost = json.loads((tmp_path / "c" / "cost.json").read_text())
+    (told,) = [line for line in out.splitlines() if "images/s" in line]
+    assert told == f"4 runs in {cost['seconds']:.1f} s: {cost['images_per_second']:,.0f} images/s in total."
     again, out_again, _ = moca(*arguments)
     assert again == 0
-    assert out_again == out, "finished runs are taken as they are"
+    assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
+
+
+def test_help_says_what_runs_at_a_time_means(moca):
+    _, out, _ = moca("compare", "--help")
+    assert "processes on a CPU (default 1), packed on a GPU (default 8)" in " ".join(out.replace("│", " ").split())
 
 
 def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):

@@ -194,13 +194,16 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(tmp_path)
     assert steps == list(range(1, on.results[0].steps + 1))
 
 
-def test_files_that_no_run_wrote_are_never_removed(tmp_path):
+@pytest.mark.parametrize("jobs", [None, 2])
+def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(tmp_path, jobs):
     mine = tmp_path / "out" / "er-s0" / "thesis.tex"
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
     with pytest.raises(MocaError, match="already used"):
-        moca.compare(**FAST, out=tmp_path / "out")
+        moca.compare(**FAST, seeds=2, jobs=jobs, out=tmp_path / "out")
     assert mine.read_text() == "years of work"
+    assert Result.load(tmp_path / "out" / "er-s1").status == "finished"
+    assert (tmp_path / "out" / "runs.csv").read_text().count("finished") == 1
 
 
 @pytest.mark.parametrize(

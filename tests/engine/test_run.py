@@ -310,3 +310,17 @@ def test_a_diverged_run_cannot_go_on(tmp_path):
     result = moca.run(**FAST | {"head": "linear"}, lr=1e30, out=tmp_path / "a")
     with pytest.raises(MocaError, match="it has diverged"):
         moca.resume(result.folder)
+
+
+def test_a_run_that_cannot_be_opened_again_leaves_its_folder_free(tmp_path, monkeypatch):
+    half = running.start(validate(Run, FAST | {"epochs": 3}), tmp_path / "half", interrupt_when(1)).finish()
+
+    def no_memory(settings, stream):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "Trainer", no_memory)
+        with pytest.raises(torch.OutOfMemoryError) as kept:
+            running.resume(half.folder)
+        RunFolder(half.folder).claim()
+    assert kept.value.__traceback__ is not None, "what holds on to the folder is still there"

@@ -50,3 +50,19 @@ def test_outside_and_in_evaluation_it_is_plain_batchnorm():
     with batches_apart((4, 4), None, CPU):
         assert torch.equal(ours(x), theirs(x))
     assert torch.equal(ours.running_var, theirs.running_var)
+
+
+def test_what_is_kept_belongs_to_the_caller_and_is_used_again():
+    mine, others = {}, {}
+    x = torch.randn(8, 3, 2, 2)
+    for kept in (mine, others, None):
+        with batches_apart((4, 4), None, CPU, kept):
+            BatchNorm2d(3)(x)
+    ((key, tensor),) = mine.items()
+    assert others[key] is not tensor
+    with batches_apart((4, 4), None, CPU, mine):
+        BatchNorm2d(3)(x)
+    assert mine[key] is tensor
+    with batches_apart((8,), (), CPU, mine):
+        BatchNorm2d(3)(x)
+    assert list(mine) == [key], "statistics that stay take nothing"

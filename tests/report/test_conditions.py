@@ -62,6 +62,14 @@ def test_paragraph_names_what_was_compared(tmp_path):
     )
 
 
+def test_runs_that_shared_a_gpu_are_named_once(tmp_path):
+    results = results_of(tmp_path, seeds=(0, 1, 2))
+    for r, packed in zip(results, ({"packed": 2}, {"packed": 3}, {}), strict=True):
+        r.environment = {"device": "H200", "moca": "1", "torch": "2", "python": "3"} | packed
+    told = sentences(comparison(tmp_path, {"er": results}))
+    assert told.endswith(" Run on H200 (moca 1, PyTorch 2, Python 3), up to 3 runs at a time.")
+
+
 def test_without_replay_no_memory_is_named(tmp_path):
     made = comparison(tmp_path, {"finetune": results_of(tmp_path, learner="finetune", validation=0.1)})
     assert "memory" not in sentences(made)

@@ -55,9 +55,8 @@ def in_second_task(settings: Run, stream: Stream) -> Trainer:
     """A trainer that stands at the beginning of its second task; its memory was offered the first task once."""
     trainer = Trainer(settings, stream)
     assert trainer.memory is not None
-    first = trainer.tasks[0].train.to(trainer.device)
-    y = trainer.labels[first]
+    images, y = trainer.feed(trainer.tasks[0].train.to(trainer.feed.order_device))
     logits = {"logits": torch.zeros(len(y), CLASSES, device=y.device)} if trainer.learner.stores_logits else {}
-    trainer.memory.add(image=trainer.images[first], y=y, task=torch.zeros_like(y), **logits)
+    trainer.memory.add(image=images, y=y, task=torch.zeros_like(y), **logits)
     trainer.next_task()
     return trainer

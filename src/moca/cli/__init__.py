@@ -21,6 +21,7 @@ app = App(
     help_epilogue="Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2",
 )
 
+_JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
 Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
 
 
@@ -53,7 +54,7 @@ def compare(
     *,
     seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
     seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
-    jobs: Annotated[int, Parameter(help="runs at a time, each in a process of its own")] = 1,
+    jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
     **options: Any,
 ) -> int:

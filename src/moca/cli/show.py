@@ -44,6 +44,8 @@ def show_comparison(comparison: Comparison) -> None:
             "-" if math.isnan(seconds) else f"{seconds:.1f}",
         )
     console.print(table)
+    if comparison.cost:
+        console.print(f"{comparison.cost}.", soft_wrap=True, highlight=False)
     for note in dict.fromkeys(n for r in comparison.results for n in r.notes):
         console.print(f"Note: {note}.", soft_wrap=True)
     console.print(f"Folder: {comparison.folder}", soft_wrap=True, highlight=False)

@@ -17,14 +17,19 @@ from multiprocessing.managers import SyncManager
 from pathlib import Path
 from typing import Any
 
+from moca.engine.cost import Cost
 from moca.engine.folder import RESULT, SETTINGS, RunFolder
 from moca.engine.interrupt import Interrupt
+from moca.engine.pack import Ending, Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.run import Advance, build_stream, resume, start
-from moca.engine.trainer import count_steps
+from moca.engine.run import Advance, Running, build_stream, resume, start
+from moca.engine.trainer import count_steps, pick_device
 from moca.errors import MocaError
 from moca.settings import Run, validate
+
+_PACKED = 8
+"""Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
 
 
 @dataclass(frozen=True)
@@ -68,17 +73,42 @@ def folder_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9+=._-]+", "_", name)
 
 
-def carry_out(plans: Sequence[Plan], jobs: int = 1, shown: bool = True) -> list[Result]:
-    """All runs, `jobs` at a time. Runs that are finished already are taken as they are, unfinished ones go on.
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the runs of a comparison."""
 
-    A run that diverges does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
+    results: list[Result]
+    mistakes: list[MocaError]
+    """Why the others could not be done."""
+    interrupted: bool
+    cost: Cost | None
+    """None where nothing was left to do."""
+
+
+def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True) -> Outcome:
+    """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
+
+    Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges or cannot be done
+    does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
     """
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise MocaError(f"jobs must be at least 1 (it is {jobs})")
+    begun, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
     _check_folders(plans)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
     with ProgressBar(total, shown=shown) as bar:
-        return _one_by_one(plans, bar) if jobs == 1 else _side_by_side(plans, jobs, bar)
+        if on_gpu or jobs in (None, 1):
+            entrants = [_entrant(p, f"run {i}/{len(plans)} {p.label}", bar) for i, p in enumerate(plans, 1)]
+            endings = take_turns(entrants, jobs or (_PACKED if on_gpu else 1))
+        else:
+            endings = _side_by_side(plans, jobs, bar)
+    results = [e for e in endings if isinstance(e, Result)]
+    return Outcome(
+        results,
+        [e for e in endings if isinstance(e, MocaError)],
+        None in endings or any(r.status == "interrupted" for r in results),
+        Cost.of(results, time.perf_counter() - begun),
+    )
 
 
 def _check_folders(plans: Sequence[Plan]) -> None:
@@ -89,30 +119,22 @@ def _check_folders(plans: Sequence[Plan]) -> None:
             raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
 
 
-def _one_by_one(plans: Sequence[Plan], bar: ProgressBar) -> list[Result]:
-    results = []
-    for number, p in enumerate(plans, 1):
-        results.append(_carry_on(p, _titled(bar, f"run {number}/{len(plans)} {p.label}")))
-        if results[-1].status == "interrupted":
-            break
-    return results
+def _entrant(p: Plan, title: str, bar: ProgressBar) -> Entrant:
+    return Entrant(
+        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}")), pick_device(p.settings.device)
+    )
 
 
-def _titled(bar: ProgressBar, title: str) -> Advance:
-    return lambda steps, where: bar(steps, f"{title} {where}")
-
-
-def _carry_on(p: Plan, advance: Advance) -> Result:
+def _open(p: Plan, advance: Advance) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    begun = (p.folder / SETTINGS).is_file()
-    return (resume(p.folder, advance) if begun else start(p.settings, p.folder, advance)).finish()
+    return resume(p.folder, advance) if (p.folder / SETTINGS).is_file() else start(p.settings, p.folder, advance)
 
 
-def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Result]:
+def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Ending]:
     """Runs in processes of their own, which tell the bar through a queue."""
     context = multiprocessing.get_context("spawn")
     manager, done = SyncManager(ctx=context), 0
@@ -132,7 +154,7 @@ def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Re
                 if interrupt.requested:
                     for f in futures:
                         f.cancel()
-            return [f.result() for f in futures if not f.cancelled()]
+            return [None if f.cancelled() else f.result() for f in futures]
 
 
 def _serve(parent: int) -> None:
@@ -158,5 +180,9 @@ def _carry_out_runs(parent: int, threads: int) -> None:
     _serve(parent)
 
 
-def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None]) -> Result:
-    return _carry_on(p, lambda steps, where: tell((steps, f"{p.label} {where}")))
+def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None]) -> Result | MocaError:
+    try:
+        run = _open(p, lambda steps, where: tell((steps, f"{p.label} {where}")))
+        return run if isinstance(run, Result) else run.finish()
+    except MocaError as error:
+        return error

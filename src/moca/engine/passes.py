@@ -8,7 +8,7 @@ import torch
 
 from moca.batch import Batch
 from moca.models import Model
-from moca.models.norm import batches_apart
+from moca.models.norm import Shares, batches_apart
 from moca.settings import Run
 from moca.settings.run import OFFICIAL_PASSES
 
@@ -20,6 +20,7 @@ class Passes:
 
     def __init__(self, settings: Run, model: Model) -> None:
         self.model, self.together = model, settings.passes == "concatenated"
+        self.shares: Shares = {}
         self.sequence = self.first_task_sequence = ""
         if settings.bn_passes == "official":
             method = (settings.learner.name, settings.perturb.name)
@@ -31,7 +32,8 @@ class Passes:
         sizes = [len(batch.x) for batch in (new, *replays)]
         sequence = self.first_task_sequence if first_task else self.sequence
         x = torch.cat([batch.x for batch in (new, *replays)])
-        with nullcontext() if self.together else batches_apart(sizes, _updates(sequence, len(replays)), x.device):
+        updates = _updates(sequence, len(replays))
+        with nullcontext() if self.together else batches_apart(sizes, updates, x.device, self.shares):
             h = self.model.encode(x)
         parts = h.split(sizes)
         new = new.having(features=parts[0], logits=self.model.classify(parts[0]))

@@ -21,7 +21,7 @@ class ProgressBar:
         self.title, self.bar = title, self.progress.add_task(title, total=total)
 
     def __call__(self, steps: int, where: str) -> None:
-        """`steps` more are done; the work is now at `where`."""
+        """`steps` more are done, or have to be done again if below zero; the work is now at `where`."""
         self.progress.start()
         self.progress.update(self.bar, advance=steps, description=f"{self.title} {where}")
 

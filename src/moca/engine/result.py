@@ -31,12 +31,14 @@ class Result:
     """The same, only the classes of the sample's own task competing."""
     steps: int = 0
     seconds: float = 0.0
-    """Training time, evaluation excluded."""
+    """Training time, evaluation excluded; where runs take turns on a GPU, the turns of the others count too."""
     images_per_second: float = 0.0
     """New and replayed images trained on in a second."""
     environment: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     """What the user should know about these numbers."""
+    images_this_time: int = field(default=0, compare=False)
+    """New and replayed images trained on since the run was opened; none in a result that was loaded."""
 
     @property
     def summary(self) -> Summary:

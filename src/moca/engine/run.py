@@ -31,7 +31,7 @@ _TASKS = 5
 """Where neither the settings nor the protocol say how many."""
 
 Advance = Callable[[int, str], None]
-"""Told how many steps were done and where the run is."""
+"""Told how many steps were done, below zero if they will be done again, and where the run is."""
 
 
 def build_stream(settings: Run) -> Stream:
@@ -66,9 +66,13 @@ def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) 
         folder.clear()
         folder.release()
         return start(settings, out, advance, keep_model)
-    kept = folder.load_checkpoint(pick_device(settings.device))
-    running = Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
-    running.load_state_dict(kept)
+    try:
+        kept = folder.load_checkpoint(pick_device(settings.device))
+        running = Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
+        running.load_state_dict(kept)
+    except BaseException:
+        folder.release()
+        raise
     return running
 
 
@@ -77,6 +81,10 @@ class Running:
 
     result: Result
     """What the run found out, once it has ended."""
+    images_before = 0
+    """Trained on by earlier attempts."""
+    packed = 1
+    """Most runs that took turns at a time, this one included."""
 
     def __init__(self, trainer: Trainer, folder: RunFolder, advance: Advance | None, keep_model: bool) -> None:
         self.trainer, self.folder, self.keep_model = trainer, folder, keep_model
@@ -162,7 +170,8 @@ class Running:
             )
 
     def _evaluate(self) -> None:
-        accuracies = evaluate(self.trainer.model, self.trainer.stream)
+        with self.trainer.numerics():
+            accuracies = evaluate(self.trainer.model, self.trainer.stream)
         self.class_il.append(accuracies.class_il)
         self.task_il.append(accuracies.task_il)
         record = {"learned": len(self.class_il) - 1, "class_il": accuracies.class_il, "task_il": accuracies.task_il}
@@ -184,14 +193,19 @@ class Running:
             self.trainer.steps_done,
             self.seconds,
             self.trainer.images_trained / max(self.seconds, 1e-9),
-            environment(self.trainer.device),
+            self._environment(),
             self._notes(),
+            self.trainer.images_trained - self.images_before,
         )
         if status == "interrupted":
             self.folder.release()
         else:
             self.result.save()
             self.folder.finish()
+
+    def _environment(self) -> dict[str, Any]:
+        with self.trainer.numerics():
+            return environment(self.trainer.device) | ({"packed": self.packed} if self.packed > 1 else {})
 
     def _notes(self) -> list[str]:
         memory, samples = self.trainer.memory, sum(len(task.train) for task in self.trainer.tasks)
@@ -200,6 +214,11 @@ class Running:
                 f"the memory ({memory.size}) is as large as all training data ({samples}): nothing need be forgotten"
             ]
         return []
+
+    def give_up(self) -> None:
+        """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
+        self.advance(len(self.waiting) - self.trainer.steps_done, "waits")
+        self.folder.release()
 
     def state_dict(self) -> dict[str, Any]:
         """The trainer's state and what has been measured so far."""
@@ -214,7 +233,7 @@ class Running:
         """Go on from where `state` was taken."""
         self.trainer.load_state_dict(state["trainer"])
         self.class_il, self.task_il = state["class_il"], state["task_il"]
-        self.seconds = state["seconds"]
+        self.seconds, self.images_before = state["seconds"], self.trainer.images_trained
         self.advance(self.trainer.steps_done, "resumed")
 
 

@@ -14,6 +14,7 @@ from moca.batch import Batch
 from moca.data import Transform
 from moca.engine.capture import CapturedStep
 from moca.engine.feed import Feed
+from moca.engine.numerics import Numerics
 from moca.engine.passes import Passes
 from moca.errors import MocaError
 from moca.fusion import fusing
@@ -43,12 +44,12 @@ class Trainer(Stateful):
         self.settings, self.device = settings, pick_device(settings.device)
         seeds, protocol = settings.seed, stream.dataset.protocol
         encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
-        if threads := settings.threads or (1 if encoder.name in _SMALL else None):
-            torch.set_num_threads(threads)
+        threads = settings.threads or (1 if encoder.name in _SMALL else None)
+        self.numerics = Numerics(threads, tf32=settings.precision == "tf32")
         self.model = build_model(encoder, settings.head, stream.dataset.shape, stream.classes, seeds.of("init"))
         self.model.to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.model.bf16 = set_precision(settings.precision, self.device)
+        self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and self.device.type == "cuda")
         self.lr = torch.tensor(settings.lr, device=self.device)
         self.learner = self._build_learner(stream.classes)
         self.stream = stream
@@ -114,10 +115,12 @@ class Trainer(Stateful):
         self.model.train()
         while self.epoch < self.settings.epochs:
             self.lr.fill_(self.learning_rate)
-            order = self._order()
+            with self.numerics():
+                order = self._order()
             while self.batch < self.batches:
                 index = order[self.batch * self.settings.batch : (self.batch + 1) * self.settings.batch]
-                losses = self.captured(index) if self.captured else self.step(*self.feed(index))
+                with self.numerics():
+                    losses = self.captured(index) if self.captured else self.step(*self.feed(index))
                 self.batch += 1
                 self.steps_done += 1
                 yield losses
@@ -197,13 +200,6 @@ def count_steps(settings: Run, stream: Stream) -> int:
     """Steps of a whole run."""
     tasks = stream.merged() if LEARNERS[settings.learner.name].sees_all_tasks else stream
     return sum(-(-len(task.train) // settings.batch) for task in tasks) * settings.epochs
-
-
-def set_precision(precision: str, device: torch.device) -> bool:
-    """Allow TensorFloat-32 only if asked for, and say whether the encoder runs in bfloat16."""
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-    return precision == "bf16" or (precision == "auto" and device.type == "cuda")
 
 
 def pick_device(name: str) -> torch.device:

@@ -8,6 +8,9 @@ from torch import Tensor
 from moca.errors import MocaError
 from moca.state import Stateful
 
+_AT_ONCE = 1024
+"""Samples that are offered in one go: stores may compare each with each."""
+
 
 class Store(Protocol):
     """Decides which slot each offered sample takes; `size` means none."""
@@ -46,6 +49,11 @@ class Memory(Stateful):
 
     def add(self, **samples: Tensor) -> None:
         """Offer a batch, one tensor a field; the first call fixes the fields."""
+        parts = [values.split(_AT_ONCE) for values in samples.values()]
+        for part in zip(*parts, strict=True):
+            self._add(dict(zip(samples, part, strict=True)))
+
+    def _add(self, samples: dict[str, Tensor]) -> None:
         count = len(next(iter(samples.values())))
         if not self.fields:
             self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}

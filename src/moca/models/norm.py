@@ -5,7 +5,6 @@ New and replayed samples then share every convolution, and the numbers are those
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -30,27 +29,35 @@ class _Batches(NamedTuple):
 
 _batches: _Batches | None = None
 
+Shares = dict[tuple[tuple[int, ...], int], Tensor]
+"""What the caller of `batches_apart` keeps from one pass to the next."""
+
 
 @contextmanager
-def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None, device: torch.device) -> Iterator[None]:
+def batches_apart(
+    sizes: Sequence[int], updates: Sequence[int] | None, device: torch.device, kept: Shares | None = None
+) -> Iterator[None]:
     """Inside, BatchNorm treats consecutive groups of rows as batches of their own.
 
     `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; None
-    means each of them once.
+    means each of them once. What that takes on the device is made anew, or `kept` where the caller has a place for
+    it: none can be made while a graph is recorded, and none may be shared by runs, which have a stream each.
     """
     global _batches
     order = tuple(range(len(sizes)) if updates is None else updates)
-    before, _batches = _batches, _Batches(tuple(sizes), _shares(order, len(sizes), device) if order else None)
+    kept, key = {} if kept is None else kept, (order, len(sizes))
+    if order and key not in kept:
+        kept[key] = _shares(order, len(sizes), device)
+    before, _batches = _batches, _Batches(tuple(sizes), kept.get(key))
     try:
         yield
     finally:
         _batches = before
 
 
-@functools.cache
 def _shares(updates: tuple[int, ...], count: int, device: torch.device) -> Tensor:
     """What the updates r <- (1 - m) r + m s, one after the other, come to in one go. A tensor, so that a compiled or
-    captured step serves every order, and kept, since none can be made while a graph is recorded."""
+    captured step serves every order."""
     shares = [(1 - _MOMENTUM) ** len(updates)] + [0.0] * count
     for age, batch in enumerate(reversed(updates)):
         shares[1 + batch] += _MOMENTUM * (1 - _MOMENTUM) ** age

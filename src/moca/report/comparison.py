@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
 
@@ -64,8 +65,8 @@ class Row:
 class Comparison:
     """The results of `moca compare`, a row for each method."""
 
-    def __init__(self, results: Sequence[tuple[str, Result]], folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, results: Sequence[tuple[str, Result]], folder: Path, cost: Cost | None = None) -> None:
+        self.folder, self.cost = folder, cost
         labels = dict.fromkeys(label for label, _ in results)
         self.rows = [Row(label, [r for name, r in results if name == label]) for label in labels]
 
@@ -81,7 +82,7 @@ class Comparison:
         return rows[label]
 
     def save(self) -> None:
-        """Write runs.csv, a line a run, and comparison.json, an entry a method."""
+        """Write runs.csv, a line a run; comparison.json, an entry a method; and cost.json, if runs were done now."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "runs.csv").open("w", newline="") as file:
             writer = csv.writer(file)
@@ -91,6 +92,8 @@ class Comparison:
                     writer.writerow(["method", "seed", "status", *numbers, "folder"])
                 writer.writerow([label, result.settings.seed, result.status, *numbers.values(), result.folder.name])
         (self.folder / "comparison.json").write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
+        if self.cost:
+            (self.folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 
 def _entry(row: Row) -> dict[str, object]:

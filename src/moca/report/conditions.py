@@ -65,13 +65,14 @@ def all_settings(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _where(results: Sequence[Result]) -> str:
-    environments = _distinct(tuple(r.environment.items()) for r in results if r.environment)
-    places = []
-    for kept in map(dict, environments):
+    packed: dict[str, int] = {}
+    for kept in (r.environment for r in results if r.environment):
         threads = kept.get("threads")
         versions = f"moca {kept.get('moca', '?')}, PyTorch {kept.get('torch', '?')}, Python {kept.get('python', '?')}"
         cpu_threads = f", {_count([threads], 'CPU thread')}" if threads else ""
-        places.append(f"{kept.get('device', 'unknown hardware')}{cpu_threads} ({versions})")
+        place = f"{kept.get('device', 'unknown hardware')}{cpu_threads} ({versions})"
+        packed[place] = max(packed.get(place, 1), kept.get("packed", 1))
+    places = [f"{place}, up to {runs} runs at a time" if runs > 1 else place for place, runs in packed.items()]
     return f"Run on {'; '.join(places)}." if places else ""
 
 

@@ -1,0 +1,160 @@
+"""Several runs in one process: they take turns step by step, on a GPU each on a stream of its own."""
+
+from __future__ import annotations
+
+import gc
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Sequence, Sized
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from moca.engine.interrupt import Interrupt
+from moca.engine.result import Result
+from moca.engine.run import Running
+from moca.errors import MocaError
+
+Ending = Result | MocaError | None
+"""What came of a run: its result, why it could not be done, or nothing, where Ctrl-C came first."""
+
+Lane = Callable[[], AbstractContextManager[Any]]
+"""Entered for everything that a run does, from its opening on."""
+
+_NO_MEMORY = ("out of memory", "ALLOC_FAILED")
+"""What the libraries below torch say, which ask for memory of their own."""
+
+
+@dataclass
+class Entrant:
+    """A run that wants a seat."""
+
+    open: Callable[[], Running | Result]
+    """Makes it ready, or finds that it has been done before. A second call goes on from the last checkpoint."""
+    device: torch.device
+    images_before: int | None = None
+    """Trained on when it was first opened."""
+
+
+def take_turns(entrants: Sequence[Entrant], seats: int) -> list[Ending]:
+    """Carry out all runs, at most `seats` at a time; fewer where the memory of the GPU does not hold so many.
+
+    A run's numbers do not depend on the others: it has its own stream, memory, counters, switches and graphs. One that
+    finds no memory gives its seat back and is opened again once another has ended. A mistake in one does not stop the
+    others. After Ctrl-C every run that has a seat keeps its state, and no other one begins.
+    """
+    endings: list[Ending] = [None] * len(entrants)
+    waiting, active, lanes = deque(range(len(entrants))), list[_Seat](), _Lanes()
+    with Interrupt() as interrupt:
+        try:
+            while active or (waiting and not interrupt.requested):
+                if waiting and len(active) < seats and not interrupt.requested:
+                    number = waiting.popleft()
+                    active.insert(0, _Seat(number, entrants[number], lanes, active, interrupt))
+                for seat in list(active):
+                    if seat.turn():
+                        continue
+                    active.remove(seat)
+                    seat.leave()
+                    if not seat.needs_memory:
+                        endings[seat.number] = seat.ending
+                    elif active:
+                        waiting.appendleft(seat.number)
+                        seats = len(active)
+                    else:
+                        endings[seat.number] = MocaError(
+                            "the GPU's memory does not hold even one run; use a smaller batch or model"
+                        )
+        finally:
+            for seat in active:
+                seat.leave()
+    return endings
+
+
+class _Seat:
+    """Where a run is carried out, one turn at a time; the first turn opens it."""
+
+    def __init__(self, number: int, entrant: Entrant, lanes: _Lanes, active: Sized, interrupt: Interrupt) -> None:
+        self.number, self.entrant, self.lanes = number, entrant, lanes
+        self.lane, self.on_gpu = lanes.take(entrant.device), entrant.device.type == "cuda"
+        self.ending: Ending = None
+        self.opened = self.needs_memory = False
+        self.work = self._work(active, interrupt)
+
+    def turn(self) -> bool:
+        """Do the next step; False if that was the end of it, for whatever reason."""
+        try:
+            with self.lane():
+                return next(self.work, False)
+        except MocaError as error:
+            self.ending = _bare(error)
+        except RuntimeError as error:
+            self.needs_memory = _out_of_memory(error)
+            if not self.needs_memory:
+                raise
+        return False
+
+    def _work(self, active: Sized, interrupt: Interrupt) -> Generator[bool]:
+        run = self.entrant.open()
+        if isinstance(run, Result):
+            self.ending = run
+            return
+        self.opened = True
+        try:
+            if self.entrant.images_before is None:
+                self.entrant.images_before = run.images_before
+            run.images_before = self.entrant.images_before
+            yield True
+            for _ in run.steps(interrupt):
+                run.packed = max(run.packed, len(active))
+                yield True
+        except BaseException:
+            run.give_up()
+            raise
+        self.ending = run.result
+
+    def leave(self) -> None:
+        """Give the seat back, and the memory: trainer and graphs refer to each other, so that it takes a collection."""
+        self.work.close()
+        self.lanes.put_back(self.entrant.device, self.lane)
+        if self.needs_memory or (self.on_gpu and self.opened):
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+class _Lanes:
+    """A lane for each seat, used again by the next run there.
+
+    Torch has 32 streams a device and gives them out in turn, so that ever new ones would soon meet in one; and what a
+    run leaves in the allocator's cache can be used again on the same stream only.
+    """
+
+    def __init__(self) -> None:
+        self.free: dict[torch.device, list[Lane]] = defaultdict(list)
+
+    def take(self, device: torch.device) -> Lane:
+        return self.free[device].pop() if self.free[device] else lane(device)
+
+    def put_back(self, device: torch.device, lane: Lane) -> None:
+        self.free[device].append(lane)
+
+
+def lane(device: torch.device) -> Lane:
+    """A stream of the GPU; nothing elsewhere, where work is done at once."""
+    return partial(torch.cuda.stream, torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext
+
+
+def _out_of_memory(error: BaseException | None) -> bool:
+    """Whether this is why, or what came before: ending a recording that found no memory fails as well."""
+    if error is None:
+        return False
+    named = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _NO_MEMORY)
+    return named or _out_of_memory(error.__context__)
+
+
+def _bare(error: MocaError) -> MocaError:
+    """The message alone: what led to it holds on to the run and its memory."""
+    error.__context__ = error.__cause__ = None
+    return error.with_traceback(None)

@@ -1,0 +1,71 @@
+"""Threads and TensorFloat-32 belong to the process; a run sets them for its own work alone."""
+
+import pytest
+import torch
+
+import moca
+from moca.engine.numerics import Numerics
+
+
+def switches():
+    backends = torch.backends
+    return (
+        torch.get_num_threads(),
+        backends.cudnn.allow_tf32,
+        backends.cuda.matmul.allow_tf32,
+        backends.cudnn.deterministic,
+    )
+
+
+@pytest.fixture(autouse=True)
+def put_back():
+    before = switches()
+    yield
+    torch.set_num_threads(before[0])
+    torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.deterministic = before[
+        1:
+    ]
+
+
+@pytest.mark.parametrize("tf32", [True, False])
+def test_they_hold_inside_and_are_put_back_however_it_ends(tf32):
+    before = switches()
+    with pytest.raises(ZeroDivisionError), Numerics(threads=3, tf32=tf32)():
+        assert switches() == (3, tf32, tf32, True)
+        raise ZeroDivisionError
+    assert switches() == before
+
+
+def test_without_a_number_of_threads_the_process_decides():
+    for threads in (2, 1):
+        torch.set_num_threads(threads)
+        with Numerics()():
+            assert torch.get_num_threads() == threads
+
+
+METHODS = {"threads": 2, "precision": "tf32"}, {"threads": 1, "precision": "fp32"}, {"precision": "bf16"}
+
+
+def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
+    """Steps of three trainers in turn: each sees its own switches, whoever was made or worked last."""
+    trainers, seen = [make_trainer(**method) for method in METHODS], []
+    for trainer in trainers:
+        step = trainer.step
+        monkeypatch.setattr(trainer, "step", lambda raw, y, step=step: seen.append(switches()) or step(raw, y))
+    torch.set_num_threads(4)
+    for _ in zip(*[trainer.steps() for trainer in trainers], strict=True):
+        pass
+    assert seen[:6] == [(2, True, True, True), (1, False, False, True), (1, False, False, True)] * 2
+    assert [trainer.model.bf16 for trainer in trainers] == [False, False, True]
+
+
+def test_a_result_names_the_threads_of_its_run(tmp_path):
+    torch.set_num_threads(1)
+    small = {"model": "mlp:width=8,depth=1,features=4", "tasks": 2, "batch": 100, "device": "cpu"}
+    assert moca.run(**small, threads=2, out=tmp_path / "a").environment["threads"] == 2
+    assert torch.get_num_threads() == 1
+
+
+def test_a_larger_model_uses_the_threads_of_the_process(make_trainer):
+    assert make_trainer(model="resnet18:width=2").numerics.threads is None
+    assert make_trainer(model="resnet18:width=2", threads=2).numerics.threads == 2

@@ -1,0 +1,397 @@
+"""Runs that take turns: each is the run that it would be alone, whatever happens to its neighbours."""
+
+import csv
+import json
+import signal
+import weakref
+from contextlib import contextmanager, nullcontext
+
+import pytest
+import torch
+
+import moca
+from moca import MocaError, Result
+from moca.engine import compare as comparing
+from moca.engine import pack
+from moca.engine import run as running
+from moca.engine.compare import Plan
+from moca.engine.cost import Cost
+from moca.engine.folder import RunFolder
+from moca.engine.pack import Entrant, take_turns
+from moca.engine.trainer import Trainer, count_steps
+from moca.errors import Interrupted
+from moca.settings import Run, validate
+from tests.engine.test_reproducible import assert_identical
+
+CPU = torch.device("cpu")
+FAST = {
+    "model": "mlp:width=8,depth=1,features=4",
+    "memory": 20,
+    "tasks": 3,
+    "batch": 48,
+    "device": "cpu",
+    "threads": 1,
+}
+MIXED = {
+    "er": {},
+    "vt": {"perturb": "vt", "seed": 3, "lr": 0.3},
+    "wap": {"learner": "derpp", "perturb": "wap", "momentum": 0.5, "batch": 30},
+    "ace": {"learner": "er_ace", "perturb": "gaussian", "epochs": 2},
+    "doa": {"perturb": "doa_old", "model": "convnet:width=2,features=4", "bn_passes": "official", "batch": 100},
+    "bf16": {"perturb": "vmf:kappa=20", "model": "convnet:width=2,features=4", "precision": "bf16", "batch": 100},
+    "finetune": {"learner": "finetune", "batch": 20},
+}
+
+
+def plan_of(folder, name, **settings):
+    return Plan(name, validate(Run, FAST | settings), folder / name)
+
+
+class Told:
+    """A progress bar that only remembers."""
+
+    def __init__(self):
+        self.counts = [0]
+
+    def __call__(self, steps, where):
+        self.counts.append(self.counts[-1] + steps)
+
+
+def entrants(plans, bar=None):
+    return [comparing._entrant(p, p.label, bar or Told()) for p in plans]
+
+
+def lines(path, *without):
+    return [{k: v for k, v in json.loads(line).items() if k not in without} for line in path.read_text().splitlines()]
+
+
+def assert_same(result, other):
+    """Equal but for the clock, the folder and who else was there."""
+    assert (result.status, result.settings, result.steps) == (other.status, other.settings, other.steps)
+    assert result.accuracy_matrix == other.accuracy_matrix
+    assert result.task_il_matrix == other.task_il_matrix
+    assert lines(result.folder / "steps.jsonl") == lines(other.folder / "steps.jsonl")
+    assert lines(result.folder / "tasks.jsonl", "seconds") == lines(other.folder / "tasks.jsonl", "seconds")
+    assert sorted(p.name for p in result.folder.iterdir()) == sorted(p.name for p in other.folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Each of the mixed runs by itself: its result, and the state it ended with."""
+    folder, done = tmp_path_factory.mktemp("alone"), {}
+    for name, settings in MIXED.items():
+        p = plan_of(folder, name, **settings)
+        run = running.start(p.settings, p.folder)
+        done[name] = run.finish(), run.trainer.state_dict()
+    return done
+
+
+@pytest.mark.parametrize("seats", [2, 7])
+def test_packed_runs_are_those_that_they_would_be_alone(tmp_path, alone, seats):
+    plans, trainers = [plan_of(tmp_path, name, **settings) for name, settings in MIXED.items()], {}
+
+    def kept(name, entrant):
+        def open():
+            run = entrant.open()
+            trainers[name] = run.trainer
+            return run
+
+        return Entrant(open, CPU)
+
+    endings = take_turns([kept(p.label, e) for p, e in zip(plans, entrants(plans), strict=True)], seats)
+    for p, result in zip(plans, endings, strict=True):
+        expected, state = alone[p.label]
+        assert_same(result, expected)
+        assert_identical(trainers[p.label].state_dict(), state)
+        assert Result.load(p.folder) == result
+        assert result.environment["packed"] == seats
+        assert result.environment["threads"] == 1
+
+
+@pytest.fixture
+def cramped(monkeypatch):
+    """A device whose memory holds `capacity` trainers: with more of them, somebody finds none `at` some point."""
+
+    def cramp(capacity, at, too_large=lambda settings: False):
+        trainers, most, failed = weakref.WeakSet(), [], []
+
+        def ask(settings):
+            if len(trainers) > capacity or too_large(settings):
+                failed.append(len(trainers))
+                raise torch.OutOfMemoryError("CUDA out of memory")
+
+        class Cramped(Trainer):
+            def __init__(self, settings, stream):
+                super().__init__(settings, stream)
+                trainers.add(self)
+                if at == "opening":
+                    ask(settings)
+                most.append(len(trainers))
+
+            def step(self, raw, y):
+                if at == self.steps_done:
+                    ask(self.settings)
+                return super().step(raw, y)
+
+        class CrampedFolder(RunFolder):
+            def save_checkpoint(self, state):
+                if at == "checkpoint":
+                    ask(self.settings())
+                super().save_checkpoint(state)
+
+        def evaluate(model, stream, original=running.evaluate):
+            if at == "evaluation" and len(trainers) > capacity:
+                ask(None)
+            return original(model, stream)
+
+        monkeypatch.setattr(running, "Trainer", Cramped)
+        monkeypatch.setattr(running, "RunFolder", CrampedFolder)
+        monkeypatch.setattr(running, "evaluate", evaluate)
+        return most, failed
+
+    return cramp
+
+
+NAMES = ["er", "vt", "ace", "finetune", "doa"]
+
+
+@pytest.mark.parametrize("at", ["opening", 0, 7, 12, "evaluation", "checkpoint"])
+def test_without_memory_a_run_waits_for_another_and_none_is_lost(tmp_path, alone, cramped, at):
+    plans, bar = [plan_of(tmp_path, name, **MIXED[name]) for name in NAMES], Told()
+    most, failed = cramped(2, at)
+    endings = take_turns(entrants(plans, bar), 4)
+    assert failed, "it was tight"
+    for p, result in zip(plans, endings, strict=True):
+        assert_same(result, alone[p.label][0])
+    assert max(failed) <= 4
+    assert most[-1] <= 2, "in the end there are no more seats than fit"
+    total = sum(count_steps(p.settings, running.build_stream(p.settings)) for p in plans)
+    assert bar.counts[-1] == total
+    assert max(bar.counts) <= total
+    assert min(bar.counts) >= 0
+
+
+def test_all_images_of_a_run_that_waited_count_once(tmp_path, alone, cramped):
+    plans = [plan_of(tmp_path, name, **MIXED[name]) for name in NAMES]
+    cramped(1, 12)
+    for result, p in zip(take_turns(entrants(plans), 3), plans, strict=True):
+        assert result.images_this_time == alone[p.label][0].images_this_time
+
+
+@pytest.mark.parametrize("at", ["opening", 0, 12])
+def test_a_run_that_never_fits_says_so_after_the_others_are_done(tmp_path, alone, cramped, monkeypatch, at):
+    plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "wap", "vt")]
+    with monkeypatch.context():
+        cramped(9, at, too_large=lambda settings: settings.learner.name == "derpp")
+        first, error, last = take_turns(entrants(plans), 3)
+    assert_same(first, alone["er"][0])
+    assert_same(last, alone["vt"][0])
+    assert str(error) == "the GPU's memory does not hold even one run; use a smaller batch or model"
+    assert error.__traceback__ is None
+    monkeypatch.setattr(running, "Trainer", Trainer)
+    assert_same(take_turns(entrants(plans[1:2]), 1)[0], alone["wap"][0])
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
+    def broken(self, raw, y):
+        raise RuntimeError("a size does not match")
+
+    plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "vt")]
+    monkeypatch.setattr(Trainer, "step", broken)
+    with pytest.raises(RuntimeError, match="does not match") as kept:
+        take_turns(entrants(plans), 2)
+    for p in plans:
+        RunFolder(p.folder).claim()
+    assert kept.value.__traceback__ is not None, "what holds on to the folders is still there"
+
+
+@pytest.mark.parametrize(
+    "words", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"]
+)
+def test_libraries_below_torch_run_out_of_memory_too(words):
+    assert pack._out_of_memory(RuntimeError(words))
+    assert not pack._out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
+
+
+def test_an_error_that_hides_a_lack_of_memory():
+    try:
+        try:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        finally:
+            raise RuntimeError("the recording was invalidated")
+    except RuntimeError as error:
+        assert pack._out_of_memory(error)
+
+
+def test_a_run_that_diverges_leaves_its_neighbours_alone(tmp_path, alone):
+    plans = [
+        plan_of(tmp_path, "er", **MIXED["er"]),
+        plan_of(tmp_path, "broken", head="linear", lr=1e30),
+        plan_of(tmp_path, "vt", **MIXED["vt"]),
+    ]
+    first, broken, last = take_turns(entrants(plans), 3)
+    assert broken.status == "diverged"
+    assert_same(first, alone["er"][0])
+    assert_same(last, alone["vt"][0])
+
+
+def test_a_run_that_cannot_be_opened_leaves_its_neighbours_alone(tmp_path, alone):
+    plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "vt", "ace", "finetune")]
+    plans[1].folder.mkdir()
+    (plans[1].folder / "thesis.tex").write_text("years of work")
+    RunFolder.create(plans[2].folder, plans[2].settings)
+    holder = RunFolder(plans[2].folder)
+    holder.claim()
+    first, used, locked, last = take_turns(entrants(plans), 2)
+    assert "already used" in str(used)
+    assert "being written by another process" in str(locked)
+    assert used.__traceback__ is None
+    assert_same(first, alone["er"][0])
+    assert_same(last, alone["finetune"][0])
+    holder.release()
+    assert_same(take_turns(entrants(plans[2:3]), 1)[0], alone["ace"][0])
+
+
+@pytest.mark.parametrize("working", ["er", "vt", "wap"])
+def test_ctrl_c_keeps_every_run_under_way(tmp_path, alone, working):
+    names = ["er", "vt", "wap", "ace", "finetune"]
+    plans = [plan_of(tmp_path, name, **MIXED[name]) for name in names]
+
+    class Impatient(Told):
+        def __call__(self, steps, where):
+            super().__call__(steps, where)
+            if where == f"{working} task 1/3":
+                signal.raise_signal(signal.SIGINT)
+
+    half = take_turns(entrants(plans, Impatient()), 3)
+    assert [e.status for e in half[:3]] == ["interrupted"] * 3
+    assert half[3:] == [None, None]
+    assert all((p.folder / "checkpoint.pt").is_file() for p in plans[:3])
+    assert not plans[3].folder.exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    on = take_turns(entrants(plans), 3)
+    for name, before, result in zip(names, half, on, strict=True):
+        assert_same(result, alone[name][0])
+        images = before.images_this_time if before else 0
+        assert images + result.images_this_time == alone[name][0].images_this_time
+
+
+def test_everything_that_a_run_does_is_on_its_own_lane(tmp_path, monkeypatch):
+    made, current, seen = [], [None], {}
+
+    def lane(device):
+        made.append(device)
+        number = len(made)
+
+        @contextmanager
+        def entered():
+            assert current == [None], "one at a time"
+            current[0] = number
+            try:
+                yield
+            finally:
+                current[0] = None
+
+        return entered
+
+    def watched(owner, name, who):
+        original = getattr(owner, name)
+
+        def call(*args):
+            seen.setdefault(who(*args), []).append((name, current[0]))
+            return original(*args)
+
+        monkeypatch.setattr(owner, name, call)
+
+    monkeypatch.setattr(pack, "lane", lane)
+    watched(running, "Trainer", lambda settings, stream: settings.seed.seed)
+    watched(Trainer, "step", lambda trainer, raw, y: trainer.settings.seed.seed)
+    watched(running.Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
+    watched(running.Running, "_flush", lambda run: run.trainer.settings.seed.seed)
+    watched(RunFolder, "save_checkpoint", lambda folder, state: folder.settings().seed.seed)
+    endings = take_turns(entrants([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)
+    assert all(e.status == "finished" for e in endings)
+    assert len(made) == 2, "the next run takes the lane of the one that ended"
+    for work in seen.values():
+        assert {name for name, _ in work} == {"Trainer", "step", "_evaluate", "_flush", "save_checkpoint"}
+        assert len({lane for _, lane in work}) == 1
+        assert work[0][1] is not None
+    assert {seen[0][0][1], seen[1][0][1]} == {1, 2}
+
+
+def test_on_a_gpu_the_lane_is_a_stream(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: ("stream of", device))
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext(stream))
+    first = pack.lane(torch.device("cuda:1"))
+    for _ in range(2):
+        with first() as stream:
+            assert stream == ("stream of", torch.device("cuda:1"))
+
+
+def test_the_cost_in_words():
+    assert str(Cost(8, 412.3, 74_160_000, 8)) == "8 runs in 412 s, packed by 8: 179,869 images/s in total"
+    assert str(Cost(1, 2.04, 100, 1)) == "1 run in 2.0 s: 49 images/s in total"
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch):
+    """Comparisons believe that there is a GPU; the runs know better."""
+    monkeypatch.setattr(comparing, "pick_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr(pack, "lane", lambda device: nullcontext)
+
+
+@pytest.mark.parametrize(("jobs", "seats"), [(None, 8), (1, 1), (3, 3)])
+def test_a_comparison_packs_its_runs_on_a_gpu(tmp_path, monkeypatch, as_on_a_gpu, jobs, seats):
+    asked = []
+    monkeypatch.setattr(comparing, "take_turns", lambda e, seats: asked.append(seats) or take_turns(e, seats))
+    made = moca.compare(**FAST, lr=[0.1, 0.2], seeds=2, jobs=jobs, out=tmp_path / "out")
+    assert asked == [seats]
+    assert [len(row.finished) for row in made.rows] == [2, 2]
+    assert (made.cost.runs, made.cost.packed) == (4, min(seats, 4))
+
+
+def test_what_a_comparison_cost(tmp_path, as_on_a_gpu):
+    made = moca.compare(**FAST, seeds=3, out=tmp_path / "out")
+    images = sum(r.images_per_second * r.seconds for r in made.results)
+    assert made.cost.images == pytest.approx(images)
+    assert made.cost.seconds > max(r.seconds for r in made.results)
+    assert made.cost.images_per_second == pytest.approx(images / made.cost.seconds)
+    kept = json.loads((tmp_path / "out" / "cost.json").read_text())
+    assert kept == made.cost.numbers()
+    assert kept.keys() == {"runs", "seconds", "images", "packed", "images_per_second"}
+    again = moca.compare(**FAST, seeds=3, out=tmp_path / "out")
+    assert again.cost is None, "nothing was left to do"
+    assert json.loads((tmp_path / "out" / "cost.json").read_text()) == kept
+    more = moca.compare(**FAST, seeds=4, out=tmp_path / "out")
+    assert (more.cost.runs, more.cost.packed) == (1, 1)
+    assert more.cost.images == pytest.approx(images / 3, rel=0.01)
+
+
+def test_the_mistake_of_one_run_comes_after_the_results_of_the_others_are_kept(tmp_path, as_on_a_gpu):
+    (tmp_path / "out" / "er-s1").mkdir(parents=True)
+    (tmp_path / "out" / "er-s1" / "thesis.tex").write_text("years of work")
+    with pytest.raises(MocaError, match="already used"):
+        moca.compare(**FAST, seeds=3, out=tmp_path / "out")
+    with (tmp_path / "out" / "runs.csv").open(newline="") as file:
+        assert [record["seed"] for record in csv.DictReader(file)] == ["0", "2"]
+
+
+def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
+    def start(*args):
+        signal.raise_signal(signal.SIGINT)
+        raise MocaError("cannot be done")
+
+    monkeypatch.setattr(comparing, "start", start)
+    with pytest.raises(Interrupted):
+        moca.compare(**FAST, seeds=3, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("execution", ["eager", "captured"])
+def test_packed_on_a_gpu(tmp_path, execution):
+    gpu = {"device": "cuda", "precision": "fp32", "execution": execution, "epochs": 5}
+    plans = [plan_of(tmp_path / "packed", name, **MIXED[name] | gpu) for name in ("er", "vt", "wap", "ace", "finetune")]
+    for p, result in zip(plans, take_turns(entrants(plans), 4), strict=True):
+        expected = take_turns(entrants([Plan(p.label, p.settings, tmp_path / "alone" / p.label)]), 1)[0]
+        assert_same(result, expected)
