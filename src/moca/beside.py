@@ -30,11 +30,18 @@ def branch() -> Iterator[None]:
         yield
         return
     main = torch.cuda.current_stream()
-    second = _branches.setdefault(main.cuda_stream, torch.cuda.Stream())
+    second = _second(main)
     second.wait_event(_beginning)
     with torch.cuda.stream(second):
         yield
     main.wait_stream(second)
+
+
+def _second(main: torch.cuda.Stream) -> torch.cuda.Stream:
+    """One of high priority: torch has those in a supply of their own, so that it is no other run's main stream."""
+    if main.cuda_stream not in _branches:
+        _branches[main.cuda_stream] = torch.cuda.Stream(priority=-1)
+    return _branches[main.cuda_stream]
 
 
 def _recorded_event() -> torch.cuda.Event | None:

@@ -41,7 +41,7 @@ def test_the_trainer_stands_in_its_second_task_with_a_full_memory_of_the_first(m
 def test_an_epoch_has_no_short_batch_and_the_steps_go_on_after_it(make_trainer):
     trainer = make_trainer("er")
     sizes = []
-    trainer.step = lambda index: sizes.append(len(index)) or {}
+    trainer.step = lambda raw, y: sizes.append(len(y)) or {}
     steps = trainer.steps()
     for _ in range(BATCHES + 1):
         next(steps)
