@@ -58,7 +58,11 @@ def first_steps(trainer):
             losses.append(sum(next(steps).values()).item())
             if trainer.memory is not None:
                 kept.append(
-                    {name: field[:-1].cpu().clone() for name, field in trainer.memory.fields.items() if name != "logits"}
+                    {
+                        name: field[:-1].cpu().clone()
+                        for name, field in trainer.memory.fields.items()
+                        if name != "logits"
+                    }
                 )
         trainer.epoch = trainer.batch = 0
         if task == 0:

@@ -5,6 +5,7 @@ import torch
 from torch.func import functional_call
 
 from moca.models import build_model
+from moca.models.precision import less
 from moca.settings import models as settings
 
 
@@ -28,3 +29,13 @@ def test_like_autocast_in_values_and_gradients(encoder, replaced):
     assert all(g.dtype == torch.float32 for g in got)
     assert all(ours.equal(theirs) for ours, theirs in zip(got, wanted, strict=True))
     assert not features.equal(build_model(encoder, settings.Cosine(), (3, 8, 8), 4).encode(x)), "bfloat16 rounds"
+
+
+def test_a_step_is_rounded_once_to_the_precision_of_its_use():
+    generator = torch.Generator().manual_seed(0)
+    weights = {name: torch.randn(50, generator=generator) for name in "abc"}
+    steps = {"a": torch.randn(50).bfloat16(), "b": torch.randn(50).bfloat16(), "c": torch.randn(50)}
+    like = {"a": steps["a"], "b": weights["b"], "c": weights["c"]}
+    moved = less(weights, steps, like)
+    for name, dtype in {"a": torch.bfloat16, "b": torch.float32, "c": torch.float32}.items():
+        assert moved[name].equal((weights[name].double() - steps[name].double()).float().to(dtype))

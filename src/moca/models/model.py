@@ -38,10 +38,11 @@ class Model(nn.Module):
                 own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
             else:
-                features = functional_call(self.encoder, self._given(tensors or {}), inputs)
+                features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
         return features.float()
 
-    def _given(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The encoder's weights as it computes with them, and the given tensors in their place, by name."""
         return tensors | in_bfloat16(self.encoder, tensors) if self.bf16 else tensors
 
     def classify(self, h: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from moca import kernels
+
 
 def in_bfloat16(encoder: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The weights that autocast would cast, by name; taken from `tensors` or else from the encoder.
@@ -15,8 +17,25 @@ def in_bfloat16(encoder: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Ten
     """
     own = dict(encoder.named_parameters())
     weights = {name: tensors.get(name, own[name]) for name in _weights(encoder)}
+    weights = {name: w for name, w in weights.items() if w.dtype == torch.float32}
     cast: tuple[Tensor, ...] = _Cast.apply(*weights.values()) if weights else ()  # type: ignore[no-untyped-call]
     return dict(zip(weights, cast, strict=True))
+
+
+def less(weights: dict[str, Tensor], steps: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
+    """weights - steps by name, each rounded once to the precision of its namesake in `like`."""
+    exact = [name for name, w in weights.items() if w.dtype == steps[name].dtype == like[name].dtype]
+    moved = torch._foreach_sub([weights[name] for name in exact], [steps[name] for name in exact]) if exact else []
+    rounded = {name: _less(w, steps[name], like[name].dtype) for name, w in weights.items() if name not in exact}
+    return dict(zip(exact, moved, strict=True)) | rounded
+
+
+def _less(weight: Tensor, step: Tensor, dtype: torch.dtype) -> Tensor:
+    if kernels.usable(weight):
+        from moca.kernels.descend import descend
+
+        return descend(weight, step, dtype)
+    return (weight - step).to(dtype)
 
 
 def _weights(encoder: nn.Module) -> list[str]:

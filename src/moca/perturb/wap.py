@@ -7,6 +7,7 @@ from torch import Tensor
 from moca import beside
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
+from moca.models.precision import less
 from moca.perturb.base import Perturbation
 from moca.perturb.rows import old_rows_in_turn, paired
 from moca.settings import perturb
@@ -28,8 +29,12 @@ class WAP(Perturbation[perturb.WAP]):
         rows, weight = old_rows_in_turn(replay.old if self.settings.rows == "old" else None, x)
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
         moved = start
-        for _ in range(self.settings.steps):
-            moved = self._descend(moved, x[rows], self._labels(y_new, len(x))[rows], weight)
+        for step in range(self.settings.steps):
+            rounded = self.model.rounded(moved)
+            gradients = self._gradients(rounded, x[rows], self._labels(y_new, len(x))[rows], weight)
+            # Weights that are only to be used are rounded at once; those to be moved on stay as precise as they were.
+            last = step == self.settings.steps - 1 and self.settings.radius is None
+            moved = less(moved, gradients, rounded if last else start)
             if self.settings.radius is not None:
                 moved = _within_ball(moved, start, self.settings.radius)
         return moved
@@ -39,16 +44,16 @@ class WAP(Perturbation[perturb.WAP]):
             return y[self.random.below(torch.full((count,), len(y), device=y.device))]
         return paired(y, count)
 
-    def _descend(self, weights: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> dict[str, Tensor]:
-        """One step of the encoder's weights down the adversarial loss; the classifier stays."""
+    def _gradients(self, weights: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> dict[str, Tensor]:
+        """The adversarial loss's gradients by the encoder's weights, times the step size; the classifier stays."""
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
             # The step size multiplies the loss, one number, instead of every gradient.
             step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
             loss = step * (F.cross_entropy(logits, y, reduction="none") * weight).sum()
-            steps = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
-        return dict(zip(weights, torch._foreach_sub(list(weights.values()), steps), strict=True))
+            gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+        return dict(zip(leaves, gradients, strict=True))
 
 
 def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: float) -> dict[str, Tensor]:
