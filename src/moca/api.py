@@ -1,16 +1,17 @@
 """The Python interface: the same runs as on the command line."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from moca.engine import compare as comparing
 from moca.engine import run as running
 from moca.engine.folder import RunFolder
+from moca.engine.pack import Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.trainer import count_steps
-from moca.errors import Interrupted
+from moca.engine.trainer import count_steps, pick_device
+from moca.errors import Interrupted, MocaError
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
@@ -27,7 +28,7 @@ def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bo
     folder = Path(out) if out else _unused(RUNS / comparing.folder_name(f"{checked.data}-{name}-s{checked.seed}"))
     total = count_steps(checked, running.build_stream(checked))
     with ProgressBar(total, name, shown=progress) as bar:
-        return _whole(running.start(checked, folder, bar, keep_model).finish())
+        return _alone(checked, lambda: running.start(checked, folder, bar, keep_model))
 
 
 def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) -> Result:
@@ -35,7 +36,7 @@ def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) 
     settings = RunFolder.open(Path(out)).settings()
     total = count_steps(settings, running.build_stream(settings))
     with ProgressBar(total, comparing.label(settings), shown=progress) as bar:
-        return _whole(running.resume(Path(out), bar, keep_model).finish())
+        return _alone(settings, lambda: running.resume(Path(out), bar, keep_model))
 
 
 def compare(
@@ -65,10 +66,14 @@ def compare(
     return comparison
 
 
-def _whole(result: Result) -> Result:
-    if result.status == "interrupted":
-        raise Interrupted(result.message)
-    return result
+def _alone(settings: Run, open_run: Callable[[], running.Running]) -> Result:
+    """Carry out one run."""
+    (ending,) = take_turns([Entrant(open_run, pick_device(settings.device))], seats=1)
+    if isinstance(ending, MocaError):
+        raise ending
+    if ending is None or ending.status == "interrupted":
+        raise Interrupted(ending.message if ending else "stopped")
+    return ending
 
 
 def _unused(path: Path) -> Path:

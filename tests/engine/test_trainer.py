@@ -327,3 +327,13 @@ def test_joint_sees_all_tasks_at_once(make_trainer, train, learner):
 def test_an_unknown_device_is_refused(make_trainer):
     with pytest.raises(MocaError, match="unknown device 'cpuu'; use cpu, cuda or auto"):
         make_trainer(device="cpuu")
+
+
+def test_a_learner_that_cannot_be_static_says_so_and_runs_eagerly(make_trainer, monkeypatch):
+    trainer = make_trainer()
+    monkeypatch.setattr(type(trainer.learner), "static", False)
+    trainer.device = torch.device("cuda")
+    assert not trainer._captures()
+    trainer.settings = trainer.settings.model_copy(update={"execution": "captured"})
+    with pytest.raises(MocaError, match="a step of 'er' cannot be captured; use execution=eager"):
+        trainer._captures()

@@ -68,8 +68,8 @@ def configurations(settings: Bench, device: torch.device) -> list[Configuration]
         if settings.twin:
             wanted.append(Configuration(method, OFFICIAL))
         for way in ways(settings, device):
-            # Eager runs keep the host busy all the time: packing gains nothing.
-            runs = (1,) if way == "eager" else tuple(dict.fromkeys((1, *packed)))
+            # Eager runs keep the host busy all the time, so that packing gains nothing; compiled ones are not packed.
+            runs = tuple(dict.fromkeys((1, *packed))) if way == "captured" else (1,)
             wanted += [Configuration(method, way, number) for number in runs]
     return wanted
 

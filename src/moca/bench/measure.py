@@ -115,5 +115,6 @@ def forget_peak(device: torch.device) -> None:
     """Give back what is no longer used and start counting the peak anew."""
     gc.collect()
     if device.type == "cuda":
+        torch._C._cuda_clearCublasWorkspaces()  # those of earlier streams would count as this configuration's
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)

@@ -84,7 +84,7 @@ def _table(record: Record) -> Table:
         box=SIMPLE, padding=(0, 1, 0, 0), title="A step of one run in ms: median, least and most of the blocks"
     )
     made.add_column("method", no_wrap=True)
-    for title in ("median", "least", "most", "images/s", "TFLOP/s", "over er", "x twin", "GiB"):
+    for title in ("ms", "least", "most", "images/s", "TFLOPS", "over er", "x twin", "GiB"):
         made.add_column(title, justify="right", no_wrap=True)
     method = ""
     for cell in record.cells:
@@ -101,12 +101,12 @@ def _row(record: Record, cell: Cell) -> list[str]:
     peak = memory.get("reserved", memory.get("process"))
     return [
         f"  {chosen.way}" + (f" x {chosen.runs}" if chosen.runs > 1 else ""),
-        *(_number(ms.get(key), ".2f") for key in ("median", "min", "max")),
+        *(_number(ms.get(key), ".4g") for key in ("median", "min", "max")),
         _number(entry["images_per_second"], ",.0f"),
         _number(entry["tflops_per_second"], ".3g"),
         _number(entry["over_er"], "+.1%"),
-        _number(entry["times_twin"], ".2f"),
-        _number(peak and peak / 2**30, ".2f"),
+        _number(entry["times_twin"], ".1f"),
+        _number(peak and peak / 2**30, ".1f"),
     ]
 
 

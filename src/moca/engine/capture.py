@@ -99,8 +99,7 @@ def _stream_of_its_own() -> torch.cuda.Stream:
     """Where the run's graphs are recorded: the stream that it has to itself, or a new one beside the default stream.
 
     Never the one that all of torch's recordings share by default: the workspace of matrix products belongs to the
-    stream of the recording, and graphs that share one and are replayed at the same time wait for each other's marks in
-    it, for ever.
+    stream of the recording, and graphs that are replayed at the same time must not write to the same one.
     """
     current = torch.cuda.current_stream()
     return torch.cuda.Stream() if current == torch.cuda.default_stream() else current

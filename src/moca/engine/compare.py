@@ -94,12 +94,14 @@ def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True
     if jobs is not None and jobs < 1:
         raise MocaError(f"jobs must be at least 1 (it is {jobs})")
     begun, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
+    # Compiled steps have been seen to stop for ever when four of them shared a GPU.
+    compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     _check_folders(plans)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
     with ProgressBar(total, shown=shown) as bar:
         if on_gpu or jobs in (None, 1):
             entrants = [_entrant(p, f"run {i}/{len(plans)} {p.label}", bar) for i, p in enumerate(plans, 1)]
-            endings = take_turns(entrants, jobs or (_PACKED if on_gpu else 1))
+            endings = take_turns(entrants, 1 if compiled else jobs or (_PACKED if on_gpu else 1))
         else:
             endings = _side_by_side(plans, jobs, bar)
     results = [e for e in endings if isinstance(e, Result)]

@@ -76,9 +76,12 @@ class Trainer(Stateful):
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
 
     def _captures(self) -> bool:
-        if self.settings.execution == "captured" and self.device.type != "cuda":
+        execution = self.settings.execution
+        if execution == "captured" and self.device.type != "cuda":
             raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
-        return self.device.type == "cuda" and self.settings.execution != "eager"
+        if execution == "captured" and not self.learner.static:
+            raise MocaError(f"a step of '{self.settings.learner.name}' cannot be captured; use execution=eager")
+        return self.device.type == "cuda" and execution != "eager" and self.learner.static
 
     def _begin_task(self) -> None:
         self.learner.begin_task(self.tasks[self.task].classes)

@@ -31,6 +31,8 @@ class Learner(Stateful, Generic[S]):
     """Whether the memory keeps each sample's logits at the time of storing."""
     sees_all_tasks: ClassVar[bool] = False
     """Whether all tasks come at once."""
+    static: ClassVar[bool] = True
+    """Whether a step is a function of tensors with fixed shapes that never asks the device; others run eagerly."""
 
     def __init__(
         self,

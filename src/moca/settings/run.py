@@ -113,8 +113,8 @@ class Run(Settings):
     )
     execution: Literal["auto", "eager", "captured", "compiled"] = Field(
         "auto",
-        description="how a step runs: eagerly, as a CUDA graph, or as a CUDA graph of compiled kernels (experimental); "
-        "auto is eager on the CPU and captured on a GPU",
+        description="how a step runs: eagerly, captured as a CUDA graph, or with the encoder compiled (on a GPU "
+        "captured too, and never packed); auto is captured on a GPU and eager elsewhere",
     )
     threads: int | None = Field(None, ge=1, description="CPU threads [default: 1 for small models, else torch's]")
 
