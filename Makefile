@@ -17,7 +17,7 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-tests: $(READY)
+tests: $(READY) .venv/triton
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 $(READY): requirements.lock pyproject.toml
@@ -25,6 +25,11 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $@
+
+# Triton's interpreter runs the GPU kernels on the CPU. Only the tests need it, and there is one for Linux only.
+.venv/triton: $(READY)
+	[ "$$(uname -s)" != Linux ] || $(BIN)/pip install --quiet --disable-pip-version-check "triton==3.9.0"
 	touch $@
 
 clean:

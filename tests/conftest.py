@@ -1,5 +1,7 @@
 """One thread: on a small machine with busy cores, tiny torch operations crawl on more."""
 
+import os
+
 import hypothesis
 import pytest
 import torch
@@ -7,6 +9,8 @@ import torch
 from moca.data import Dataset, Protocol, Split
 
 torch.set_num_threads(1)
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton
 # How long an example takes depends on who else uses the machine.
 hypothesis.settings.register_profile("moca", deadline=None)
 hypothesis.settings.load_profile("moca")
