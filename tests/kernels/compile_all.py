@@ -1,0 +1,46 @@
+"""Compile every kernel for a GPU that need not be there. The interpreter accepts what the compiler refuses."""
+
+from itertools import product
+
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+from moca.kernels import batch_norm, descend, random, sphere, transform
+
+HOPPER = GPUTarget("cuda", 90, 32)
+TYPES = {
+    **dict.fromkeys(("end0", "end1", "end2", "channels", "columns", "height", "width", "padding"), "i32"),
+    **dict.fromkeys(("eps", "lam", "tiny"), "fp32"),
+    **dict.fromkeys(("x", "y", "dy", "dz", "dx", "residual", "step", "moved"), "*bf16"),
+    "old": "*i1",
+    "images": "*u8",
+}
+
+
+def check(kernel, constants, **types):
+    """Everything that has no type is a pointer to float32."""
+    names = kernel.arg_names
+    signature = {name: "constexpr" if name in constants else (TYPES | types).get(name, "*fp32") for name in names}
+    fixed = {(names.index(name),): value for name, value in constants.items() if name in names}
+    compiled = compile(ASTSource(kernel, signature, fixed), target=HOPPER)
+    print(kernel.fn.__name__, len(compiled.asm["cubin"]))
+
+
+tile = {"STRETCHES": 32, "TILE_R": 32, "TILE_C": 64, "BLOCKS": 8}
+for batches, relu in product((1, 3), (False, True)):
+    shape = tile | {"BATCHES": batches, "RELU": relu}
+    check(batch_norm._sums, {k: v for k, v in shape.items() if k not in ("RELU", "BLOCKS")})
+    check(batch_norm._input_gradient, shape)
+    for missing in ({}, {"residual": None}, {"running_mean": None, "running_var": None, "shares": None}):
+        check(batch_norm._normalise, shape | missing)
+    for missing in ({}, {"y": None, "dz": None}):
+        check(batch_norm._gradient_sums, {k: v for k, v in shape.items() if k != "BLOCKS"} | missing)
+for unit, missing in product((False, True), ({}, {"old": None})):
+    check(sphere._displace, {"UNIT": unit, "BLOCK": 512} | missing)
+    check(sphere._displace_gradient, {"UNIT": unit, "BLOCK": 512} | missing)
+check(sphere._project, {"BLOCK": 512})
+check(sphere._project_gradient, {"BLOCK": 512})
+for digits, out in ((0, "*i64"), (23, "*fp32"), (52, "*fp64")):
+    check(random._numbers, {"DIGITS": digits, "BLOCK": 256}, key="*i64", count="*i64", out=out, n="i32")
+check(transform._transform, {"FLIP": True, "BLOCK": 1024}, n="i32")
+check(descend._descend, {"BLOCK": 2048}, n="i32")
