@@ -12,7 +12,7 @@ from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.trainer import count_steps, pick_device
 from moca.errors import Interrupted, MocaError
-from moca.report.comparison import Comparison
+from moca.report.comparison import Comparison, compared_before
 from moca.settings import Run, validate
 
 RUNS = Path("runs")
@@ -50,19 +50,22 @@ def compare(
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
 
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Calling it again
-    with the same `out` goes on where it stopped.
+    with the same `out` goes on where it stopped; runs of an earlier comparison there stay in it. `mistakes` of the
+    comparison tells which runs could not be done.
     """
     folder = Path(out) if out else _unused(RUNS / "compare")
     plans = comparing.plan(settings, range(seeds) if isinstance(seeds, int) else seeds, folder)
     outcome = comparing.carry_out(plans, jobs, progress)
     labels = {p.folder: p.label for p in plans}
-    comparison = Comparison([(labels[r.folder], r) for r in outcome.results], folder, outcome.cost)
+    results = [(labels[r.folder], r) for r in outcome.results]
+    before = [(label, Result.load(path)) for path, label in compared_before(folder).items() if path not in labels]
+    comparison = Comparison([*before, *results], folder, outcome.cost, outcome.mistakes)
     if outcome.results:
         comparison.save()
     if outcome.interrupted:
         raise Interrupted(f"stopped; the same comparison with out={folder} goes on")
-    if outcome.mistakes:
-        raise outcome.mistakes[0]
+    if outcome.mistakes and not outcome.results:
+        raise MocaError(outcome.mistakes[0])
     return comparison
 
 

@@ -32,15 +32,17 @@ def branch() -> Iterator[None]:
     main = torch.cuda.current_stream()
     second = _second(main)
     second.wait_event(_beginning)
-    with torch.cuda.stream(second):
-        yield
-    main.wait_stream(second)
+    try:
+        with torch.cuda.stream(second):
+            yield
+    finally:
+        main.wait_stream(second)  # also after an error: a recording with a loose end cannot be ended
 
 
 def _second(main: torch.cuda.Stream) -> torch.cuda.Stream:
     """One of high priority: torch has those in a supply of their own, so that it is no other run's main stream."""
     if main.cuda_stream not in _branches:
-        _branches[main.cuda_stream] = torch.cuda.Stream(priority=-1)
+        _branches[main.cuda_stream] = torch.cuda.Stream(main.device, priority=-1)
     return _branches[main.cuda_stream]
 
 

@@ -44,7 +44,7 @@ def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | 
 
     Rows where `old` is false stay where they are.
     """
-    if kernels.usable(h) and h.dim() == 2 and not n.requires_grad:
+    if kernels.usable(h) and h.dim() == 2 and h.shape == n.shape and h.dtype == n.dtype and not n.requires_grad:
         from moca.kernels import sphere as in_kernels
 
         return in_kernels.displace(h, n, lam, unit, old, _TINY)

@@ -29,9 +29,9 @@ def test_a_benchmark(moca, tmp_path):
     made = json.loads((tmp_path / "a" / "b.json").read_text())
     assert [c["method"] for c in made["cells"]] == ["er", "er+vt:lambda=1"]
     for entry in made["cells"]:
-        median = f"{entry['ms']['median']:.2f}"
-        assert median in out
-        assert f"{entry['method']} eager: {median} ms a step" in err
+        median = entry["ms"]["median"]
+        assert f"{median:.2f}" in out
+        assert f"{entry['method']} eager: {median:.2f} ms a step" in err
     assert made["command"] == (
         "moca bench --methods er er+vt:lambda=1 --ways eager --device cpu --width 4 --batch 4 --threads 1 --steps 1 "
         "--blocks 1 --no-twin --out a/b.json"
@@ -50,7 +50,7 @@ def test_stopping_keeps_what_was_measured(moca, tmp_path, monkeypatch):
     assert code == 130
     assert [c["method"] for c in json.loads((tmp_path / "b.json").read_text())["cells"]] == ["er"]
     assert "images/s" in out
-    assert err.endswith("moca: stopped; what was measured is in b.json\n")
+    assert err.endswith("moca: stopped; what was measured (1) is in b.json\n")
 
 
 MISTAKES = [
@@ -64,7 +64,7 @@ MISTAKES = [
     ("--steps 0", "steps = '0'"),
     ("--width many", "width = 'many'"),
     ("--device cudaa", "unknown device 'cudaa'"),
-    ("--device cpu --out here", "'here' cannot be written"),
+    ("--device cpu --out here", "'here' exists already; choose another file with --out, or remove it"),
     ("--precison fp32", "Did you mean --precision?"),
 ]
 

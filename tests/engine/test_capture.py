@@ -15,6 +15,9 @@ class Graph:
 
 
 class Stream:
+    def __init__(self, device):
+        pass
+
     def wait_stream(self, other):
         pass
 

@@ -3,10 +3,12 @@
 import csv
 import json
 import math
+import re
 import signal
 
 import numpy as np
 import pytest
+import torch
 
 import moca
 from moca import MocaError, Result
@@ -129,6 +131,11 @@ def test_more_seeds_later_only_run_the_new_ones(made, monkeypatch):
     more = moca.compare(**FAST, perturb=["none"], seeds=(0, 3, 4), out=made.folder)
     assert started == ["4"]
     assert len(more["er"].finished) == 3
+    assert len(more["er+vt"].finished) == 2, "what was compared before stays in the report"
+    assert [row.label for row in moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder).rows] == [
+        "er+vt",
+        "er",
+    ]
 
 
 def test_other_settings_in_the_same_folder_are_refused(made):
@@ -199,8 +206,9 @@ def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(t
     mine = tmp_path / "out" / "er-s0" / "thesis.tex"
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")
-    with pytest.raises(MocaError, match="already used"):
-        moca.compare(**FAST, seeds=2, jobs=jobs, out=tmp_path / "out")
+    comparison = moca.compare(**FAST, seeds=2, jobs=jobs, out=tmp_path / "out")
+    assert len(comparison.mistakes) == 1
+    assert re.fullmatch("er-s0: run folder '.*' is already used; .*", comparison.mistakes[0])
     assert mine.read_text() == "years of work"
     assert Result.load(tmp_path / "out" / "er-s1").status == "finished"
     assert (tmp_path / "out" / "runs.csv").read_text().count("finished") == 1
@@ -212,3 +220,19 @@ def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(t
 )
 def test_spread(values, text):
     assert Spread.of(values).percent() == text
+
+
+@pytest.mark.parametrize(("execution", "jobs", "seats"), [("auto", None, 8), ("auto", 3, 3), ("compiled", 3, 1)])
+def test_how_many_runs_share_a_gpu(tmp_path, monkeypatch, execution, jobs, seats):
+    asked = []
+    monkeypatch.setattr(comparing, "pick_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr(comparing, "take_turns", lambda runs, seats: asked.append(seats) or [None] * len(runs))
+    plans = comparing.plan(FAST | {"execution": execution}, [0, 1], tmp_path / "out")
+    assert comparing.carry_out(plans, jobs, shown=False).interrupted
+    assert asked == [seats]
+
+
+def test_an_impossible_run_is_refused_before_any_other_begins(tmp_path):
+    with pytest.raises(MocaError, match="captured needs a CUDA device"):
+        moca.compare(**FAST | {"device": "cpu"}, execution=["eager", "captured"], out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -8,23 +8,19 @@ from moca.engine.numerics import Numerics
 
 
 def switches():
-    backends = torch.backends
-    return (
-        torch.get_num_threads(),
-        backends.cudnn.allow_tf32,
-        backends.cuda.matmul.allow_tf32,
-        backends.cudnn.deterministic,
-    )
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    reproducible = cudnn.deterministic and not cudnn.benchmark
+    return torch.get_num_threads(), cudnn.allow_tf32, products.allow_tf32, reproducible
 
 
 @pytest.fixture(autouse=True)
 def put_back():
-    before = switches()
+    cudnn, products = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = torch.get_num_threads(), cudnn.allow_tf32, products.allow_tf32, cudnn.deterministic, cudnn.benchmark
+    cudnn.benchmark = True  # somebody else's choice
     yield
     torch.set_num_threads(before[0])
-    torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.deterministic = before[
-        1:
-    ]
+    cudnn.allow_tf32, products.allow_tf32, cudnn.deterministic, cudnn.benchmark = before[1:]
 
 
 @pytest.mark.parametrize("tf32", [True, False])

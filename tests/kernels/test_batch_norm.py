@@ -9,7 +9,7 @@ from tests.kernels.devices import kernel_device
 
 DEVICE = kernel_device()
 if DEVICE:
-    from moca.kernels.batch_norm import Running, batch_norm
+    from moca.kernels.batch_norm import Statistics, batch_norm
 
 pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
 
@@ -52,7 +52,7 @@ def test_like_one_plain_pass_a_batch(channels: int, side: int, sizes: list[int],
 
     leaves = [t.clone(memory_format=torch.preserve_format).requires_grad_() for t in (x, residual) if t is not None]
     weight, bias = (p.detach().float().to(DEVICE).requires_grad_() for p in (norm.weight, norm.bias))
-    running = Running(torch.zeros(channels, device=DEVICE), torch.ones(channels, device=DEVICE), shares(len(sizes)))
+    running = Statistics(torch.zeros(channels, device=DEVICE), torch.ones(channels, device=DEVICE), shares(len(sizes)))
     y = batch_norm(leaves[0], weight, bias, sizes, norm.eps, running, leaves[1] if adds else None, relu)
     got = torch.autograd.grad(y, [*leaves, weight, bias], dy)
 
@@ -71,12 +71,30 @@ def test_a_far_mean_costs_no_precision() -> None:
     torch.testing.assert_close(y.double(), expected, rtol=1e-3, atol=1e-3)
 
 
-def test_running_statistics_stay_unless_given() -> None:
-    norm = [torch.full((4,), v, device=DEVICE) for v in (0.5, 2.0)]
-    running = Running(*norm, torch.tensor([1.0, 0.0], device=DEVICE))
+def test_shares_say_how_the_running_statistics_move() -> None:
+    running = Statistics(
+        *(torch.full((4,), v, device=DEVICE) for v in (0.5, 2.0)), torch.tensor([1.0, 0.0], device=DEVICE)
+    )
     batch_norm(image(4, 4, 3, 3), torch.ones(4, device=DEVICE), torch.zeros(4, device=DEVICE), [4], 1e-5, running)
     assert running.mean.tolist() == [0.5] * 4
     assert running.var.tolist() == [2.0] * 4
+
+
+@pytest.mark.parametrize("adds", [False, True])
+def test_what_is_not_a_number_stays_so(adds: bool) -> None:
+    """Through the ReLU too: a divergence must reach the loss."""
+    x = image(4, 3, 2, 2)
+    x[1, 2, 0, 1] = torch.nan
+    residual = torch.zeros_like(x) if adds else None
+    y = batch_norm(x, torch.ones(3, device=DEVICE), torch.zeros(3, device=DEVICE), [2, 2], 1e-5, None, residual, True)
+    assert y[:2, 2].isnan().all(), "a batch that holds it is lost"
+    assert not y[2:].isnan().any(), "the other one is not"
+    assert not y[:, :2].isnan().any()
+
+
+def test_batches_must_make_up_the_rows() -> None:
+    with pytest.raises(ValueError, match="do not make up 4"):
+        batch_norm(image(4, 3, 2, 2), torch.ones(3, device=DEVICE), torch.zeros(3, device=DEVICE), [2, 1], 1e-5)
 
 
 def test_bfloat16_keeps_statistics_in_float32() -> None:

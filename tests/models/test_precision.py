@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from moca.models import build_model
+from moca.models import Model, build_model
 from moca.models.precision import less
 from moca.settings import models as settings
 
@@ -39,3 +39,24 @@ def test_a_step_is_rounded_once_to_the_precision_of_its_use():
     moved = less(weights, steps, like)
     for name, dtype in {"a": torch.bfloat16, "b": torch.float32, "c": torch.float32}.items():
         assert moved[name].equal((weights[name].double() - steps[name].double()).float().to(dtype))
+
+
+def test_tied_and_frozen_and_unused_weights():
+    first, second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+    second.weight = first.weight
+    frozen, unused = torch.nn.Linear(3, 3).requires_grad_(False), torch.nn.Linear(3, 3)
+
+    class Encoder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.frozen, self.unused = first, second, frozen, unused
+
+        def forward(self, x):
+            return self.frozen(self.second(self.first(x)))
+
+    model = Model(Encoder(), torch.nn.Linear(3, 2))
+    model.bf16 = True
+    model.encode(torch.randn(4, 3)).sum().backward()
+    assert first.weight.grad.dtype == torch.float32
+    assert unused.weight.grad is None, "an optimiser leaves it alone"
+    assert frozen.weight.grad is None

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from moca import sphere
+from moca.models.auxiliary import auxiliary_encode
 from moca.random import Random
 from moca.settings import models
 from tests.perturb.helpers import OLD, ROWS, make, moved, network, scene
@@ -186,3 +187,17 @@ def test_without_old_rows_no_step_is_taken():
     replay, new = scene(model)
     n = make("wap", model).direction(replay.having(old=mask()), new)
     torch.testing.assert_close(n, replay.features.detach())
+
+
+def test_in_bfloat16_the_weights_keep_their_precision_from_step_to_step():
+    model = network("convnet")
+    model.bf16 = True
+    replay, new = scene(model)
+    weights = {name: p.detach() for name, p in model.encoder.named_parameters()}
+    for _ in range(2):
+        leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
+        loss = F.cross_entropy(model.classify(auxiliary_encode(model, replay.x, leaves)), new.y)
+        gradients = torch.autograd.grad(loss, list(leaves.values()))
+        weights = {name: w - 0.05 * g for (name, w), g in zip(weights.items(), gradients, strict=True)}
+    n = make("wap:steps=2,step_size=0.05,relative=false,rows=all", model).direction(replay, new)
+    torch.testing.assert_close(n.detach(), auxiliary_encode(model, replay.x, weights).detach(), rtol=1e-2, atol=1e-2)

@@ -15,13 +15,13 @@ from moca.bench.measure import (
     Work,
     count_work,
     forget_peak,
-    on_its_own_stream,
     peak_memory,
     stepping,
     time_steps,
 )
-from moca.bench.official import OfficialTwin
+from moca.bench.official import OfficialTwin, has_twin
 from moca.bench.workload import in_second_task, noise_stream, run_settings
+from moca.engine.pack import lane
 from moca.errors import MocaError
 from moca.learners import Losses
 from moca.settings import Bench
@@ -56,7 +56,8 @@ class Cell:
     reason: str
 
 
-Tell = Callable[[Configuration], None]
+Tell = Callable[[int, int, Configuration], None]
+"""Hears which configuration is next, and the how manieth of how many it is."""
 T = TypeVar("T")
 
 
@@ -65,11 +66,10 @@ def configurations(settings: Bench, device: torch.device) -> list[Configuration]
     packed = settings.packed if settings.packed is not None else (1, 2, 4, 8) if device.type == "cuda" else ()
     wanted = []
     for method in dict.fromkeys(settings.methods):
-        if settings.twin:
+        if settings.twin and has_twin(method):
             wanted.append(Configuration(method, OFFICIAL))
         for way in ways(settings, device):
-            # Eager runs keep the host busy all the time, so that packing gains nothing; compiled ones are not packed.
-            runs = tuple(dict.fromkeys((1, *packed))) if way == "captured" else (1,)
+            runs = dict.fromkeys((1, *packed)) if way == "captured" or settings.packed else (1,)
             wanted += [Configuration(method, way, number) for number in runs]
     return wanted
 
@@ -83,8 +83,9 @@ def ways(settings: Bench, device: torch.device) -> tuple[str, ...]:
 def measure(settings: Bench, device: torch.device, tell: Tell) -> Iterator[Cell]:
     """Measure what the settings ask for, cell by cell; `tell` hears which one is next."""
     work: dict[str, Work | None] = {}
-    for configuration in configurations(settings, device):
-        tell(configuration)
+    wanted = configurations(settings, device)
+    for number, configuration in enumerate(wanted, 1):
+        tell(number, len(wanted), configuration)
         method = configuration.method
         if method not in work:
             work[method] = work_of(settings, method)
@@ -122,11 +123,15 @@ def prepare(settings: Bench, configuration: Configuration, stream: Stream, devic
     def ours(seed: int) -> Iterator[Losses]:
         return in_second_task(run_settings(settings, method, way, seed), stream).steps()
 
-    if configuration.runs == 1:
-        return [stepping(official if way == OFFICIAL else partial(ours, 0))]
-    if device.type != "cuda":
+    if way == OFFICIAL:
+        return [stepping(official)]
+    if configuration.runs > 1 and device.type != "cuda":
         raise MocaError("several runs at once need a CUDA device")
-    return [on_its_own_stream(partial(ours, seed), device) for seed in range(configuration.runs)]
+    if configuration.runs > 1 and way != "captured":
+        raise MocaError(
+            "only captured steps are packed: eager ones keep the host busy, compiled ones may block the GPU"
+        )
+    return [stepping(partial(ours, seed), lane(device)) for seed in range(configuration.runs)]
 
 
 def attempt(what: Callable[[], T]) -> tuple[T | None, str]:

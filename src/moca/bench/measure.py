@@ -7,13 +7,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from moca.engine.pack import Lane
 from moca.engine.trainer import Trainer
 
 Step = Callable[[], Any]
@@ -53,19 +54,13 @@ def _take_turns(runs: Sequence[Step], steps: int) -> None:
             step()
 
 
-def stepping(make: Callable[[], Iterator[Any]]) -> Step:
-    """The steps of a run, one a call."""
-    return partial(next, make())
-
-
-def on_its_own_stream(make: Callable[[], Iterator[Any]], device: torch.device) -> Step:
-    """The same for a run that shares a GPU with others: made, and stepped, on a CUDA stream of its own."""
-    stream = torch.cuda.Stream(device)
-    with torch.cuda.stream(stream):
+def stepping(make: Callable[[], Iterator[Any]], lane: Lane = nullcontext) -> Step:
+    """The steps of a run, one a call; all that it does is done in its lane."""
+    with lane():
         steps = make()
 
     def step() -> None:
-        with torch.cuda.stream(stream):
+        with lane():
             next(steps)
 
     return step
@@ -81,18 +76,24 @@ def synchronise(device: torch.device) -> None:
 class Work:
     """What one step of a method is made of."""
 
-    flops: int
-    """Of convolutions and matrix products, forward and backward; a multiply-add counts as two."""
+    flops: int | None
+    """Of convolutions and matrix products, forward and backward; a multiply-add counts as two. None where torch's
+    counter cannot follow: it stumbles over gradients by features (fgsm)."""
     images: int
     """New and replayed."""
 
 
 def count_work(trainer: Trainer) -> Work:
-    """Take one eager step and count."""
-    before = trainer.images_trained
-    with FlopCounterMode(display=False) as counter:
-        next(trainer.steps())
-    return Work(counter.get_total_flops(), trainer.images_trained - before)
+    """Take eager steps and count."""
+    before, steps = trainer.images_trained, trainer.steps()
+    next(steps)
+    images = trainer.images_trained - before
+    try:
+        with FlopCounterMode(display=False) as counter:
+            next(steps)
+    except RuntimeError:
+        return Work(None, images)
+    return Work(counter.get_total_flops(), images)
 
 
 def peak_memory(device: torch.device) -> dict[str, int]:

@@ -27,10 +27,15 @@ from moca.settings import Run
 from moca.settings.run import OFFICIAL_PASSES
 from moca.streams import Stream
 
-VARIANTS = ("none", "gaussian", "wap")
-"""Perturbations of `er` that the twin knows."""
+OFFICIAL_METHODS = ("er", "er+gaussian", "er+wap")
+"""What the twin knows."""
 WORKERS = 4
 """Loader processes on a GPU. On the CPU there are none: they would take more cores than the learner is given."""
+
+
+def has_twin(method: str) -> bool:
+    """Whether the twin can run this method, with whatever options."""
+    return "+".join(part.partition(":")[0] for part in method.split("+")) in OFFICIAL_METHODS
 
 
 class PerSample:
@@ -110,9 +115,8 @@ class OfficialTwin:
 
     def __init__(self, settings: Run, stream: Stream, device: torch.device) -> None:
         method = (settings.learner.name, settings.perturb.name)
-        if method[0] != "er" or method[1] not in VARIANTS:
-            known = ", ".join("er" if name == "none" else f"er+{name}" for name in VARIANTS)
-            raise MocaError(f"the twin of the official code knows {known} only")
+        if not has_twin("+".join(part for part in method if part != "none")):
+            raise MocaError(f"the twin of the official code knows {', '.join(OFFICIAL_METHODS)} only")
         assert settings.model is not None
         _torch_defaults()
         self.settings, self.device, self.perturb = settings, device, settings.perturb

@@ -18,6 +18,7 @@ import torch
 import moca
 from moca.bench.cells import OFFICIAL, Cell, Configuration, Tell, measure, work_of
 from moca.bench.measure import Work
+from moca.bench.official import has_twin
 from moca.bench.workload import BATCHES, CLASSES, MEMORY, TASKS
 from moca.engine.trainer import pick_device
 from moca.errors import MocaError
@@ -53,8 +54,10 @@ class Record:
         self.er: Work | None = None
         """The work in a step of plain er."""
 
-    def measure(self, tell: Tell = lambda configuration: None) -> Iterator[Cell]:
+    def measure(self, tell: Tell = lambda number, of, configuration: None) -> Iterator[Cell]:
         """Measure cell by cell; `tell` hears which one is next. What there is so far is written after each."""
+        if self.out is not None and self.out.exists():
+            raise MocaError(f"'{self.out}' exists already; choose another file with --out, or remove it")
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         self.save()
@@ -68,6 +71,12 @@ class Record:
     def hardware(self) -> dict[str, Any]:
         """What the numbers are measured on."""
         return hardware(self.device)
+
+    @property
+    def without_twin(self) -> list[str]:
+        """Methods that could not be held against the twin, though it was asked for."""
+        methods = dict.fromkeys(cell.configuration.method for cell in self.cells)
+        return [method for method in methods if self.settings.twin and not has_twin(method)]
 
     def over_er(self, cell: Cell) -> float | None:
         """How much longer a step takes than one of `er` in the same way."""
@@ -103,8 +112,8 @@ class Record:
             },
             "images_per_second": rate and work and rate * work.images,
             "flops": work and work.flops,
-            "flops_over_er": work and self.er and work.flops / self.er.flops,
-            "tflops_per_second": rate and work and 1e-12 * rate * work.flops,
+            "flops_over_er": work and self.er and work.flops and self.er.flops and work.flops / self.er.flops,
+            "tflops_per_second": rate and work and work.flops and 1e-12 * rate * work.flops,
             "over_er": self.over_er(cell),
             "times_twin": self.times_twin(cell),
             "memory": cell.memory,
@@ -129,7 +138,9 @@ class Record:
             return
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self.out.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+            temporary = self.out.with_name(self.out.name + ".part")
+            temporary.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
+            temporary.replace(self.out)
         except OSError as error:
             raise MocaError(f"'{self.out}' cannot be written ({error.strerror}); choose another with --out") from None
 

@@ -60,7 +60,7 @@ def compare(
 ) -> int:
     """Run every combination of the options that have several values, with every seed, and write a report.
 
-    The same command again with the same --out goes on where it stopped.
+    The same command again with the same --out goes on where it stopped; other values and seeds are added to it.
     """
     from moca import api
     from moca.cli.show import console, show_comparison
@@ -150,9 +150,9 @@ def _ended(result: Any) -> int:
 def _unfinished(comparison: Any) -> int:
     """Say which runs did not finish; the exit code."""
     bad = [r for r in comparison.results if r.status != "finished"]
-    for result in bad:
-        _explain(f"{result.folder.name}: {result.message}", 1)
-    return 1 if bad else 0
+    for message in (*(f"{result.folder.name}: {result.message}" for result in bad), *comparison.mistakes):
+        _explain(message, 1)
+    return 1 if bad or comparison.mistakes else 0
 
 
 def _explain(message: str, code: int) -> int:

@@ -36,13 +36,16 @@ def bench(
     record, console = Record(settings, out, _command(options, out)), Console(stderr=True)
     try:
         with console.status("counting the work in a step") as status:
-            for cell in record.measure(lambda configuration: status.update(f"{configuration}")):
+            for cell in record.measure(lambda number, of, which: status.update(f"{number}/{of} {which}")):
                 console.print(f"{cell.configuration}: {_told(cell)}", soft_wrap=True, highlight=False, markup=False)
     except KeyboardInterrupt:
-        raise Interrupted("stopped" + (f"; what was measured is in {out}" if out else "")) from None
+        kept = f"; what was measured ({len(record.cells)}) is in {out}" if out and record.cells else ""
+        raise Interrupted(f"stopped{kept}") from None
     finally:
         if record.cells:
             show(record)
+    if out:
+        Console().print(f"File: {out}", soft_wrap=True, highlight=False)
 
 
 command = with_options(bench, Bench, several=("methods", "ways", "packed"), without=("twin",))
@@ -70,7 +73,12 @@ def show(record: Record) -> None:
     console, cells = Console(), record.cells
     console.print(_table(record))
     work = {cell.configuration.method: cell.work for cell in cells if cell.work}
-    said = [f"{method} {1e-9 * work.flops:.4g} GFLOP, {work.images} images" for method, work in work.items()]
+    said = [
+        f"{method}: " + (f"{1e-9 * work.flops:.4g} GFLOP, " if work.flops else "") + f"{work.images} images a step"
+        for method, work in work.items()
+    ]
+    if record.without_twin:
+        said.append(f"no twin of the official code for {', '.join(record.without_twin)}")
     empty: dict[str, list[str]] = {}
     for cell in cells:
         if cell.reason:
@@ -83,8 +91,8 @@ def _table(record: Record) -> Table:
     made = Table(
         box=SIMPLE, padding=(0, 1, 0, 0), title="A step of one run in ms: median, least and most of the blocks"
     )
-    made.add_column("method", no_wrap=True)
-    for title in ("ms", "least", "most", "images/s", "TFLOPS", "over er", "x twin", "GiB"):
+    made.add_column("method", overflow="fold", max_width=16)
+    for title in ("ms", "least", "most", "images/s", "TFLOP/s", "over er", "x twin", "GiB"):
         made.add_column(title, justify="right", no_wrap=True)
     method = ""
     for cell in record.cells:
@@ -101,7 +109,7 @@ def _row(record: Record, cell: Cell) -> list[str]:
     peak = memory.get("reserved", memory.get("process"))
     return [
         f"  {chosen.way}" + (f" x {chosen.runs}" if chosen.runs > 1 else ""),
-        *(_number(ms.get(key), ".4g") for key in ("median", "min", "max")),
+        *(_number(ms.get(key), ".2f") for key in ("median", "min", "max")),
         _number(entry["images_per_second"], ",.0f"),
         _number(entry["tflops_per_second"], ".3g"),
         _number(entry["over_er"], "+.1%"),

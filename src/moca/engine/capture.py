@@ -35,7 +35,7 @@ class CapturedStep:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer = trainer
-        self.stream = _stream_of_its_own()
+        self.stream = _stream_of_its_own(trainer.device)
         self.task = -1
         self.recordings: dict[int, _Recording] = {}
 
@@ -64,11 +64,12 @@ class CapturedStep:
         """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
         trainer, batch = self.trainer, self.trainer.feed(index)
         with self._without_trace():
-            self.stream.wait_stream(torch.cuda.current_stream())
+            current = torch.cuda.current_stream(trainer.device)
+            self.stream.wait_stream(current)
             with torch.cuda.stream(self.stream):
                 for _ in range(_WARM_UP):
                     trainer.step(*batch)
-            torch.cuda.current_stream().wait_stream(self.stream)
+            current.wait_stream(self.stream)
             trainer.optimiser.zero_grad()
             graph, before = torch.cuda.CUDAGraph(), trainer.images_trained
             with torch.cuda.graph(graph, stream=self.stream):
@@ -95,11 +96,11 @@ class CapturedStep:
                 memory.offered = offered
 
 
-def _stream_of_its_own() -> torch.cuda.Stream:
+def _stream_of_its_own(device: torch.device) -> torch.cuda.Stream:
     """Where the run's graphs are recorded: the stream that it has to itself, or a new one beside the default stream.
 
     Never the one that all of torch's recordings share by default: the workspace of matrix products belongs to the
     stream of the recording, and graphs that are replayed at the same time must not write to the same one.
     """
-    current = torch.cuda.current_stream()
-    return torch.cuda.Stream() if current == torch.cuda.default_stream() else current
+    current = torch.cuda.current_stream(device)
+    return torch.cuda.Stream(device) if current == torch.cuda.default_stream(device) else current

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.managers import SyncManager
 from pathlib import Path
@@ -24,7 +24,7 @@ from moca.engine.pack import Ending, Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Advance, Running, build_stream, resume, start
-from moca.engine.trainer import count_steps, pick_device
+from moca.engine.trainer import check_execution, count_steps, pick_device
 from moca.errors import MocaError
 from moca.settings import Run, validate
 
@@ -78,8 +78,8 @@ class Outcome:
     """What came of the runs of a comparison."""
 
     results: list[Result]
-    mistakes: list[MocaError]
-    """Why the others could not be done."""
+    mistakes: list[str]
+    """Why the others could not be done, by their labels."""
     interrupted: bool
     cost: Cost | None
     """None where nothing was left to do."""
@@ -97,6 +97,8 @@ def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     _check_folders(plans)
+    for p in plans:
+        check_execution(p.settings)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
     with ProgressBar(total, shown=shown) as bar:
         if on_gpu or jobs in (None, 1):
@@ -107,7 +109,7 @@ def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True
     results = [e for e in endings if isinstance(e, Result)]
     return Outcome(
         results,
-        [e for e in endings if isinstance(e, MocaError)],
+        [f"{p.folder.name}: {e}" for p, e in zip(plans, endings, strict=True) if isinstance(e, MocaError)],
         None in endings or any(r.status == "interrupted" for r in results),
         Cost.of(results, time.perf_counter() - begun),
     )
@@ -145,18 +147,18 @@ def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[En
         ticks = manager.Queue()
         setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))
         with ProcessPoolExecutor(jobs, context, _carry_out_runs, setting) as pool:
-            futures = [pool.submit(_in_process, p, ticks.put) for p in plans]
-            while not all(f.done() for f in futures):
+            futures: list[Future[Result | MocaError]] = []
+            while done < len(futures) or (len(futures) < len(plans) and not interrupt.requested):
+                # Only as many as can begin at once: what the pool has in its queue cannot be taken back.
+                if len(futures) < min(done + jobs, len(plans)) and not interrupt.requested:
+                    futures.append(pool.submit(_in_process, plans[len(futures)], ticks.put))
                 try:
-                    steps, where = ticks.get(timeout=0.2)
+                    steps, where = ticks.get(timeout=0.02 if len(futures) < min(done + jobs, len(plans)) else 0.2)
                     bar(steps, f"run {min(done + 1, len(plans))}/{len(plans)} {where}")
                 except queue.Empty:
                     pass
                 done = sum(f.done() for f in futures)
-                if interrupt.requested:
-                    for f in futures:
-                        f.cancel()
-            return [None if f.cancelled() else f.result() for f in futures]
+            return [f.result() for f in futures] + [None] * (len(plans) - len(futures))
 
 
 def _serve(parent: int) -> None:

@@ -2,15 +2,23 @@
 
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Self
 
+_SAME = 0.5
+"""Seconds within which signals are one and the same."""
+
 
 class Interrupt:
-    """While entered, Ctrl-C and SIGTERM only set `requested`; a second one stops at once."""
+    """While entered, Ctrl-C and SIGTERM only set `requested`; a second one, half a second later or more, stops at once.
+
+    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C.
+    """
 
     def __init__(self) -> None:
         self.requested = False
+        self._first = 0.0
 
     def __enter__(self) -> Self:
         self._main = threading.current_thread() is threading.main_thread()
@@ -24,6 +32,7 @@ class Interrupt:
                 signal.signal(s, handler)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if not self.requested:
+            self.requested, self._first = True, time.monotonic()
+        elif time.monotonic() - self._first > _SAME:
             raise KeyboardInterrupt
-        self.requested = True

@@ -23,7 +23,13 @@ Ending = Result | MocaError | None
 Lane = Callable[[], AbstractContextManager[Any]]
 """Entered for everything that a run does, from its opening on."""
 
-_NO_MEMORY = ("out of memory", "ALLOC_FAILED")
+_NO_MEMORY = (
+    "out of memory",
+    "ALLOC_FAILED",
+    "ALLOCATION_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "unable to find an engine",
+)
 """What the libraries below torch say, which ask for memory of their own."""
 
 

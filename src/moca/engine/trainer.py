@@ -76,12 +76,8 @@ class Trainer(Stateful):
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
 
     def _captures(self) -> bool:
-        execution = self.settings.execution
-        if execution == "captured" and self.device.type != "cuda":
-            raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
-        if execution == "captured" and not self.learner.static:
-            raise MocaError(f"a step of '{self.settings.learner.name}' cannot be captured; use execution=eager")
-        return self.device.type == "cuda" and execution != "eager" and self.learner.static
+        check_execution(self.settings)
+        return self.device.type == "cuda" and self.settings.execution != "eager" and self.learner.static
 
     def _begin_task(self) -> None:
         self.learner.begin_task(self.tasks[self.task].classes)
@@ -203,6 +199,14 @@ def count_steps(settings: Run, stream: Stream) -> int:
     """Steps of a whole run."""
     tasks = stream.merged() if LEARNERS[settings.learner.name].sees_all_tasks else stream
     return sum(-(-len(task.train) // settings.batch) for task in tasks) * settings.epochs
+
+
+def check_execution(settings: Run) -> None:
+    """Refuse a way to run a step that the device or the learner does not have."""
+    if settings.execution == "captured" and not LEARNERS[settings.learner.name].static:
+        raise MocaError(f"a step of '{settings.learner.name}' cannot be captured; use execution=eager")
+    if settings.execution == "captured" and pick_device(settings.device).type != "cuda":
+        raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
 
 
 def pick_device(name: str) -> torch.device:

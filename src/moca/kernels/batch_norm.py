@@ -16,6 +16,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+MOST_BATCHES = 3
+"""That the kernels can tell apart."""
 _PROGRAMS = 256
 """About two for each multiprocessor of a large GPU."""
 _MOST_STRETCHES = 64
@@ -24,7 +26,7 @@ _TILE_ROWS, _TILE_CHANNELS = 32, 64
 _WARPS = 4
 
 
-class Running(NamedTuple):
+class Statistics(NamedTuple):
     """Running statistics, and what they keep of themselves and take from each batch."""
 
     mean: Tensor
@@ -38,7 +40,7 @@ def batch_norm(
     bias: Tensor,
     sizes: Sequence[int],
     eps: float,
-    running: Running | None = None,
+    running: Statistics | None = None,
     residual: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
@@ -56,7 +58,7 @@ class _BatchNorm(torch.autograd.Function):
         bias: Tensor,
         sizes: tuple[int, ...],
         eps: float,
-        running: Running | None,
+        running: Statistics | None,
         residual: Tensor | None,
         relu: bool,
     ) -> Tensor:
@@ -67,10 +69,10 @@ class _BatchNorm(torch.autograd.Function):
         y = torch.empty_like(x)
         partial = x.new_empty(plan.partial, dtype=torch.float32)
         mean, rstd = (x.new_empty(len(sizes), plan.channels, dtype=torch.float32) for _ in range(2))
-        _sums[plan.grid(plan.stretches)](x, partial, *plan.rows, **plan.sizes)
+        _sums[plan.grid(plan.stretches)](x, partial, *plan.arguments, **plan.constants)
         _normalise[plan.grid(plan.blocks)](
-            x, y, residual, partial, weight, bias, mean, rstd, *(running or (None, None, None)), eps, *plan.rows,
-            RELU=relu, **plan.sizes, BLOCKS=plan.blocks,
+            x, y, residual, partial, weight, bias, mean, rstd, *(running or (None, None, None)), eps, *plan.arguments,
+            RELU=relu, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
         # Without a residual the sign of the output follows from the input; with one it has to be looked up.
         ctx.save_for_backward(x, weight, bias, mean, rstd, y if relu and residual is not None else None)
@@ -86,12 +88,12 @@ class _BatchNorm(torch.autograd.Function):
         dx, dweight, dbias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
         dz = torch.empty_like(x) if y is not None else None
         _gradient_sums[plan.grid(plan.stretches)](
-            x, dy, y, dz, partial, weight, bias, mean, rstd, *plan.rows, RELU=ctx.relu, **plan.sizes
+            x, dy, y, dz, partial, weight, bias, mean, rstd, *plan.arguments, RELU=ctx.relu, **plan.constants
         )
         masks = ctx.relu and y is None
         _input_gradient[plan.grid(plan.blocks)](
-            x, dy if dz is None else dz, dx, partial, weight, bias, mean, rstd, dweight, dbias, *plan.rows,
-            RELU=masks, **plan.sizes, BLOCKS=plan.blocks,
+            x, dy if dz is None else dz, dx, partial, weight, bias, mean, rstd, dweight, dbias, *plan.arguments,
+            RELU=masks, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
         return dx, dweight, dbias, None, None, None, (dy if dz is None else dz) if ctx.adds else None, None
 
@@ -114,6 +116,8 @@ class _Plan(NamedTuple):
         columns = min(_TILE_CHANNELS, triton.next_power_of_2(channels))
         tile = (_TILE_ROWS * _TILE_CHANNELS // columns, columns)
         ends = tuple(pixels * sum(sizes[: i + 1]) for i in range(len(sizes)))
+        if sum(sizes) != len(x) or len(sizes) > MOST_BATCHES:
+            raise ValueError(f"batches of {sizes} rows do not make up {len(x)}, or are more than {MOST_BATCHES}")
         share = max(1, _PROGRAMS // (len(sizes) * triton.cdiv(channels, columns)))
         tiles = triton.cdiv(pixels * max(sizes), tile[0])
         stretches = min(_MOST_STRETCHES, triton.next_power_of_2(share), triton.next_power_of_2(tiles))
@@ -124,13 +128,13 @@ class _Plan(NamedTuple):
         return (2, len(self.ends), self.stretches, self.channels)
 
     @property
-    def rows(self) -> tuple[int, int, int, int]:
+    def arguments(self) -> tuple[int, int, int, int]:
         """The ends of up to three batches and the number of channels, as every kernel takes them."""
         first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
         return first, second, third, self.channels
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def constants(self) -> dict[str, int]:
         return {
             "BATCHES": len(self.ends),
             "STRETCHES": self.stretches,
@@ -194,7 +198,7 @@ def _moments(
     pivot = tl.load(x + start.to(tl.int64) * channels + columns, mask=columns < channels, other=0.0).to(tl.float32)
     shift = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
     variance = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count - shift * shift
-    variance = tl.maximum(variance, 0.0)
+    variance = tl.where(variance < 0, 0.0, variance)
     return pivot + shift, variance, 1.0 / tl.sqrt(variance + eps), count
 
 
@@ -240,7 +244,7 @@ def _normalise(
         if residual is not None:
             value += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
         if RELU:
-            value = tl.maximum(value, 0.0)
+            value = tl.where(value < 0, 0.0, value)  # NaN stays NaN, as a divergence must be seen
         tl.store(y + at, value, mask=inside)
 
 

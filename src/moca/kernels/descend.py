@@ -11,7 +11,7 @@ _BLOCK = 2048
 
 
 def descend(weight: Tensor, step: Tensor, dtype: torch.dtype) -> Tensor:
-    """weight - step, rounded once."""
+    """weight - step, rounded once; the weight's entries lie together in memory, in any order."""
     if step.stride() != weight.stride():
         step = torch.empty_like(weight, dtype=step.dtype).copy_(step)
     moved = torch.empty_like(weight, dtype=dtype)

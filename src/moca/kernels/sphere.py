@@ -49,7 +49,7 @@ class _Project(torch.autograd.Function):
 class _Displace(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, n: Tensor, lam: float, unit: bool, old: Tensor | None, tiny: float) -> Tensor:
-        h, n = h.contiguous(), n.contiguous()
+        h, n, old = h.contiguous(), n.contiguous(), None if old is None else old.contiguous()
         f = torch.empty_like(h)
         _launch(_displace, *h.shape, h, n, f, old, lam, tiny, UNIT=unit)
         ctx.save_for_backward(h, n, old)
@@ -69,13 +69,13 @@ class _Displace(torch.autograd.Function):
 @triton.jit
 def _row(matrix, columns, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    return tl.load(matrix + tl.program_id(0) * columns + at, mask=at < columns, other=0.0).to(tl.float32)
+    return tl.load(matrix + tl.program_id(0).to(tl.int64) * columns + at, mask=at < columns, other=0.0).to(tl.float32)
 
 
 @triton.jit
 def _keep(matrix, row, columns, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    tl.store(matrix + tl.program_id(0) * columns + at, row, mask=at < columns)
+    tl.store(matrix + tl.program_id(0).to(tl.int64) * columns + at, row, mask=at < columns)
 
 
 @triton.jit

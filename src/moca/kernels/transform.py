@@ -14,8 +14,10 @@ def transform(images: Tensor, place: Tensor, padding: int, flip: bool, scale: Te
     """Bytes moved and mirrored as drawn, in units of the data set's spread; channels last in memory."""
     n, channels, height, width = images.shape
     out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
-    grid: Any = (triton.cdiv(channels * height * width, _BLOCK), n)
-    _transform[grid](images, place, scale, shift, out, n, channels, height, width, padding, FLIP=flip, BLOCK=_BLOCK)
+    grid: Any = (n, triton.cdiv(channels * height * width, _BLOCK))
+    _transform[grid](
+        images.contiguous(), place, scale, shift, out, n, channels, height, width, padding, FLIP=flip, BLOCK=_BLOCK
+    )
     return out
 
 
@@ -24,8 +26,8 @@ def _transform(
     images, place, scale, shift, out, n, channels, height, width, padding, FLIP: tl.constexpr, BLOCK: tl.constexpr
 ):
     """`place` holds three numbers in (0, 1) an image: how far down, how far right, and whether mirrored."""
-    image = tl.program_id(1)
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    image = tl.program_id(0)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     channel, pixel = at % channels, at // channels
     inside = at < channels * height * width
     steps = 2.0 * padding + 1.0

@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from moca import kernels
 
 _MOMENTUM = 0.1
-_KERNEL_BATCHES = 3
-"""Batches of a pass that the kernels can tell apart."""
 
 
 class _Batches(NamedTuple):
@@ -69,19 +67,19 @@ class BatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
         """The normalised input, then plus the residual, then through a ReLU where asked for."""
-        if self.training and _batches is not None and kernels.usable(x) and len(_batches.sizes) <= _KERNEL_BATCHES:
+        if self.training and _batches is not None and kernels.usable(x):
             return self._in_kernels(x, _batches, residual, relu)
         y = super().forward(x) if _batches is None or not self.training else self._apart(x, _batches)
         y = y if residual is None else y + residual
         return F.relu(y) if relu else y
 
     def _in_kernels(self, x: Tensor, batches: _Batches, residual: Tensor | None, relu: bool) -> Tensor:
-        from moca.kernels.batch_norm import Running, batch_norm
+        from moca.kernels.batch_norm import Statistics, batch_norm
 
         assert self.running_mean is not None
         assert self.running_var is not None
         shares = batches.shares
-        running = None if shares is None else Running(self.running_mean, self.running_var, shares)
+        running = None if shares is None else Statistics(self.running_mean, self.running_var, shares)
         return batch_norm(x, self.weight, self.bias, batches.sizes, self.eps, running, residual, relu)
 
     def _apart(self, x: Tensor, batches: _Batches) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,11 +16,13 @@ def in_bfloat16(encoder: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Ten
 
     Gradients flow back to the originals in float32, as through autocast.
     """
-    own = dict(encoder.named_parameters())
-    weights = {name: tensors.get(name, own[name]) for name in _weights(encoder)}
+    all_weights = dict(encoder.named_parameters()) | tensors
+    weights = {name: all_weights[name] for name in _weights(encoder) if name in all_weights}
     weights = {name: w for name, w in weights.items() if w.dtype == torch.float32}
-    cast: tuple[Tensor, ...] = _Cast.apply(*weights.values()) if weights else ()  # type: ignore[no-untyped-call]
-    return dict(zip(weights, cast, strict=True))
+    learnt = {name: w for name, w in weights.items() if w.requires_grad and torch.is_grad_enabled()}
+    fixed = {name: w for name, w in weights.items() if name not in learnt}
+    cast: tuple[Tensor, ...] = _Cast.apply(*learnt.values()) if learnt else ()  # type: ignore[no-untyped-call]
+    return dict(zip([*learnt, *fixed], [*cast, *_as(torch.bfloat16, fixed.values())], strict=True))
 
 
 def less(weights: dict[str, Tensor], steps: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -31,7 +34,8 @@ def less(weights: dict[str, Tensor], steps: dict[str, Tensor], like: dict[str, T
 
 
 def _less(weight: Tensor, step: Tensor, dtype: torch.dtype) -> Tensor:
-    if kernels.usable(weight):
+    orders = (torch.contiguous_format, torch.channels_last) if weight.dim() == 4 else (torch.contiguous_format,)
+    if kernels.usable(weight) and any(weight.is_contiguous(memory_format=order) for order in orders):
         from moca.kernels.descend import descend
 
         return descend(weight, step, dtype)
@@ -50,14 +54,19 @@ def _weights(encoder: nn.Module) -> list[str]:
 class _Cast(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *weights: Tensor) -> tuple[Tensor, ...]:
-        return _as(torch.bfloat16, weights)
+        ctx.set_materialize_grads(False)
+        return tuple(_as(torch.bfloat16, weights))
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return _as(torch.float32, gradients)
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        cast = iter(_as(torch.float32, [g for g in gradients if g is not None]))
+        return tuple(None if g is None else next(cast) for g in gradients)
 
 
-def _as(dtype: torch.dtype, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _as(dtype: torch.dtype, tensors: Iterable[Tensor]) -> list[Tensor]:
+    tensors = list(tensors)
     cast = [torch.empty_like(t, dtype=dtype) for t in tensors]
-    torch._foreach_copy_(cast, list(tensors))
-    return tuple(cast)
+    if tensors:
+        with torch.no_grad():
+            torch._foreach_copy_(cast, tensors)
+    return cast

@@ -1,0 +1,65 @@
+"""Branches of a recorded graph, with the GPU's part left out: every fork is joined."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from moca import beside
+
+
+@pytest.fixture
+def log(monkeypatch):
+    """What is asked of streams while a graph is recorded on the stream `main`."""
+    said = []
+
+    class Stream:
+        def __init__(self, name="branch", device=None, priority=0):
+            self.name, self.cuda_stream, self.device = name, hash(name), "cuda"
+
+        def wait_event(self, event):
+            said.append(f"{self.name} after {event.where}")
+
+        def wait_stream(self, other):
+            said.append(f"{self.name} after {other.name}")
+
+    class Event:
+        def record(self):
+            self.where = "the beginning"
+
+    @contextmanager
+    def entered(stream):
+        said.append(f"on {stream.name}")
+        yield
+        said.append("back")
+
+    main = Stream("main")
+    monkeypatch.setattr(beside, "_branches", {})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: main)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device, priority: Stream())
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "stream", entered)
+    return said
+
+
+def test_a_branch_begins_with_the_step_and_is_waited_for(log):
+    with beside.step(), beside.branch():
+        log.append("work")
+    assert log == ["branch after the beginning", "on branch", "work", "back", "main after branch"]
+
+
+def test_a_branch_is_joined_after_an_error_too(log):
+    with pytest.raises(ZeroDivisionError), beside.step(), beside.branch():
+        raise ZeroDivisionError
+    assert log[-1] == "main after branch"
+
+
+def test_without_a_recording_there_is_no_branch(log, monkeypatch):
+    with beside.branch():
+        pass
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    with beside.step(), beside.branch():
+        pass
+    assert not log
