@@ -103,4 +103,4 @@ def test_resuming_what_is_no_run(tmp_path):
 @pytest.mark.parametrize("shown", [True, False])
 def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
     moca.run(**FAST, out=tmp_path / "run", progress=shown)
-    assert ("steps/s" in capsys.readouterr().err) == shown
+    assert ("/s " in capsys.readouterr().err) == shown

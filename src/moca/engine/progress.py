@@ -4,19 +4,29 @@ from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.0f} steps/s" if task.speed else "")
+        return Text(f"{task.speed:.0f}/s" if task.speed else "")
 
 
 class ProgressBar:
     """Counts steps towards a total, saying where the work is. It appears with the first step, not with an error."""
 
     def __init__(self, total: int, title: str = "", shown: bool = True) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate(), TimeRemainingColumn())
+        def kept() -> Column:
+            return Column(no_wrap=True, overflow="ellipsis")
+
+        columns = (
+            TextColumn("{task.description}", table_column=kept()),
+            BarColumn(bar_width=12),
+            MofNCompleteColumn(table_column=kept()),
+            _Rate(table_column=kept()),
+            TimeRemainingColumn(table_column=kept()),
+        )
         self.progress = Progress(*columns, console=Console(stderr=True), disable=not shown)
         self.title, self.bar = title, self.progress.add_task(title, total=total)
 
