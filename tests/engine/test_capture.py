@@ -52,3 +52,14 @@ def test_recording_leaves_no_trace(make_trainer, no_gpu, method):
     assert all(not t.any() for t in made_anew)
     if method.get("perturb") == "vt":
         assert not trainer.learner.perturbation.means.means.any(), "means made while recording start at zero"
+
+
+@pytest.mark.parametrize(("epochs", "recorded"), [(1, False), (2, True)])
+def test_only_shapes_that_come_again_are_recorded(make_trainer, no_gpu, epochs, recorded):
+    trainer = make_trainer(epochs=epochs)
+    captured = CapturedStep(trainer)
+    whole, short = trainer.tasks[0].train[:6], trainer.tasks[0].train[:4]
+    assert not captured._recurs(whole), "the memory is empty"
+    list(trainer.steps())
+    assert captured._recurs(whole)
+    assert captured._recurs(short) == recorded

@@ -1,5 +1,7 @@
 """Threads and TensorFloat-32 belong to the process; a run sets them for its own work alone."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -47,12 +49,20 @@ def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
     trainers, seen = [make_trainer(**method) for method in METHODS], []
     for trainer in trainers:
         step = trainer.step
+        trainer.numerics = replace(trainer.numerics, tf32=trainer.settings.precision == "tf32")  # as on a GPU
         monkeypatch.setattr(trainer, "step", lambda raw, y, step=step: seen.append(switches()) or step(raw, y))
     torch.set_num_threads(4)
     for _ in zip(*[trainer.steps() for trainer in trainers], strict=True):
         pass
     assert seen[:6] == [(2, True, True, True), (1, False, False, True), (1, False, False, True)] * 2
     assert [trainer.model.bf16 for trainer in trainers] == [False, False, True]
+
+
+def test_without_a_gpu_its_switches_are_left_alone(make_trainer):
+    before = switches()[1:]
+    trainer = make_trainer(precision="tf32")
+    with trainer.numerics():
+        assert switches()[1:] == before
 
 
 def test_a_result_names_the_threads_of_its_run(tmp_path):

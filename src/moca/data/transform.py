@@ -1,4 +1,4 @@
-"""Fetching, cropping, flipping and normalising a batch in one gather, on whatever device the images are."""
+"""Cropping, flipping and normalising a batch at once, on whatever device the images are."""
 
 from typing import Self
 

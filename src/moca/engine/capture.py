@@ -46,7 +46,7 @@ class CapturedStep:
     def __call__(self, index: Tensor) -> Losses:
         """One step on the samples at `index`."""
         trainer = self.trainer
-        if trainer.memory is not None and len(trainer.memory) < min(trainer.replay_size, trainer.memory.size):
+        if not self._recurs(index):
             return trainer.step(*trainer.feed(index))
         if trainer.task != self.task:
             self.task, self.recordings = trainer.task, {}
@@ -59,6 +59,12 @@ class CapturedStep:
         if trainer.memory is not None:
             trainer.memory.offered += len(index)
         return dict(zip(recording.names, recording.losses.clone().unbind(), strict=True))
+
+    def _recurs(self, index: Tensor) -> bool:
+        """Whether more steps of these shapes will come: not while the memory fills, nor at the end of one epoch."""
+        trainer, memory = self.trainer, self.trainer.memory
+        filling = memory is not None and len(memory) < min(trainer.replay_size, memory.size)
+        return not filling and (len(index) == trainer.settings.batch or trainer.settings.epochs > 1)
 
     def _record(self, index: Tensor) -> _Recording:
         """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""

@@ -1,7 +1,7 @@
 """Switches of the whole process that a run's numbers depend on, set only while that run works."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -15,24 +15,35 @@ class Numerics:
 
     threads: int | None = None
     """Of the CPU; None for as many as the process has."""
-    tf32: bool = False
-    """Whether a GPU may round the factors of float32 products to TensorFloat-32."""
+    tf32: bool | None = None
+    """Whether a GPU may round the factors of float32 products to TensorFloat-32; None where there is no GPU to tell."""
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Inside, these switches hold; afterwards those of before. A recorded graph keeps those of its recording."""
-        before = torch.get_num_threads(), cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32
-        # Algorithms chosen by timing them would depend on what else the GPU does at that moment.
-        _set(self.threads or before[0], False, True, self.tf32, self.tf32)
-        try:
+        with _threads(self.threads), nullcontext() if self.tf32 is None else _gpu(self.tf32):
             yield
-        finally:
-            _set(*before)
 
 
-def _set(threads: int, benchmark: bool, deterministic: bool, tf32_convolutions: bool, tf32_products: bool) -> None:
-    if threads != torch.get_num_threads():
-        torch.set_num_threads(threads)
-    cudnn.benchmark, cudnn.deterministic = benchmark, deterministic
-    cudnn.allow_tf32 = tf32_convolutions
-    matmul.allow_tf32 = tf32_products
+@contextmanager
+def _threads(wanted: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    if wanted in (None, before):
+        yield
+        return
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextmanager
+def _gpu(tf32: bool) -> Iterator[None]:
+    """Algorithms chosen by timing them would depend on what else the GPU does at that moment."""
+    before = cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32
+    cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32 = False, True, tf32, tf32
+    try:
+        yield
+    finally:
+        cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32 = before

@@ -45,11 +45,11 @@ class Trainer(Stateful):
         seeds, protocol = settings.seed, stream.dataset.protocol
         encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
         threads = settings.threads or (1 if encoder.name in _SMALL else None)
-        self.numerics = Numerics(threads, tf32=settings.precision == "tf32")
+        self.numerics = Numerics(threads, tf32=settings.precision == "tf32" if self.device.type == "cuda" else None)
         self.model = build_model(encoder, settings.head, stream.dataset.shape, stream.classes, seeds.of("init"))
         self.model.to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and self.device.type == "cuda")
+        self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
         self.lr = torch.tensor(settings.lr, device=self.device)
         self.learner = self._build_learner(stream.classes)
         self.stream = stream
@@ -207,6 +207,11 @@ def check_execution(settings: Run) -> None:
         raise MocaError(f"a step of '{settings.learner.name}' cannot be captured; use execution=eager")
     if settings.execution == "captured" and pick_device(settings.device).type != "cuda":
         raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether this is a GPU that computes in bfloat16."""
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
 
 
 def pick_device(name: str) -> torch.device:

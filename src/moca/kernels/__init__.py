@@ -12,12 +12,13 @@ from torch import Tensor
 
 
 def usable(x: Tensor) -> bool:
-    """Whether kernels, which compute in float32, can work on this tensor here and now; torch.compile writes its own."""
+    """Whether kernels, which compute in float32 and are differentiable once, can work on this tensor here and now."""
     return (
         x.is_cuda
         and x.dtype != torch.float64
         and x.device.index == torch.cuda.current_device()  # where a kernel is launched, whatever it is given
         and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
         and _works()
     )
 

@@ -42,7 +42,7 @@ class Model(nn.Module):
         return features.float()
 
     def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The encoder's weights as it computes with them, and the given tensors in their place, by name."""
+        """The given tensors, and in bfloat16 those of the encoder's weights that it computes with in that precision."""
         return tensors | in_bfloat16(self.encoder, tensors) if self.bf16 else tensors
 
     def classify(self, h: Tensor) -> Tensor:

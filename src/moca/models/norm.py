@@ -54,8 +54,8 @@ def batches_apart(
 
 
 def _shares(updates: tuple[int, ...], count: int, device: torch.device) -> Tensor:
-    """What the updates r <- (1 - m) r + m s, one after the other, come to in one go. A tensor, so that a compiled or
-    captured step serves every order."""
+    """What the updates r <- (1 - m) r + m s, one after the other, come to in one go: the share that stays, and that of
+    each batch."""
     shares = [(1 - _MOMENTUM) ** len(updates)] + [0.0] * count
     for age, batch in enumerate(reversed(updates)):
         shares[1 + batch] += _MOMENTUM * (1 - _MOMENTUM) ** age

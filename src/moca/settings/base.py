@@ -30,7 +30,8 @@ class Settings(BaseModel):
             for key in value:
                 if key not in known | aliases:
                     options = (known - {cls.leading} if cls.leading == "name" else known) | aliases
-                    raise MocaError(f"unknown option {key!r} of {cls.title()}; {nearest(key, options)}")
+                    known_ones = nearest(key, options) if options else "it has none"
+                    raise MocaError(f"unknown option {key!r} of {cls.title()}; {known_ones}")
         return value
 
     @classmethod

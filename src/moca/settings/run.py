@@ -109,7 +109,8 @@ class Run(Settings):
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
     device: str = Field("auto", description="cpu, cuda, or auto")
     precision: Precision = Field(
-        "auto", description="of the encoder: float32, TensorFloat-32, or bfloat16 autocast; auto is bf16 on a GPU"
+        "auto",
+        description="of the encoder: float32, TensorFloat-32, or bfloat16 autocast; auto is bf16 on a GPU that has it",
     )
     execution: Literal["auto", "eager", "captured", "compiled"] = Field(
         "auto",
