@@ -48,8 +48,9 @@ def take_turns(entrants: Sequence[Entrant], seats: int) -> list[Ending]:
     """Carry out all runs, at most `seats` at a time; fewer where the memory of the GPU does not hold so many.
 
     A run's numbers do not depend on the others while there is memory for all: it has its own stream, memory, counters,
-    switches and graphs. One that finds no memory gives its seat back and is opened again once another has ended. A mistake in one does not stop the
-    others. After Ctrl-C every run that has a seat keeps its state, and no other one begins.
+    switches and graphs. One that finds no memory gives its seat back and is opened again once another has ended. A
+    mistake in one does not stop the others. After Ctrl-C every run that has a seat keeps its state, and no other one
+    begins.
     """
     endings: list[Ending] = [None] * len(entrants)
     waiting, active, lanes = deque(range(len(entrants))), list[_Seat](), _Lanes()
