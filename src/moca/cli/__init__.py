@@ -19,6 +19,7 @@ app = App(
     version=__version__,
     help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.",
     help_epilogue="Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2",
+    suppress_keyboard_interrupt=False,  # `main` says that it stopped
 )
 
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
@@ -134,7 +135,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except MocaError as error:
         sys.exit(_explain(str(error), 130 if isinstance(error, Interrupted) else 1))
     except KeyboardInterrupt:
-        sys.exit(_explain("stopped", 130))
+        sys.exit(_explain("stopped at once", 130))
 
 
 def _ended(result: Any) -> int:

@@ -24,7 +24,7 @@ def bench(
     twin: Annotated[bool, Parameter(help=Bench.model_fields["twin"].description)] = True,
     out: Annotated[Path | None, Parameter(help="JSON file to write, after every cell", show_default=False)] = None,
     **options: Any,
-) -> None:
+) -> int:
     """Time a training step of each method in every way to run it, and a twin of the official code.
 
     The data is noise of CIFAR's shape; nothing needs to be stored. Stopping with Ctrl-C keeps what was measured.
@@ -46,6 +46,7 @@ def bench(
             show(record)
     if out:
         Console().print(f"File: {out}", soft_wrap=True, highlight=False)
+    return 0 if any(cell.timing for cell in record.cells) else 1
 
 
 command = with_options(bench, Bench, several=("methods", "ways", "packed"), without=("twin",))
