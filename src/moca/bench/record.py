@@ -29,7 +29,7 @@ _WORKLOAD = {
     "classes": CLASSES,
     "tasks": TASKS,
     "batches a task": BATCHES,
-    "memory": MEMORY,
+    "memory": f"{MEMORY}, or as many as the batch",
     "timed": "steps of the second task, the memory full",
 }
 _UNITS = {

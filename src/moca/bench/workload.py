@@ -39,7 +39,7 @@ def run_settings(bench: Bench, label: str, execution: str, seed: int = 0) -> Run
     settings: dict[str, Any] = method(label) | {
         "data": "noise",
         "model": f"resnet18:width={bench.width}",
-        "memory": MEMORY,
+        "memory": max(MEMORY, bench.batch),
         "epochs": 1_000_000,
         "batch": bench.batch,
         "device": bench.device,

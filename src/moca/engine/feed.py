@@ -57,13 +57,15 @@ class Feed:
         if self.resident:
             torch.index_select(self.images, 0, index, out=images)
             return
-        slot = self.slots[self.turn]
-        self.turn = (self.turn + 1) % len(self.slots)
-        slot.copied.synchronize()
-        pinned = slot.images[: len(index)]
-        torch.index_select(self.images, 0, index, out=pinned)
-        images.copy_(pinned, non_blocking=True)
-        slot.copied.record()
+        rows = len(self.slots[0].images)
+        for some, place in zip(index.split(rows), images.split(rows), strict=True):
+            slot = self.slots[self.turn]
+            self.turn = (self.turn + 1) % len(self.slots)
+            slot.copied.synchronize()
+            pinned = slot.images[: len(some)]
+            torch.index_select(self.images, 0, some, out=pinned)
+            place.copy_(pinned, non_blocking=True)
+            slot.copied.record()
 
 
 def _room(device: torch.device) -> int:
