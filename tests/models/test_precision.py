@@ -60,3 +60,18 @@ def test_tied_and_frozen_and_unused_weights():
     assert first.weight.grad.dtype == torch.float32
     assert unused.weight.grad is None, "an optimiser leaves it alone"
     assert frozen.weight.grad is None
+
+
+def test_passes_of_a_step_share_what_was_rounded():
+    model = build_model(settings.ConvNet(width=4), settings.Cosine(), (3, 8, 8), 4)
+    model.bf16 = True
+    x = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+    def gradients():
+        return torch.autograd.grad(model.encode(x).square().sum(), list(model.encoder.parameters()))
+
+    expected = gradients()
+    with model.rounding_once():
+        assert model.rounded({}) is model.rounded({})
+        assert all(ours.equal(theirs) for ours, theirs in zip(gradients(), expected, strict=True))
+    assert model.rounded({}) is not model.rounded({}), "weights may have moved since"

@@ -144,8 +144,9 @@ class Trainer(Stateful):
 
         Compiled where asked for and where the batch is a whole one: every other size would be compiled anew.
         """
+        compiled = self.settings.execution == "compiled" and len(y) == self.settings.batch
         batch, drawn = Batch(x=self.transform(raw), y=y), self._replay()
-        with beside.step(), fusing(self.settings.execution == "compiled" and len(y) == self.settings.batch):
+        with self.model.rounding_once(not compiled), beside.step(), fusing(compiled):
             new, replays = self.passes(batch, drawn, self.learner.first_task)
             losses = self.learner.losses(new, *replays)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))

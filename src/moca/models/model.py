@@ -1,6 +1,7 @@
 """Encoder and head together, and always apart: MOCA lives between `encode` and `classify`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ class Model(nn.Module):
         self.encoder, self.head = encoder, head
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
+        self._rounded: dict[str, Tensor] | None = None
 
     def encode(
         self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
@@ -43,7 +45,20 @@ class Model(nn.Module):
 
     def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The given tensors, and in bfloat16 those of the encoder's weights that it computes with in that precision."""
-        return tensors | in_bfloat16(self.encoder, tensors) if self.bf16 else tensors
+        if not self.bf16:
+            return tensors
+        if not tensors and self._rounded is not None:
+            return self._rounded
+        return tensors | in_bfloat16(self.encoder, tensors)
+
+    @contextmanager
+    def rounding_once(self, wanted: bool = True) -> Iterator[None]:
+        """Inside, where the weights stay as they are, all passes share what was rounded at its beginning."""
+        self._rounded = self.rounded({}) if wanted else None
+        try:
+            yield
+        finally:
+            self._rounded = None
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

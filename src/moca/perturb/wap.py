@@ -28,16 +28,16 @@ class WAP(Perturbation[perturb.WAP]):
         x = replay.x
         rows, weight = old_rows_in_turn(replay.old if self.settings.rows == "old" else None, x)
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
-        moved = start
+        moved, rounded = start, start | self.model.rounded({})
         for step in range(self.settings.steps):
-            rounded = self.model.rounded(moved)
             gradients = self._gradients(rounded, x[rows], self._labels(y_new, len(x))[rows], weight)
             # Weights that are only to be used are rounded at once; those to be moved on stay as precise as they were.
             last = step == self.settings.steps - 1 and self.settings.radius is None
             moved = less(moved, gradients, rounded if last else start)
             if self.settings.radius is not None:
                 moved = _within_ball(moved, start, self.settings.radius)
-        return moved
+            rounded = self.model.rounded(moved)
+        return rounded
 
     def _labels(self, y: Tensor, count: int) -> Tensor:
         if self.settings.labels == "random":
