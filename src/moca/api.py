@@ -12,7 +12,7 @@ from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.trainer import count_steps, pick_device
 from moca.errors import Interrupted, MocaError
-from moca.report.comparison import Comparison, compared_before
+from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
 RUNS = Path("runs")
@@ -50,20 +50,20 @@ def compare(
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
 
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Calling it again
-    with the same `out` goes on where it stopped; runs of an earlier comparison there stay in it. `mistakes` of the
-    comparison tells which runs could not be done.
+    with the same `out` goes on where it stopped, and more values and seeds can be added so. `mistakes` tells which runs
+    could not be done.
     """
     folder = Path(out) if out else _unused(RUNS / "compare")
     plans = comparing.plan(settings, range(seeds) if isinstance(seeds, int) else seeds, folder)
     outcome = comparing.carry_out(plans, jobs, progress)
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
-    before = [(label, Result.load(path)) for path, label in compared_before(folder).items() if path not in labels]
-    comparison = Comparison([*before, *results], folder, outcome.cost, outcome.mistakes)
+    comparison = Comparison(results, folder, outcome.cost, outcome.mistakes)
     if outcome.results:
         comparison.save()
     if outcome.interrupted:
-        raise Interrupted(f"stopped; the same comparison with out={folder} goes on")
+        told = "".join(f"; {mistake}" for mistake in outcome.mistakes)
+        raise Interrupted(f"stopped; the same comparison with out={folder} goes on{told}")
     if outcome.mistakes and not outcome.results:
         raise MocaError(outcome.mistakes[0])
     return comparison

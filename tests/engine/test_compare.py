@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+import shutil
 import signal
 
 import numpy as np
@@ -124,18 +125,23 @@ def test_the_same_again_takes_finished_runs_as_they_are(made, monkeypatch):
     assert again.results == made.results
 
 
-def test_more_seeds_later_only_run_the_new_ones(made, monkeypatch):
+def test_more_seeds_later_only_run_the_new_ones(made, tmp_path, monkeypatch):
+    folder = shutil.copytree(made.folder, tmp_path / "out")
     started = []
     original = comparing.start
     monkeypatch.setattr(comparing, "start", lambda s, *args: started.append(str(s.seed)) or original(s, *args))
-    more = moca.compare(**FAST, perturb=["none"], seeds=(0, 3, 4), out=made.folder)
-    assert started == ["4"]
-    assert len(more["er"].finished) == 3
-    assert len(more["er+vt"].finished) == 2, "what was compared before stays in the report"
-    assert [row.label for row in moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder).rows] == [
-        "er+vt",
-        "er",
-    ]
+    more = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3, 4), out=folder)
+    assert started == ["4", "4"]
+    assert [len(row.finished) for row in more.rows] == [3, 3]
+
+
+def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_silence(made):
+    report = (made.folder / "runs.csv").read_text()
+    with pytest.raises(
+        MocaError, match=r"holds 3 runs that are not in this comparison, such as er\+vt-s0; compare them"
+    ):
+        moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder)
+    assert (made.folder / "runs.csv").read_text() == report
 
 
 def test_other_settings_in_the_same_folder_are_refused(made):

@@ -93,7 +93,7 @@ def test_what_is_not_a_number_stays_so(adds: bool) -> None:
 
 
 def test_batches_must_make_up_the_rows() -> None:
-    with pytest.raises(ValueError, match="do not make up 4"):
+    with pytest.raises(ValueError, match="must make up the 4 rows"):
         batch_norm(image(4, 3, 2, 2), torch.ones(3, device=DEVICE), torch.zeros(3, device=DEVICE), [2, 1], 1e-5)
 
 

@@ -35,7 +35,7 @@ WORKERS = 4
 
 def has_twin(method: str) -> bool:
     """Whether the twin can run this method, with whatever options."""
-    return "+".join(part.partition(":")[0] for part in method.split("+")) in OFFICIAL_METHODS
+    return "+".join(part.partition(":")[0] for part in method.split("+", 1)) in OFFICIAL_METHODS
 
 
 class PerSample:

@@ -61,11 +61,15 @@ class Record:
         if self.settings.threads:
             torch.set_num_threads(self.settings.threads)
         self.save()
-        self.er = work_of(self.settings, "er")
-        for cell in measure(self.settings, self.device, tell):
-            self.cells.append(cell)
-            self.save()
-            yield cell
+        try:
+            self.er = work_of(self.settings, "er")
+            for cell in measure(self.settings, self.device, tell):
+                self.cells.append(cell)
+                self.save()
+                yield cell
+        finally:
+            if self.out is not None and not self.cells:
+                self.out.unlink(missing_ok=True)
 
     @cached_property
     def hardware(self) -> dict[str, Any]:

@@ -10,8 +10,10 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.managers import SyncManager
 from pathlib import Path
@@ -28,6 +30,7 @@ from moca.engine.trainer import check_execution, count_steps, pick_device
 from moca.errors import MocaError
 from moca.settings import Run, validate
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PACKED = 8
 """Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
 
@@ -116,8 +119,15 @@ def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True
 
 
 def _check_folders(plans: Sequence[Plan]) -> None:
-    if (plans[0].folder.parent / SETTINGS).is_file():
-        raise MocaError(f"'{plans[0].folder.parent}' is the folder of a single run; choose another with out=")
+    folder = plans[0].folder.parent
+    if (folder / SETTINGS).is_file():
+        raise MocaError(f"'{folder}' is the folder of a single run; choose another with out=")
+    others = {found.parent.name for found in folder.glob(f"*/{SETTINGS}")} - {p.folder.name for p in plans}
+    if others:
+        raise MocaError(
+            f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; "
+            "compare them too, or choose another folder with out="
+        )
     for p in plans:
         if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:
             raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
@@ -142,23 +152,47 @@ def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[En
     """Runs in processes of their own, which tell the bar through a queue."""
     context = multiprocessing.get_context("spawn")
     manager, done = SyncManager(ctx=context), 0
-    manager.start(_serve, (os.getpid(),))
+    with _signals_held():
+        manager.start(_serve, (os.getpid(),))
     with manager, Interrupt() as interrupt:
-        ticks = manager.Queue()
+        ticks, stop = manager.Queue(), manager.Event()
         setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))
         with ProcessPoolExecutor(jobs, context, _carry_out_runs, setting) as pool:
-            futures: list[Future[Result | MocaError]] = []
+            futures: list[Future[Ending]] = []
             while done < len(futures) or (len(futures) < len(plans) and not interrupt.requested):
                 # Only as many as can begin at once: what the pool has in its queue cannot be taken back.
                 if len(futures) < min(done + jobs, len(plans)) and not interrupt.requested:
-                    futures.append(pool.submit(_in_process, plans[len(futures)], ticks.put))
+                    with _signals_held():
+                        futures.append(pool.submit(_in_process, plans[len(futures)], ticks.put, stop))
                 try:
                     steps, where = ticks.get(timeout=0.02 if len(futures) < min(done + jobs, len(plans)) else 0.2)
                     bar(steps, f"run {min(done + 1, len(plans))}/{len(plans)} {where}")
                 except queue.Empty:
                     pass
                 done = sum(f.done() for f in futures)
-            return [f.result() for f in futures] + [None] * (len(plans) - len(futures))
+                if interrupt.requested and not stop.is_set():
+                    stop.set()
+            return [_ending(f) for f in futures] + [None] * (len(plans) - len(futures))
+
+
+def _ending(done: Future[Ending]) -> Ending:
+    try:
+        return done.result()
+    except BrokenProcessPool:
+        return MocaError("its process ended before it did; the same comparison again goes on")
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Around the start of a process: it leaves Ctrl-C alone until it has said what to do about it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(parent: int) -> None:
@@ -166,8 +200,10 @@ def _serve(parent: int) -> None:
 
     Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -177,6 +213,17 @@ def _serve(parent: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _pass_on(stop: threading.Event) -> None:
+    """Stop the run of this process as Ctrl-C would, once it listens; a signal to the parent alone reaches it so too."""
+    try:
+        stop.wait()
+        while signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+    except (OSError, EOFError):  # the comparison has ended
+        pass
+
+
 def _carry_out_runs(parent: int, threads: int) -> None:
     import torch
 
@@ -184,7 +231,8 @@ def _carry_out_runs(parent: int, threads: int) -> None:
     _serve(parent)
 
 
-def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None]) -> Result | MocaError:
+def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None], stop: threading.Event) -> Ending:
+    threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
     try:
         run = _open(p, lambda steps, where: tell((steps, f"{p.label} {where}")))
         return run if isinstance(run, Result) else run.finish()

@@ -16,8 +16,6 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-MOST_BATCHES = 3
-"""That the kernels can tell apart."""
 _PROGRAMS = 256
 """About two for each multiprocessor of a large GPU."""
 _MOST_STRETCHES = 64
@@ -116,8 +114,8 @@ class _Plan(NamedTuple):
         columns = min(_TILE_CHANNELS, triton.next_power_of_2(channels))
         tile = (_TILE_ROWS * _TILE_CHANNELS // columns, columns)
         ends = tuple(pixels * sum(sizes[: i + 1]) for i in range(len(sizes)))
-        if sum(sizes) != len(x) or len(sizes) > MOST_BATCHES:
-            raise ValueError(f"batches of {sizes} rows do not make up {len(x)}, or are more than {MOST_BATCHES}")
+        if sum(sizes) != len(x) or len(sizes) > 3:
+            raise ValueError(f"up to three batches must make up the {len(x)} rows (they have {sizes})")
         share = max(1, _PROGRAMS // (len(sizes) * triton.cdiv(channels, columns)))
         tiles = triton.cdiv(pixels * max(sizes), tile[0])
         stretches = min(_MOST_STRETCHES, triton.next_power_of_2(share), triton.next_power_of_2(tiles))

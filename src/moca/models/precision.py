@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from moca import kernels
 
@@ -58,6 +59,7 @@ class _Cast(torch.autograd.Function):
         return tuple(_as(torch.bfloat16, weights))
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor | None) -> Any:
         cast = iter(_as(torch.float32, [g for g in gradients if g is not None]))
         return tuple(None if g is None else next(cast) for g in gradients)

@@ -12,11 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from moca.engine.cost import Cost
-from moca.engine.folder import RESULT
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
-
-_RUNS = "runs.csv"
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ class Comparison:
     def save(self) -> None:
         """Write runs.csv, a line a run; comparison.json, an entry a method; and cost.json, if runs were done now."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / _RUNS).open("w", newline="") as file:
+        with (self.folder / "runs.csv").open("w", newline="") as file:
             writer = csv.writer(file)
             for i, (label, result) in enumerate((row.label, r) for row in self.rows for r in row.results):
                 numbers = result.numbers()
@@ -105,16 +102,6 @@ class Comparison:
         (self.folder / "comparison.json").write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
         if self.cost:
             (self.folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
-
-
-def compared_before(folder: Path) -> dict[Path, str]:
-    """The ended runs that an earlier comparison in this folder has listed, with the names of their methods."""
-    listed = folder / _RUNS
-    if not listed.is_file():
-        return {}
-    with listed.open(newline="") as file:
-        runs = {folder / line["folder"]: line["method"] for line in csv.DictReader(file)}
-    return {path: method for path, method in runs.items() if (path / RESULT).is_file()}
 
 
 def _entry(row: Row) -> dict[str, object]:
