@@ -61,7 +61,7 @@ def compare(
 ) -> int:
     """Run every combination of the options that have several values, with every seed, and write a report.
 
-    The same command again with the same --out goes on where it stopped; other values and seeds are added to it.
+    The same command again with the same --out goes on where it stopped; with more values or seeds it adds those.
     """
     from moca import api
     from moca.cli.show import console, show_comparison
