@@ -10,6 +10,9 @@ import warnings
 import torch
 from torch import Tensor
 
+MOST_BATCHES = 3
+"""That BatchNorm's kernels can tell apart."""
+
 
 def usable(x: Tensor) -> bool:
     """Whether kernels, which compute in float32 and are differentiable once, can work on this tensor here and now."""

@@ -16,6 +16,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from moca.kernels import MOST_BATCHES
+
 _PROGRAMS = 256
 """About two for each multiprocessor of a large GPU."""
 _MOST_STRETCHES = 64
@@ -114,8 +116,8 @@ class _Plan(NamedTuple):
         columns = min(_TILE_CHANNELS, triton.next_power_of_2(channels))
         tile = (_TILE_ROWS * _TILE_CHANNELS // columns, columns)
         ends = tuple(pixels * sum(sizes[: i + 1]) for i in range(len(sizes)))
-        if sum(sizes) != len(x) or len(sizes) > 3:
-            raise ValueError(f"up to three batches must make up the {len(x)} rows (they have {sizes})")
+        if sum(sizes) != len(x) or len(sizes) > MOST_BATCHES:
+            raise ValueError(f"up to {MOST_BATCHES} batches must make up the {len(x)} rows (they have {sizes})")
         share = max(1, _PROGRAMS // (len(sizes) * triton.cdiv(channels, columns)))
         tiles = triton.cdiv(pixels * max(sizes), tile[0])
         stretches = min(_MOST_STRETCHES, triton.next_power_of_2(share), triton.next_power_of_2(tiles))
@@ -154,6 +156,23 @@ def _batch(number, end0, end1, end2):
 
 
 @triton.jit
+def _tile(first, end, columns, channels, TILE_R: tl.constexpr):
+    """Where the entries of a tile lie, and which of them belong to the batch."""
+    rows = first + tl.arange(0, TILE_R)
+    return rows[:, None].to(tl.int64) * channels + columns[None, :], (rows < end)[:, None] & (columns < channels)[
+        None, :
+    ]
+
+
+@triton.jit
+def _keep_sums(partial, one, other, batch, stretch, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
+    """Write the two sums of a stretch, a number a channel."""
+    at = (batch * STRETCHES + stretch) * channels + columns
+    tl.store(partial + at, tl.sum(one, 0), mask=columns < channels)
+    tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(other, 0), mask=columns < channels)
+
+
+@triton.jit
 def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
     """The sums of all stretches of a batch, added up."""
     stretch = tl.arange(0, STRETCHES)
@@ -175,15 +194,12 @@ def _sums(
     total = tl.zeros((TILE_R, TILE_C), tl.float32)
     squares = tl.zeros((TILE_R, TILE_C), tl.float32)
     for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
-        rows = first + tl.arange(0, TILE_R)
-        inside = (rows < end)[:, None] & known[None, :]
-        value = tl.load(x + rows[:, None].to(tl.int64) * channels + columns[None, :], mask=inside, other=0.0)
-        value = tl.where(inside, value.to(tl.float32) - pivot[None, :], 0.0)
+        place, inside = _tile(first, end, columns, channels, TILE_R)
+        value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+        value = tl.where(inside, value - pivot[None, :], 0.0)
         total += value
         squares += value * value
-    at = (batch * STRETCHES + stretch) * channels + columns
-    tl.store(partial + at, tl.sum(total, 0), mask=known)
-    tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(squares, 0), mask=known)
+    _keep_sums(partial, total, squares, batch, stretch, columns, channels, BATCHES, STRETCHES)
 
 
 @triton.jit
@@ -234,16 +250,14 @@ def _normalise(
     shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
     start, end = _batch(batch, end0, end1, end2)
     for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
-        rows = first + tl.arange(0, TILE_R)
-        inside = (rows < end)[:, None] & known[None, :]
-        at = rows[:, None].to(tl.int64) * channels + columns[None, :]
-        value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+        place, inside = _tile(first, end, columns, channels, TILE_R)
+        value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
         value = (value - mean[None, :]) * scale[None, :] + shift[None, :]
         if residual is not None:
-            value += tl.load(residual + at, mask=inside, other=0.0).to(tl.float32)
+            value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
         if RELU:
             value = tl.where(value < 0, 0.0, value)  # NaN stays NaN, as a divergence must be seen
-        tl.store(y + at, value, mask=inside)
+        tl.store(y + place, value, mask=inside)
 
 
 @triton.jit
@@ -263,22 +277,18 @@ def _gradient_sums(
     total = tl.zeros((TILE_R, TILE_C), tl.float32)
     aligned = tl.zeros((TILE_R, TILE_C), tl.float32)
     for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
-        rows = first + tl.arange(0, TILE_R)
-        inside = (rows < end)[:, None] & known[None, :]
-        at = rows[:, None].to(tl.int64) * channels + columns[None, :]
-        value = (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
-        slope = tl.load(dy + at, mask=inside, other=0.0).to(tl.float32)
+        place, inside = _tile(first, end, columns, channels, TILE_R)
+        value = (tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        slope = tl.load(dy + place, mask=inside, other=0.0).to(tl.float32)
         if RELU:
             if y is not None:
-                slope = tl.where(tl.load(y + at, mask=inside, other=0.0).to(tl.float32) > 0, slope, 0.0)
-                tl.store(dz + at, slope, mask=inside)
+                slope = tl.where(tl.load(y + place, mask=inside, other=0.0).to(tl.float32) > 0, slope, 0.0)
+                tl.store(dz + place, slope, mask=inside)
             else:
                 slope = tl.where(value * scale[None, :] + shift[None, :] > 0, slope, 0.0)
         total += slope
         aligned += slope * value
-    at = (batch * STRETCHES + stretch) * channels + columns
-    tl.store(partial + at, tl.sum(total, 0), mask=known)
-    tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(aligned, 0), mask=known)
+    _keep_sums(partial, total, aligned, batch, stretch, columns, channels, BATCHES, STRETCHES)
 
 
 @triton.jit
@@ -308,12 +318,10 @@ def _input_gradient(
     scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32)
     shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
     for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
-        rows = first + tl.arange(0, TILE_R)
-        inside = (rows < end)[:, None] & known[None, :]
-        at = rows[:, None].to(tl.int64) * channels + columns[None, :]
-        value = (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
-        slope = tl.load(dz + at, mask=inside, other=0.0).to(tl.float32)
+        place, inside = _tile(first, end, columns, channels, TILE_R)
+        value = (tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        slope = tl.load(dz + place, mask=inside, other=0.0).to(tl.float32)
         if RELU:
             slope = tl.where(value * scale[None, :] + shift[None, :] > 0, slope, 0.0)
         slope = (slope - total[None, :] - value * aligned[None, :]) * (scale * rstd)[None, :]
-        tl.store(dx + at, slope, mask=inside)
+        tl.store(dx + place, slope, mask=inside)

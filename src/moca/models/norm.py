@@ -16,8 +16,6 @@ from torch import Tensor, nn
 from moca import kernels
 
 _MOMENTUM = 0.1
-_KERNEL_BATCHES = 3
-"""That the kernels can tell apart."""
 
 
 class _Batches(NamedTuple):
@@ -69,7 +67,7 @@ class BatchNorm2d(nn.BatchNorm2d):
 
     def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
         """The normalised input, then plus the residual, then through a ReLU where asked for."""
-        if self.training and _batches is not None and len(_batches.sizes) <= _KERNEL_BATCHES and kernels.usable(x):
+        if self.training and _batches is not None and len(_batches.sizes) <= kernels.MOST_BATCHES and kernels.usable(x):
             return self._in_kernels(x, _batches, residual, relu)
         y = super().forward(x) if _batches is None or not self.training else self._apart(x, _batches)
         y = y if residual is None else y + residual
