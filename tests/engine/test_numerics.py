@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import moca
+from moca import MocaError
 from moca.engine.numerics import Numerics
 
 
@@ -41,7 +42,7 @@ def test_without_a_number_of_threads_the_process_decides():
             assert torch.get_num_threads() == threads
 
 
-METHODS = {"threads": 2, "precision": "tf32"}, {"threads": 1, "precision": "fp32"}, {"precision": "bf16"}
+METHODS = {"threads": 2}, {"threads": 1, "precision": "fp32"}, {"precision": "bf16"}
 
 
 def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
@@ -49,7 +50,7 @@ def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
     trainers, seen = [make_trainer(**method) for method in METHODS], []
     for trainer in trainers:
         step = trainer.step
-        trainer.numerics = replace(trainer.numerics, tf32=trainer.settings.precision == "tf32")  # as on a GPU
+        trainer.numerics = replace(trainer.numerics, tf32=trainer is trainers[0])  # as on a GPU
         monkeypatch.setattr(trainer, "step", lambda raw, y, step=step: seen.append(switches()) or step(raw, y))
     torch.set_num_threads(4)
     for _ in zip(*[trainer.steps() for trainer in trainers], strict=True):
@@ -60,9 +61,13 @@ def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
 
 def test_without_a_gpu_its_switches_are_left_alone(make_trainer):
     before = switches()[1:]
-    trainer = make_trainer(precision="tf32")
-    with trainer.numerics():
+    with make_trainer().numerics():
         assert switches()[1:] == before
+
+
+def test_a_precision_that_only_a_gpu_has_is_refused_without_one(make_trainer):
+    with pytest.raises(MocaError, match="precision=tf32 needs a CUDA device; use precision=fp32"):
+        make_trainer(precision="tf32")
 
 
 def test_a_result_names_the_threads_of_its_run(tmp_path):

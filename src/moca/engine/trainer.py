@@ -203,11 +203,13 @@ def count_steps(settings: Run, stream: Stream) -> int:
 
 
 def check_execution(settings: Run) -> None:
-    """Refuse a way to run a step that the device or the learner does not have."""
+    """Refuse a way to run a step, or a precision, that the device or the learner does not have."""
     if settings.execution == "captured" and not LEARNERS[settings.learner.name].static:
         raise MocaError(f"a step of '{settings.learner.name}' cannot be captured; use execution=eager")
     if settings.execution == "captured" and pick_device(settings.device).type != "cuda":
         raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
+    if settings.precision == "tf32" and pick_device(settings.device).type != "cuda":
+        raise MocaError("precision=tf32 needs a CUDA device; use precision=fp32")
 
 
 def has_bfloat16(device: torch.device) -> bool:
