@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import multiprocessing
-import os
-import queue
 import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from multiprocessing.managers import SyncManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from moca.engine.cost import Cost
 from moca.engine.folder import RESULT, SETTINGS, RunFolder
-from moca.engine.interrupt import Interrupt
-from moca.engine.pack import Ending, Entrant, take_turns
+from moca.engine.pack import Entrant, take_turns
+from moca.engine.processes import side_by_side
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Advance, Running, build_stream, resume, start
@@ -30,7 +22,6 @@ from moca.engine.trainer import check_execution, count_steps, pick_device
 from moca.errors import MocaError
 from moca.settings import Run, validate
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _PACKED = 8
 """Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
 
@@ -108,7 +99,7 @@ def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True
             entrants = [_entrant(p, f"run {i}/{len(plans)} {p.label}", bar) for i, p in enumerate(plans, 1)]
             endings = take_turns(entrants, 1 if compiled else jobs or (_PACKED if on_gpu else 1))
         else:
-            endings = _side_by_side(plans, jobs, bar)
+            endings = side_by_side([(p.label, partial(_open, p)) for p in plans], jobs, bar)
     results = [e for e in endings if isinstance(e, Result)]
     return Outcome(
         results,
@@ -146,95 +137,3 @@ def _open(p: Plan, advance: Advance) -> Running | Result:
         advance(result.steps, "done before")
         return result
     return resume(p.folder, advance) if (p.folder / SETTINGS).is_file() else start(p.settings, p.folder, advance)
-
-
-def _side_by_side(plans: Sequence[Plan], jobs: int, bar: ProgressBar) -> list[Ending]:
-    """Runs in processes of their own, which tell the bar through a queue."""
-    context = multiprocessing.get_context("spawn")
-    manager, done = SyncManager(ctx=context), 0
-    with _signals_held():
-        manager.start(_serve, (os.getpid(),))
-    with manager, Interrupt() as interrupt:
-        ticks, stop = manager.Queue(), manager.Event()
-        setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))
-        with ProcessPoolExecutor(jobs, context, _carry_out_runs, setting) as pool:
-            futures: list[Future[Ending]] = []
-            while done < len(futures) or (len(futures) < len(plans) and not interrupt.requested):
-                # Only as many as can begin at once: what the pool has in its queue cannot be taken back.
-                if len(futures) < min(done + jobs, len(plans)) and not interrupt.requested:
-                    with _signals_held():
-                        futures.append(pool.submit(_in_process, plans[len(futures)], ticks.put, stop))
-                try:
-                    steps, where = ticks.get(timeout=0.02 if len(futures) < min(done + jobs, len(plans)) else 0.2)
-                    bar(steps, f"run {min(done + 1, len(plans))}/{len(plans)} {where}")
-                except queue.Empty:
-                    pass
-                done = sum(f.done() for f in futures)
-                if interrupt.requested and not stop.is_set():
-                    stop.set()
-            return [_ending(f) for f in futures] + [None] * (len(plans) - len(futures))
-
-
-def _ending(done: Future[Ending]) -> Ending:
-    try:
-        return done.result()
-    except BrokenProcessPool:
-        return MocaError("its process ended before it did; the same comparison again goes on")
-
-
-@contextmanager
-def _signals_held() -> Iterator[None]:
-    """Around the start of a process: it leaves Ctrl-C alone until it has said what to do about it."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _serve(parent: int) -> None:
-    """Prepare a process that works for `parent`: it leaves signals to the parent and ends when the parent is gone.
-
-    Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
-    """
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _pass_on(stop: threading.Event) -> None:
-    """Stop the run of this process as Ctrl-C would, once it listens; a signal to the parent alone reaches it so too."""
-    try:
-        stop.wait()
-        while signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-    except (OSError, EOFError):  # the comparison has ended
-        pass
-
-
-def _carry_out_runs(parent: int, threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
-    _serve(parent)
-
-
-def _in_process(p: Plan, tell: Callable[[tuple[int, str]], None], stop: threading.Event) -> Ending:
-    threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
-    try:
-        run = _open(p, lambda steps, where: tell((steps, f"{p.label} {where}")))
-        return run if isinstance(run, Result) else run.finish()
-    except MocaError as error:
-        return error
