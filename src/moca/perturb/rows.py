@@ -12,14 +12,13 @@ def paired(rows: Tensor, count: int) -> Tensor:
 def old_rows_in_turn(old: Tensor | None, batch: Tensor) -> tuple[Tensor, Tensor]:
     """As many row numbers as the batch has, old rows only, repeated in turn; and weights that make a sum their mean.
 
-    Without `old` every row counts. The weights are zero where no row is old.
+    A row counts once, however often it is repeated. Without `old` every row counts; where no row is old, none does.
     """
     count = len(batch)
     every = torch.arange(count, device=batch.device)
     if old is None:
         return every, torch.full((count,), 1 / count, device=batch.device)
-    number = old.sum().clamp_min(1)
-    turn = every % number
-    rows = (~old).to(torch.uint8).argsort(stable=True)[turn]
-    repeats = (count - 1 - turn).div(number, rounding_mode="floor") + 1
-    return rows, old.any() / (repeats * number)
+    so_far = old.cumsum(0)
+    number = so_far[-1].clamp_min(1)
+    rows = torch.searchsorted(so_far, every % number, right=True).clamp_max(count - 1)
+    return rows, (every < so_far[-1]) / number

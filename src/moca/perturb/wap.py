@@ -49,9 +49,9 @@ class WAP(Perturbation[perturb.WAP]):
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
-            # The step size multiplies the loss, one number, instead of every gradient.
+            # The step size multiplies the rows' weights instead of every gradient.
             step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
-            loss = step * (F.cross_entropy(logits, y, reduction="none") * weight).sum()
+            loss = (F.cross_entropy(logits, y, reduction="none") * (step * weight)).sum()
             gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
         return dict(zip(leaves, gradients, strict=True))
 
