@@ -89,10 +89,19 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path):
     assert not (tmp_path / "lock").exists()
 
 
-def test_clearing_leaves_what_a_run_did_not_write(tmp_path):
+@pytest.mark.parametrize("content", [b"", b"abc", b"PK\x03\x04 cut off"])
+def test_a_damaged_checkpoint_is_named(tmp_path, content):
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.append("steps.jsonl", [{"step": 1}])
-    (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / "sub").mkdir()
-    folder.clear()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["lock", "notes.txt", "sub"]
+    (tmp_path / "checkpoint.pt").write_bytes(content)
+    with pytest.raises(MocaError, match="is damaged; remove it") as error:
+        folder.load_checkpoint(torch.device("cpu"))
+    assert "\n" not in str(error.value)
+    assert (tmp_path / "steps.jsonl").read_text() == '{"step": 1}\n'
+
+
+def test_without_a_checkpoint_there_are_no_lines_yet(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.append("steps.jsonl", [{"step": 1}])
+    assert folder.load_checkpoint(torch.device("cpu")) is None
+    assert (tmp_path / "steps.jsonl").read_text() == ""

@@ -21,6 +21,7 @@ from moca.engine.pack import Entrant, take_turns
 from moca.engine.trainer import Trainer, count_steps
 from moca.errors import Interrupted
 from moca.settings import Run, validate
+from tests.engine.helpers import finish
 from tests.engine.test_reproducible import assert_identical
 
 CPU = torch.device("cpu")
@@ -82,7 +83,7 @@ def alone(tmp_path_factory):
     for name, settings in MIXED.items():
         p = plan_of(folder, name, **settings)
         run = running.start(p.settings, p.folder)
-        done[name] = run.finish(), run.trainer.state_dict()
+        done[name] = finish(run), run.trainer.state_dict()
     return done
 
 

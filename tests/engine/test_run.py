@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from moca.learners.er import ER
 from moca.measures import summarise
 from moca.models import build_model
 from moca.settings import Run, validate
+from tests.engine.helpers import finish
 
 FAST = {
     "data": "digits",
@@ -225,7 +227,7 @@ def interrupt_when(reached):
 def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
     settings = FAST | method | {"epochs": 6}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
-    half = running.start(validate(Run, settings), tmp_path / "half", interrupt_when(reached)).finish()
+    half = finish(running.start(validate(Run, settings), tmp_path / "half", interrupt_when(reached)))
     assert half.status == "interrupted"
     assert f"moca resume {tmp_path / 'half'}" in half.message
     assert not (tmp_path / "half" / "result.json").exists()
@@ -249,7 +251,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, mon
             raise Killed
 
     with pytest.raises(Killed):
-        running.start(validate(Run, settings), tmp_path / "killed", kill).finish()
+        finish(running.start(validate(Run, settings), tmp_path / "killed", kill))
     killed = lines(tmp_path / "killed" / "steps.jsonl")
     assert killed[-1]["task"] == 2, "lines of the third task were written and must be taken back"
     resumed = moca.resume(tmp_path / "killed", keep_model=False)
@@ -301,9 +303,64 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
         raise Killed
 
     with pytest.raises(Killed):
-        running.start(validate(Run, settings), tmp_path / "killed", kill).finish()
+        finish(running.start(validate(Run, settings), tmp_path / "killed", kill))
     assert (tmp_path / "killed" / "steps.jsonl").exists()
     assert_same_run(whole.folder, moca.resume(tmp_path / "killed", keep_model=False).folder)
+
+
+@pytest.mark.parametrize("left", ["checkpoint.pt.part", "settings.json.part", "model.safetensors", "notes.txt"])
+def test_whatever_a_killed_run_left_it_begins_anew(tmp_path, finished, left):
+    settings = validate(Run, FAST | {"perturb": "vt", "epochs": 2})
+    RunFolder.create(tmp_path / "killed", settings).release()
+    (tmp_path / "killed" / left).write_text("half")
+    assert_same_run(finished.folder, moca.resume(tmp_path / "killed").folder)
+
+
+def test_a_run_that_cannot_go_on_keeps_its_settings(tmp_path, monkeypatch):
+    RunFolder.create(tmp_path / "a", validate(Run, FAST)).release()
+
+    def refuses(settings, stream):
+        raise MocaError("not today")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "Trainer", refuses)
+        with pytest.raises(MocaError, match="not today"):
+            moca.resume(tmp_path / "a")
+    assert moca.resume(tmp_path / "a").status == "finished"
+
+
+def test_a_run_that_another_process_ends_meanwhile_is_left_alone(tmp_path, finished, monkeypatch):
+    shutil.copytree(finished.folder, tmp_path / "a")
+    (tmp_path / "a" / "result.json").rename(tmp_path / "result.json")
+    before = sorted(p.name for p in finished.folder.iterdir())
+    claim = RunFolder.claim
+
+    def the_other_ends_first(folder):
+        (tmp_path / "result.json").rename(folder.path / "result.json")
+        claim(folder)
+
+    monkeypatch.setattr(RunFolder, "claim", the_other_ends_first)
+    with pytest.raises(MocaError, match="it has finished"):
+        moca.resume(tmp_path / "a")
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == before
+    assert_same_run(finished.folder, tmp_path / "a")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path):
+    words = [word for key, value in FAST.items() for word in ("--" + key.replace("_", "-"), str(value))]
+    limited = (
+        "import resource, signal, sys; from moca.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)); sys.exit(main())"
+    )
+    command = [sys.executable, "-c", limited, "run", *words, "--out", str(tmp_path / "a"), "--epochs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(
+        "put that right and resume the run, or choose another folder with out="
+    )
+    assert "Traceback" not in done.stderr
+    assert moca.resume(tmp_path / "a").status == "finished"
 
 
 def test_a_diverged_run_cannot_go_on(tmp_path):
@@ -313,7 +370,7 @@ def test_a_diverged_run_cannot_go_on(tmp_path):
 
 
 def test_a_run_that_cannot_be_opened_again_leaves_its_folder_free(tmp_path, monkeypatch):
-    half = running.start(validate(Run, FAST | {"epochs": 3}), tmp_path / "half", interrupt_when(1)).finish()
+    half = finish(running.start(validate(Run, FAST | {"epochs": 3}), tmp_path / "half", interrupt_when(1)))
 
     def no_memory(settings, stream):
         raise torch.OutOfMemoryError("CUDA out of memory")

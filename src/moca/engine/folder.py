@@ -9,14 +9,16 @@ checkpoint.pt      only while the run is unfinished: all that is needed to go on
 lock               only while the run is unfinished: held by the process that writes
 """
 
+import io
 import json
 import os
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
-from safetensors.torch import save_file
 
 from moca.data.locking import lock
 from moca.errors import MocaError
@@ -35,7 +37,9 @@ class RunFolder:
 
     def claim(self) -> None:
         """Make sure that nobody else writes here, until `release` or the end of this process, however it ends."""
-        if not self._held.enter_context(lock(self.path / LOCK, wait=False)):
+        with self._writing():
+            free = self._held.enter_context(lock(self.path / LOCK, wait=False))
+        if not free:
             self._held.close()
             raise MocaError(f"run folder '{self.path}' is being written by another process; wait for it, or stop it")
 
@@ -46,17 +50,14 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, settings: Run) -> "RunFolder":
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
-        try:
+        folder = cls(path)
+        with folder._writing():
             path.mkdir(parents=True, exist_ok=True)
-            if any(entry.name != LOCK for entry in path.iterdir()):
-                raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
-            folder = cls(path)
-            folder.claim()
-            folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
-        except OSError as error:
-            raise MocaError(
-                f"run folder '{path}' cannot be written: {error.strerror}; choose another with out="
-            ) from None
+            used = any(entry.name != LOCK for entry in path.iterdir())
+        if used:
+            raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
+        folder.claim()
+        folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
         return folder
 
     @classmethod
@@ -83,37 +84,39 @@ class RunFolder:
 
     def append(self, name: str, records: list[dict[str, Any]]) -> None:
         """Add lines to a JSON-lines file."""
-        with (self.path / name).open("a") as file:
+        with self._writing(), (self.path / name).open("a") as file:
             file.writelines(json.dumps(record, allow_nan=False) + "\n" for record in records)
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Keep a state to go on from, and how long the line files were then."""
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
-        temporary = self.path / (CHECKPOINT + ".part")
-        torch.save({"state": state, "lengths": lengths}, temporary)
-        temporary.replace(self.path / CHECKPOINT)
+        content = io.BytesIO()
+        torch.save({"state": state, "lengths": lengths}, content)
+        self._replace(CHECKPOINT, content.getbuffer())
 
-    def load_checkpoint(self, device: torch.device) -> dict[str, Any]:
-        """The kept state; lines written after it are taken back, since those steps will be done again."""
-        kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
-        for name in (STEPS, TASKS):
-            if (self.path / name).exists():
-                os.truncate(self.path / name, kept["lengths"].get(name, 0))
-        state: dict[str, Any] = kept["state"]
+    def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
+        """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
+        kept: dict[str, Any] = {"state": None, "lengths": {}}
+        if (self.path / CHECKPOINT).exists():
+            try:
+                kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception:  # whatever a file that is not whole makes of the reader
+                raise MocaError(
+                    f"{self.path / CHECKPOINT} is damaged; remove it, and the run begins anew when resumed"
+                ) from None
+        with self._writing():
+            for name in (STEPS, TASKS):
+                if (self.path / name).exists():
+                    os.truncate(self.path / name, kept["lengths"].get(name, 0))
+        state: dict[str, Any] | None = kept["state"]
         return state
 
     def save_model(self, model: torch.nn.Module, about: dict[str, str]) -> None:
         """Keep the weights, with facts about them."""
-        temporary = self.path / (MODEL + ".part")
-        save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, temporary, about)
-        temporary.chmod(0o644)
-        temporary.replace(self.path / MODEL)
-
-    def clear(self) -> None:
-        """Take back what a run writes before its first checkpoint, and nothing else."""
-        for name in (STEPS, TASKS, SETTINGS):
-            for path in (self.path / name, self.path / (name + ".part")):
-                path.unlink(missing_ok=True)
+        tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
+        self._replace(MODEL, safetensors.torch.save(tensors, about))
 
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""
@@ -121,7 +124,19 @@ class RunFolder:
         (self.path / LOCK).unlink(missing_ok=True)
         self.release()
 
-    def _replace(self, name: str, content: bytes) -> None:
+    def _replace(self, name: str, content: bytes | memoryview) -> None:
         temporary = self.path / (name + ".part")
-        temporary.write_bytes(content)
-        temporary.replace(self.path / name)
+        with self._writing():
+            temporary.write_bytes(content)
+            temporary.replace(self.path / name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Around everything that a full disk or a missing permission can stop."""
+        try:
+            yield
+        except OSError as error:
+            raise MocaError(
+                f"run folder '{self.path}' cannot be written: {error.strerror}; put that right and resume the run, "
+                "or choose another folder with out="
+            ) from None

@@ -12,10 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.managers import SyncManager
+from typing import Any
+
+import torch
 
 from moca.engine.interrupt import Interrupt
-from moca.engine.pack import Ending
+from moca.engine.pack import Ending, Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Advance, Running
@@ -35,14 +39,14 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
         manager.start(_serve, (os.getpid(),))
     with manager, Interrupt() as interrupt:
         ticks, stop = manager.Queue(), manager.Event()
-        setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs))
+        setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs), stop)
         with ProcessPoolExecutor(jobs, context, _carry_out_runs, setting) as pool:
             futures: list[Future[Ending]] = []
             while done < len(futures) or (len(futures) < len(runs) and not interrupt.requested):
                 # Only as many as can begin at once: what the pool has in its queue cannot be taken back.
                 if len(futures) < min(done + jobs, len(runs)) and not interrupt.requested:
                     with _signals_held():
-                        futures.append(pool.submit(_in_process, *runs[len(futures)], ticks.put, stop))
+                        futures.append(_submit(pool, *runs[len(futures)], ticks.put, stop))
                 try:
                     steps, where = ticks.get(timeout=0.02 if len(futures) < min(done + jobs, len(runs)) else 0.2)
                     bar(steps, f"run {min(done + 1, len(runs))}/{len(runs)} {where}")
@@ -54,11 +58,21 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
             return [_ending(f) for f in futures] + [None] * (len(runs) - len(futures))
 
 
+def _submit(pool: ProcessPoolExecutor, *run: Any) -> Future[Ending]:
+    """Hand a run to a process; once one has died, the pool takes no more."""
+    try:
+        return pool.submit(_in_process, *run)
+    except BrokenProcessPool as error:
+        refused = Future[Ending]()
+        refused.set_exception(error)
+        return refused
+
+
 def _ending(done: Future[Ending]) -> Ending:
     try:
         return done.result()
     except BrokenProcessPool:
-        return MocaError("its process ended before it did; the same comparison again goes on")
+        return MocaError("a process ended before its run did, killed from outside; the same comparison again goes on")
 
 
 @contextmanager
@@ -93,7 +107,7 @@ def _serve(parent: int) -> None:
 
 
 def _pass_on(stop: threading.Event) -> None:
-    """Stop the run of this process as Ctrl-C would, once it listens; a signal to the parent alone reaches it so too."""
+    """Stop the run of this process as Ctrl-C would, once it listens: the signal may have gone to the parent alone."""
     try:
         stop.wait()
         while signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -103,17 +117,14 @@ def _pass_on(stop: threading.Event) -> None:
         pass
 
 
-def _carry_out_runs(parent: int, threads: int) -> None:
-    import torch
-
+def _carry_out_runs(parent: int, threads: int, stop: threading.Event) -> None:
     torch.set_num_threads(threads)
     _serve(parent)
+    threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
 
 
 def _in_process(name: str, open_run: Open, tell: Callable[[tuple[int, str]], None], stop: threading.Event) -> Ending:
-    threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
-    try:
-        run = open_run(lambda steps, where: tell((steps, f"{name} {where}")))
-        return run if isinstance(run, Result) else run.finish()
-    except MocaError as error:
-        return error
+    if stop.is_set():
+        return None
+    advance: Advance = lambda steps, where: tell((steps, f"{name} {where}"))  # noqa: E731
+    return take_turns([Entrant(partial(open_run, advance), torch.device("cpu"))], seats=1)[0]

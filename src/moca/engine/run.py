@@ -15,10 +15,10 @@ import torch
 import moca
 from moca.data import load
 from moca.engine.evaluate import evaluate
-from moca.engine.folder import CHECKPOINT, RESULT, STEPS, TASKS, RunFolder
+from moca.engine.folder import RESULT, STEPS, TASKS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result, Status
-from moca.engine.trainer import Trainer, pick_device
+from moca.engine.trainer import Trainer
 from moca.errors import Diverged, MocaError
 from moca.learners import Losses
 from moca.settings import Run
@@ -59,17 +59,16 @@ def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) 
     """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
     folder = RunFolder.open(out)
     settings = folder.settings()
-    if (out / RESULT).is_file():
-        raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
     folder.claim()
-    if not (out / CHECKPOINT).is_file():
-        folder.clear()
-        folder.release()
-        return start(settings, out, advance, keep_model)
     try:
-        kept = folder.load_checkpoint(pick_device(settings.device))
-        running = Running(Trainer(settings, build_stream(settings)), folder, advance, keep_model)
-        running.load_state_dict(kept)
+        if (out / RESULT).is_file():
+            folder.finish()
+            raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
+        trainer = Trainer(settings, build_stream(settings))
+        kept = folder.load_checkpoint(trainer.device)
+        running = Running(trainer, folder, advance, keep_model)
+        if kept is not None:
+            running.load_state_dict(kept)
     except BaseException:
         folder.release()
         raise
@@ -94,15 +93,8 @@ class Running:
         self.seconds = 0.0
         self.waiting: list[tuple[dict[str, Any], Losses]] = []
 
-    def finish(self) -> Result:
-        """Train to the end, to divergence or to an interruption."""
-        with Interrupt() as interrupt:
-            for _ in self.steps(interrupt):
-                pass
-        return self.result
-
     def steps(self, interrupt: Interrupt) -> Iterator[None]:
-        """The same step by step, so that several runs can take turns; `result` is there at the end."""
+        """Train to the end, to divergence or to an interruption; `result` is there afterwards."""
         try:
             if not self.class_il:
                 self._evaluate()

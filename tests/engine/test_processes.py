@@ -1,0 +1,78 @@
+"""Runs in processes of their own: real processes, killed and interrupted for real."""
+
+import os
+import signal
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from moca import MocaError, Result
+from moca.engine.processes import side_by_side
+from moca.engine.progress import ProgressBar
+from moca.engine.run import start
+from moca.settings import Run, validate
+
+SHORT = {"data": "digits", "memory": 40, "model": "mlp:width=16,depth=1,features=8", "device": "cpu", "threads": 1}
+
+
+def carried_out(runs, jobs):
+    return side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], jobs, ProgressBar(1, shown=False))
+
+
+def a_run(out, epochs=1):
+    return partial(start, validate(Run, SHORT | {"epochs": epochs}), out)
+
+
+def killed(once, advance):
+    """Its process gets no chance to say anything, as when the system runs out of memory."""
+    while not once.exists():
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counted(folder, advance):
+    folder.joinpath(str(time.monotonic_ns())).write_text(str(threading.active_count()))
+    raise MocaError("only counted")
+
+
+def interrupted(out, advance):
+    """Ctrl-C that reaches the comparison alone."""
+    os.kill(os.getppid(), signal.SIGINT)
+    return a_run(out, epochs=1000)(advance)
+
+
+def test_a_killed_process_takes_its_run_with_it_and_nothing_else(tmp_path):
+    runs = [a_run(tmp_path / "first"), partial(killed, tmp_path / "first" / "result.json")]
+    runs += [a_run(tmp_path / f"later{i}") for i in range(4)]
+    endings = carried_out(runs, jobs=2)
+    assert isinstance(endings[0], Result)
+    assert endings[0].status == "finished"
+    assert isinstance(endings[1], MocaError)
+    assert all(isinstance(ending, MocaError | Result) for ending in endings)
+    assert "the same comparison again goes on" in str(endings[1])
+
+
+def test_a_killed_process_beside_an_idle_one(tmp_path):
+    """The idle one must not wait for work for ever."""
+    endings = carried_out([a_run(tmp_path / "a"), partial(killed, tmp_path / "a" / "result.json")], jobs=2)
+    assert [type(ending) for ending in endings] == [Result, MocaError]
+
+
+def test_a_process_keeps_nothing_of_the_runs_before(tmp_path):
+    endings = carried_out([partial(counted, tmp_path)] * 5, jobs=1)
+    assert [str(ending) for ending in endings] == ["only counted"] * 5
+    threads = [path.read_text() for path in sorted(tmp_path.iterdir())]
+    assert len(threads) == 5
+    assert len(set(threads)) == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signals")
+def test_ctrl_c_stops_the_runs_under_way_and_begins_no_other(tmp_path):
+    runs = [partial(interrupted, tmp_path / "a"), a_run(tmp_path / "b", epochs=1000), a_run(tmp_path / "c")]
+    first, second, third = carried_out(runs, jobs=2)
+    assert first is not None
+    assert first.status == "interrupted"
+    assert second is None or second.status == "interrupted"
+    assert third is None
