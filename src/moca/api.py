@@ -6,11 +6,12 @@ from typing import Any
 
 from moca.engine import compare as comparing
 from moca.engine import run as running
+from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder
 from moca.engine.pack import Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.trainer import count_steps, pick_device
+from moca.engine.trainer import count_steps
 from moca.errors import Interrupted, MocaError
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-
-_fusing = False
-
-
-@contextmanager
-def fusing(wanted: bool = True) -> Iterator[None]:
-    """Inside, encoders run compiled."""
-    global _fusing
-    before, _fusing = _fusing, wanted
-    try:
-        yield
-    finally:
-        _fusing = before
-
-
-def wanted() -> bool:
-    """Whether fused execution is on."""
-    return _fusing
-
 
 _modules: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {}
 

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from moca.batch import Batch
-from moca.bench.official import Buffer, NewSamples, OfficialTwin, PerSample, to_image, to_tensor
+from moca.bench.official import Buffer, NewSamples, OfficialTwin, PerSample, has_twin, to_image, to_tensor
 from moca.bench.workload import CIFAR, in_second_task, run_settings
 from moca.data import Transform
 from moca.errors import MocaError
@@ -23,6 +23,28 @@ def make_twin(make_settings, stream):
     return lambda method, **changes: OfficialTwin(
         run_settings(make_settings(), method, "eager").model_copy(update=changes), stream, CPU
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "known"),
+    [
+        ("er", True),
+        ("er+gaussian:lambda=1.5", True),
+        ("er+wap:step_size=50", True),
+        ("er+wap:steps=2", False),
+        ("er+wap:radius=0.1", False),
+        ("er+wap:relative=false", False),
+        ("er+gaussian:unit=false", False),
+        ("er+gaussian:angle_cap=30", False),
+        ("er+vt", False),
+        ("derpp", False),
+    ],
+)
+def test_the_twin_is_of_the_same_method_or_not_there(make_twin, label, known):
+    assert has_twin(label) == known
+    if not known:
+        with pytest.raises(MocaError, match="the twin of the official code knows"):
+            make_twin(label)
 
 
 @pytest.fixture
@@ -100,11 +122,6 @@ def test_a_step_trains_and_offers_the_new_samples(make_twin):
     assert math.isfinite(loss)
     assert not torch.equal(before, twin.model.head.weight)
     assert twin.buffer.seen == seen + 4
-
-
-def test_other_methods_are_refused(make_twin):
-    with pytest.raises(MocaError, match=r"knows er, er\+gaussian, er\+wap only"):
-        make_twin("derpp")
 
 
 def test_without_augmentation_a_sample_is_seen_as_in_our_transform(stream):

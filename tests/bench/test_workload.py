@@ -29,7 +29,7 @@ def test_the_trainer_stands_in_its_second_task_with_a_full_memory_of_the_first(m
     trainer = make_trainer(method)
     assert (trainer.task, trainer.epoch, trainer.batch, trainer.learner.first_task) == (1, 0, 0, False)
     assert len(trainer.memory) == trainer.memory.size == MEMORY
-    assert trainer.memory.offered == int(trainer.memory.store.seen) == len(stream[0].train)
+    assert trainer.memory.offered == int(trainer.memory.storing.seen) == len(stream[0].train)
     assert bool(trainer.memory.filled[:MEMORY].all())
     stored = trainer.memory.all()
     assert int(stored["y"].max()) < 20

@@ -77,7 +77,7 @@ def random_counts(trainer):
     """How many random numbers each purpose has taken."""
     counts = [trainer.transform.random.count.item(), trainer.learner.perturbation.random.count.item()]
     if trainer.memory is not None:
-        counts += [trainer.memory.store.random.count.item(), trainer.memory.drawing.random.count.item()]
+        counts += [trainer.memory.storing.random.count.item(), trainer.memory.drawing.random.count.item()]
     return counts
 
 

@@ -1,5 +1,8 @@
 """Whole steps with every kernel in its place against the plain ones."""
 
+from functools import partial
+from importlib import import_module
+
 import pytest
 import torch
 
@@ -11,28 +14,48 @@ from tests.kernels.devices import kernel_device
 DEVICE = kernel_device()
 pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
 
+SMALL = {"model": "convnet:width=3,features=6", "precision": "fp32"}
+RESIDUAL = {"model": "resnet18:width=2", "precision": "fp32"}
+KERNELS = {"batch_norm": "batch_norm", "project": "sphere", "displace": "sphere", "numbers": "random"}
+KERNELS |= {"transform": "transform", "descend": "descend"}
 
-def three_steps_in_each_task(make_dataset, method: dict[str, str]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    settings = {"model": "convnet:width=3,features=6", "batch": 4, "memory": 9, "lr": 0.05, "tasks": 2}
-    run = validate(Run, settings | method | {"device": str(DEVICE), "execution": "eager", "precision": "fp32"})
-    data = make_dataset((6, 6, 6, 6), channels=3, side=6, crop_padding=1, flip=True)
-    trainer, losses = Trainer(run, class_incremental(data, 2)), []
+
+def steps_in_each_task(make_dataset, method: dict[str, str]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    settings = {"batch": 6, "memory": 12, "lr": 0.05, "tasks": 2, "device": str(DEVICE), "execution": "eager"}
+    data = make_dataset((6, 6, 6, 6), channels=3, side=16, crop_padding=1, flip=True)
+    trainer, losses = Trainer(validate(Run, settings | method), class_incremental(data, 2)), []
     for _ in range(2):
         losses += [sum(step.values()).item() for step in trainer.steps()]
         trainer.next_task()
     return torch.tensor(losses), {name: field[:-1].cpu() for name, field in trainer.memory.fields.items()}
 
 
+def noted(called, name, kernel, *args, **options):
+    called.add(name)
+    return kernel(*args, **options)
+
+
 @pytest.mark.parametrize(
-    "method", [{"perturb": "gaussian"}, {"perturb": "wap"}, {"learner": "derpp", "perturb": "vmf"}], ids=str
+    ("method", "used", "tolerance"),
+    [
+        (SMALL | {"perturb": "gaussian"}, set(KERNELS) - {"descend"}, 1e-4),
+        (SMALL | {"perturb": "wap"}, set(KERNELS) - {"descend"}, 1e-4),
+        (SMALL | {"learner": "derpp", "perturb": "vmf"}, set(KERNELS) - {"descend"}, 1e-4),
+        (RESIDUAL | {"perturb": "wap"}, set(KERNELS) - {"descend"}, 2e-3),
+        (SMALL | {"perturb": "wap", "precision": "bf16"}, set(KERNELS), 1e-2),
+    ],
+    ids=["gaussian", "wap", "derpp and vmf", "wap with residuals", "wap in bfloat16"],
 )
-def test_like_plain_steps(make_dataset, monkeypatch, method):
+def test_like_plain_steps(make_dataset, monkeypatch, method, used, tolerance):
     monkeypatch.setattr(kernels, "usable", lambda x: False)
-    expected, kept_then = three_steps_in_each_task(make_dataset, method)
-    used = []
-    monkeypatch.setattr(kernels, "usable", lambda x: used.append(x.shape) or True)
-    losses, kept = three_steps_in_each_task(make_dataset, method)
-    assert used
-    torch.testing.assert_close(losses, expected, rtol=1e-4, atol=1e-4)
-    for name in ("image", "y", "task"):
+    expected, kept_then = steps_in_each_task(make_dataset, method)
+    called = set()
+    for name, home in KERNELS.items():
+        module = import_module(f"moca.kernels.{home}")
+        monkeypatch.setattr(module, name, partial(noted, called, name, getattr(module, name)))
+    monkeypatch.setattr(kernels, "usable", lambda x: True)
+    losses, kept = steps_in_each_task(make_dataset, method)
+    assert called == used
+    torch.testing.assert_close(losses, expected, rtol=tolerance, atol=tolerance)
+    for name in ("image", "y"):
         assert kept[name].equal(kept_then[name])

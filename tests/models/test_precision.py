@@ -5,7 +5,7 @@ import torch
 from torch.func import functional_call
 
 from moca.models import Model, build_model
-from moca.models.precision import less
+from moca.models.precision import subtract
 from moca.settings import models as settings
 
 
@@ -36,7 +36,7 @@ def test_a_step_is_rounded_once_to_the_precision_of_its_use():
     weights = {name: torch.randn(50, generator=generator) for name in "abc"}
     steps = {"a": torch.randn(50).bfloat16(), "b": torch.randn(50).bfloat16(), "c": torch.randn(50)}
     like = {"a": steps["a"], "b": weights["b"], "c": weights["c"]}
-    moved = less(weights, steps, like)
+    moved = subtract(weights, steps, like)
     for name, dtype in {"a": torch.bfloat16, "b": torch.float32, "c": torch.float32}.items():
         assert moved[name].equal((weights[name].double() - steps[name].double()).float().to(dtype))
 
@@ -71,7 +71,7 @@ def test_passes_of_a_step_share_what_was_rounded():
         return torch.autograd.grad(model.encode(x).square().sum(), list(model.encoder.parameters()))
 
     expected = gradients()
-    with model.rounding_once():
+    with model.one_step():
         assert model.rounded({}) is model.rounded({})
         assert all(ours.equal(theirs) for ours, theirs in zip(gradients(), expected, strict=True))
     assert model.rounded({}) is not model.rounded({}), "weights may have moved since"

@@ -56,20 +56,22 @@ class Cell:
     reason: str
 
 
-Tell = Callable[[int, int, Configuration], None]
-"""Hears which configuration is next, and the how manieth of how many it is."""
+Announce = Callable[[int, int, Configuration], None]
+"""Called before each configuration: its number, how many there are, and what it is."""
 T = TypeVar("T")
 
 
 def configurations(settings: Bench, device: torch.device) -> list[Configuration]:
     """All that the settings ask for, method by method."""
     packed = settings.packed if settings.packed is not None else (1, 2, 4, 8) if device.type == "cuda" else ()
+    # Only captured steps are packed; where none are wanted, a cell of another way says so.
+    packing = "captured" if "captured" in ways(settings, device) else ways(settings, device)[0]
     wanted = []
     for method in dict.fromkeys(settings.methods):
         if settings.twin and has_twin(method):
             wanted.append(Configuration(method, OFFICIAL))
         for way in ways(settings, device):
-            runs = dict.fromkeys((1, *packed)) if way == "captured" or settings.packed else (1,)
+            runs = dict.fromkeys((1, *packed)) if way == packing else (1,)
             wanted += [Configuration(method, way, number) for number in runs]
     return wanted
 
@@ -80,12 +82,12 @@ def ways(settings: Bench, device: torch.device) -> tuple[str, ...]:
     return tuple(dict.fromkeys(settings.ways or possible))
 
 
-def measure(settings: Bench, device: torch.device, tell: Tell) -> Iterator[Cell]:
-    """Measure what the settings ask for, cell by cell; `tell` hears which one is next."""
+def measure(settings: Bench, device: torch.device, announce: Announce) -> Iterator[Cell]:
+    """Measure what the settings ask for, cell by cell, each announced before."""
     work: dict[str, Work | None] = {}
     wanted = configurations(settings, device)
     for number, configuration in enumerate(wanted, 1):
-        tell(number, len(wanted), configuration)
+        announce(number, len(wanted), configuration)
         method = configuration.method
         if method not in work:
             work[method] = work_of(settings, method)

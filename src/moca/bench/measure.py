@@ -77,8 +77,8 @@ class Work:
     """What one step of a method is made of."""
 
     flops: int | None
-    """Of convolutions and matrix products, forward and backward; a multiply-add counts as two. None where torch's
-    counter cannot follow: it stumbles over gradients by features (fgsm)."""
+    """Floating-point operations of convolutions and matrix products, forward and backward; a multiply-add counts as
+    two. None where torch's counter cannot follow: it stumbles over gradients by features (fgsm)."""
     images: int
     """New and replayed."""
 

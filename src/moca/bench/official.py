@@ -21,21 +21,31 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from moca.data import Protocol
+from moca.engine.numerics import torch_defaults
 from moca.errors import MocaError
 from moca.models import build_model
-from moca.settings import Run
+from moca.settings import Run, validate
+from moca.settings.bench import method
 from moca.settings.run import OFFICIAL_PASSES
 from moca.streams import Stream
 
-OFFICIAL_METHODS = ("er", "er+gaussian", "er+wap")
-"""What the twin knows."""
+_METHODS = ("none", "gaussian", "wap")
+"""What the twin knows, all with er."""
+_OPTIONS = {"lam", "step_size"}
+"""What can be set of them; the rest is as it is in the official code, which is our default."""
 WORKERS = 4
 """Loader processes on a GPU. On the CPU there are none: they would take more cores than the learner is given."""
 
 
-def has_twin(method: str) -> bool:
-    """Whether the twin can run this method, with whatever options."""
-    return "+".join(part.partition(":")[0] for part in method.split("+", 1)) in OFFICIAL_METHODS
+def has_twin(label: str) -> bool:
+    """Whether the twin can run this method."""
+    return _known(validate(Run, method(label)))
+
+
+def _known(settings: Run) -> bool:
+    perturb = settings.perturb
+    as_official = perturb.model_dump(exclude=_OPTIONS) == type(perturb)().model_dump(exclude=_OPTIONS)
+    return settings.learner.name == "er" and perturb.name in _METHODS and as_official
 
 
 class PerSample:
@@ -114,13 +124,11 @@ class OfficialTwin:
     """ER, plain or with a perturbation, as the official code runs it, in its second task with a full buffer."""
 
     def __init__(self, settings: Run, stream: Stream, device: torch.device) -> None:
-        method = (settings.learner.name, settings.perturb.name)
-        if not has_twin("+".join(part for part in method if part != "none")):
-            raise MocaError(f"the twin of the official code knows {', '.join(OFFICIAL_METHODS)} only")
+        if not _known(settings):
+            raise MocaError("the twin of the official code knows er, er+gaussian and er+wap (lambda, step_size) only")
         assert settings.model is not None
-        _torch_defaults()
         self.settings, self.device, self.perturb = settings, device, settings.perturb
-        self.sequence = OFFICIAL_PASSES[method]
+        self.sequence = OFFICIAL_PASSES[settings.learner.name, settings.perturb.name]
         init = settings.seed.of("init")
         self.model = build_model(settings.model, settings.head, stream.dataset.shape, stream.classes, init).to(device)
         self.proxy = copy.deepcopy(self.model)
@@ -141,7 +149,9 @@ class OfficialTwin:
         self.model.train()
         while True:
             for batch in self.loader:
-                yield self.step(*(part.to(self.device) for part in batch))
+                with torch_defaults():
+                    loss = self.step(*(part.to(self.device) for part in batch))
+                yield loss
 
     def step(self, x: Tensor, y: Tensor, raw: Tensor) -> float:
         """One update; the buffer is then offered the new samples."""
@@ -184,9 +194,3 @@ class OfficialTwin:
         with torch.no_grad():
             features: Tensor = self.proxy.encoder(replay_x)
         return features
-
-
-def _torch_defaults() -> None:
-    """What a program that sets nothing gets: TensorFloat-32 in convolutions only, no search for the fastest ones."""
-    torch.backends.cudnn.benchmark = False
-    torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = True, False

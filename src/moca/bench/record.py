@@ -16,11 +16,12 @@ from typing import Any
 import torch
 
 import moca
-from moca.bench.cells import OFFICIAL, Cell, Configuration, Tell, measure, work_of
+from moca.bench.cells import OFFICIAL, Announce, Cell, Configuration, measure, work_of
 from moca.bench.measure import Work
 from moca.bench.official import has_twin
 from moca.bench.workload import BATCHES, CLASSES, MEMORY, TASKS
-from moca.engine.trainer import pick_device
+from moca.engine.device import pick_device
+from moca.engine.numerics import Numerics
 from moca.errors import MocaError
 from moca.settings import Bench
 
@@ -54,22 +55,21 @@ class Record:
         self.er: Work | None = None
         """The work in a step of plain er."""
 
-    def measure(self, tell: Tell = lambda number, of, configuration: None) -> Iterator[Cell]:
-        """Measure cell by cell; `tell` hears which one is next. What there is so far is written after each."""
+    def measure(self, announce: Announce = lambda number, of, configuration: None) -> Iterator[Cell]:
+        """Measure cell by cell, each announced before; what there is so far is written after each."""
         if self.out is not None and self.out.exists():
             raise MocaError(f"'{self.out}' exists already; choose another file with --out, or remove it")
-        if self.settings.threads:
-            torch.set_num_threads(self.settings.threads)
-        self.save()
-        try:
-            self.er = work_of(self.settings, "er")
-            for cell in measure(self.settings, self.device, tell):
-                self.cells.append(cell)
-                self.save()
-                yield cell
-        finally:
-            if self.out is not None and not self.cells:
-                self.out.unlink(missing_ok=True)
+        with Numerics(self.settings.threads)():
+            self.save()
+            try:
+                self.er = work_of(self.settings, "er")
+                for cell in measure(self.settings, self.device, announce):
+                    self.cells.append(cell)
+                    self.save()
+                    yield cell
+            finally:
+                if self.out is not None and not self.cells:
+                    self.out.unlink(missing_ok=True)
 
     @cached_property
     def hardware(self) -> dict[str, Any]:

@@ -57,6 +57,6 @@ def in_second_task(settings: Run, stream: Stream) -> Trainer:
     assert trainer.memory is not None
     images, y = trainer.feed(trainer.tasks[0].train.to(trainer.feed.order_device))
     logits = {"logits": torch.zeros(len(y), CLASSES, device=y.device)} if trainer.learner.stores_logits else {}
-    trainer.memory.add(image=images, y=y, task=torch.zeros_like(y), **logits)
+    trainer.memory.add(image=images, y=y, **logits)
     trainer.next_task()
     return trainer

@@ -109,7 +109,7 @@ def _row(record: Record, cell: Cell) -> list[str]:
     ms, memory = entry["ms"] or {}, entry["memory"] or {}
     peak = memory.get("reserved", memory.get("process"))
     return [
-        f"  {chosen.way}" + (f" x {chosen.runs}" if chosen.runs > 1 else ""),
+        f" {chosen.way}" + (f" x{chosen.runs}" if chosen.runs > 1 else ""),
         *(_number(ms.get(key), ".2f") for key in ("median", "min", "max")),
         _number(entry["images_per_second"], ",.0f"),
         _number(entry["tflops_per_second"], ".3g"),

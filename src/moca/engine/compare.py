@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from moca.engine.cost import Cost
+from moca.engine.device import check_execution, pick_device
 from moca.engine.folder import RESULT, SETTINGS, RunFolder
 from moca.engine.pack import Entrant, take_turns
 from moca.engine.processes import side_by_side
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Advance, Running, build_stream, resume, start
-from moca.engine.trainer import check_execution, count_steps, pick_device
+from moca.engine.trainer import count_steps
 from moca.errors import MocaError
 from moca.settings import Run, validate
 

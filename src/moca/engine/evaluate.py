@@ -1,5 +1,6 @@
 """Accuracy of a model on every task of a stream."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -37,15 +38,21 @@ def evaluate(model: Model, stream: Stream) -> Accuracies:
     return Accuracies(class_il, task_il)
 
 
-@torch.no_grad()
 def predict(model: Model, images: Tensor, protocol: Protocol) -> Tensor:
-    """Logits of raw images, in evaluation mode; the model's own mode is left as it was."""
+    """Logits of raw images."""
+    return in_evaluation(model, model, images, protocol)
+
+
+@torch.no_grad()
+def in_evaluation(model: Model, half: Callable[[Tensor], Tensor], images: Tensor, protocol: Protocol) -> Tensor:
+    """What the model, or its encoder, makes of raw images in evaluation mode; its own mode is left as it was."""
     device, training = next(model.parameters()).device, model.training
     transform = Transform.plain(protocol, device)
     model.eval()
-    logits = torch.cat([model(transform(part.to(device))) for part in images.split(_BATCH)])
-    model.train(training)
-    return logits
+    try:
+        return torch.cat([half(transform(part.to(device))) for part in images.split(_BATCH)])
+    finally:
+        model.train(training)
 
 
 def _share(correct: Tensor) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor
 from moca.data import Split
 
 _SHARE = 0.5
-"""Of the free device memory that a data set may take."""
+"""The share of the free device memory that a data set may take."""
 _AHEAD = 4
 """Batches that the host may be ahead of the copies to the device."""
 
@@ -40,14 +40,11 @@ class Feed:
         """Where the numbers of the samples are wanted."""
         return self.images.device
 
-    def blank(self, count: int) -> tuple[Tensor, Tensor]:
-        """Room for a batch on the device."""
-        shape = (count, *self.images.shape[1:])
-        return torch.empty(shape, dtype=self.images.dtype, device=self.device), self.labels.new_empty(count)
-
     def __call__(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """Images and labels of the samples at `index`."""
-        batch = self.blank(len(index))
+        shape = (len(index), *self.images.shape[1:])
+        images = torch.empty(shape, dtype=self.images.dtype, device=self.device)
+        batch = images, self.labels.new_empty(len(index))
         self.fetch(index, *batch)
         return batch
 

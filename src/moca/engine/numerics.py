@@ -21,8 +21,15 @@ class Numerics:
     @contextmanager
     def __call__(self) -> Iterator[None]:
         """Inside, these switches hold; afterwards those of before. A recorded graph keeps those of its recording."""
-        with _threads(self.threads), nullcontext() if self.tf32 is None else _gpu(self.tf32):
+        with _threads(self.threads), nullcontext() if self.tf32 is None else _gpu(True, self.tf32, self.tf32):
             yield
+
+
+@contextmanager
+def torch_defaults() -> Iterator[None]:
+    """Inside, what a program gets that sets nothing: TensorFloat-32 in convolutions, but not in other products."""
+    with _gpu(deterministic=False, tf32_convolutions=True, tf32_products=False):
+        yield
 
 
 @contextmanager
@@ -39,10 +46,11 @@ def _threads(wanted: int | None) -> Iterator[None]:
 
 
 @contextmanager
-def _gpu(tf32: bool) -> Iterator[None]:
+def _gpu(deterministic: bool, tf32_convolutions: bool, tf32_products: bool) -> Iterator[None]:
     """Algorithms chosen by timing them would depend on what else the GPU does at that moment."""
     before = cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32
-    cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32, matmul.allow_tf32 = False, True, tf32, tf32
+    cudnn.benchmark, cudnn.deterministic = False, deterministic
+    cudnn.allow_tf32, matmul.allow_tf32 = tf32_convolutions, tf32_products
     try:
         yield
     finally:

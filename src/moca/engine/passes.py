@@ -10,9 +10,7 @@ from moca.batch import Batch
 from moca.models import Model
 from moca.models.norm import Shares, batches_apart
 from moca.settings import Run
-from moca.settings.run import OFFICIAL_PASSES
-
-_OFFICIAL_FIRST_TASK = {("er", "none"): "nbb"}
+from moca.settings.run import OFFICIAL_FIRST_TASK, OFFICIAL_PASSES
 
 
 class Passes:
@@ -25,7 +23,7 @@ class Passes:
         if settings.bn_passes == "official":
             method = (settings.learner.name, settings.perturb.name)
             self.sequence = OFFICIAL_PASSES[method]
-            self.first_task_sequence = _OFFICIAL_FIRST_TASK.get(method, "")
+            self.first_task_sequence = OFFICIAL_FIRST_TASK.get(method, "")
 
     def __call__(self, new: Batch, replays: list[Batch], first_task: bool) -> tuple[Batch, list[Batch]]:
         """The same batches with features."""

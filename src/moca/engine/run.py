@@ -31,7 +31,7 @@ _TASKS = 5
 """Where neither the settings nor the protocol say how many."""
 
 Advance = Callable[[int, str], None]
-"""Told how many steps were done, below zero if they will be done again, and where the run is."""
+"""Called with the number of steps just done (negative: to be done again) and where the run is."""
 
 
 def build_stream(settings: Run) -> Stream:

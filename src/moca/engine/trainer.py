@@ -13,11 +13,10 @@ from moca import beside
 from moca.batch import Batch
 from moca.data import Transform
 from moca.engine.capture import CapturedStep
+from moca.engine.device import captures, check_execution, has_bfloat16, pick_device
 from moca.engine.feed import Feed
 from moca.engine.numerics import Numerics
 from moca.engine.passes import Passes
-from moca.errors import MocaError
-from moca.fusion import fusing
 from moca.learners import LEARNERS, Learner, Losses
 from moca.memory import Memory, build_memory
 from moca.models import build_model
@@ -41,6 +40,7 @@ class Trainer(Stateful):
     """
 
     def __init__(self, settings: Run, stream: Stream) -> None:
+        check_execution(settings)
         self.settings, self.device = settings, pick_device(settings.device)
         seeds, protocol = settings.seed, stream.dataset.protocol
         encoder = settings.model or validate(ModelChoice, {"model": protocol.model}).model
@@ -62,7 +62,7 @@ class Trainer(Stateful):
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
         self.feed = Feed(stream.train, self.device, settings.batch)
-        self.captured = CapturedStep(self) if self._captures() else None
+        self.captured = CapturedStep(self) if captures(settings, self.device) else None
         self.task = self.epoch = self.batch = 0
         self.steps_done = self.images_trained = 0
         self._begin_task()
@@ -74,10 +74,6 @@ class Trainer(Stateful):
         )
         one_mean = settings.passes == "concatenated"
         return LEARNERS[settings.learner.name](settings.learner, self.model, classes, perturb, one_mean)
-
-    def _captures(self) -> bool:
-        check_execution(self.settings)
-        return self.device.type == "cuda" and self.settings.execution != "eager" and self.learner.static
 
     def _begin_task(self) -> None:
         self.learner.begin_task(self.tasks[self.task].classes)
@@ -146,7 +142,7 @@ class Trainer(Stateful):
         """
         compiled = self.settings.execution == "compiled" and len(y) == self.settings.batch
         batch, drawn = Batch(x=self.transform(raw), y=y), self._replay()
-        with self.model.rounding_once(not compiled), beside.step(), fusing(compiled):
+        with self.model.one_step(compiled), beside.step():
             new, replays = self.passes(batch, drawn, self.learner.first_task)
             losses = self.learner.losses(new, *replays)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
@@ -155,7 +151,7 @@ class Trainer(Stateful):
         self.optimiser.step()
         if self.memory is not None:
             logits = {"logits": new.logits.detach()} if self.learner.stores_logits else {}
-            self.memory.add(image=raw, y=y, task=torch.full_like(y, self.task), **logits)
+            self.memory.add(image=raw, y=y, **logits)
         return {name: loss.detach() for name, loss in losses.items()}
 
     def _replay(self) -> list[Batch]:
@@ -200,31 +196,3 @@ def count_steps(settings: Run, stream: Stream) -> int:
     """Steps of a whole run."""
     tasks = stream.merged() if LEARNERS[settings.learner.name].sees_all_tasks else stream
     return sum(-(-len(task.train) // settings.batch) for task in tasks) * settings.epochs
-
-
-def check_execution(settings: Run) -> None:
-    """Refuse a way to run a step, or a precision, that the device or the learner does not have."""
-    if settings.execution == "captured" and not LEARNERS[settings.learner.name].static:
-        raise MocaError(f"a step of '{settings.learner.name}' cannot be captured; use execution=eager")
-    if settings.execution == "captured" and pick_device(settings.device).type != "cuda":
-        raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
-    if settings.precision == "tf32" and pick_device(settings.device).type != "cuda":
-        raise MocaError("precision=tf32 needs a CUDA device; use precision=fp32")
-
-
-def has_bfloat16(device: torch.device) -> bool:
-    """Whether this is a GPU that computes in bfloat16."""
-    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-
-
-def pick_device(name: str) -> torch.device:
-    """The device asked for; `auto` is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise MocaError(f"unknown device '{name}'; use cpu, cuda or auto") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise MocaError("no CUDA device can be used here; use device=cpu or device=auto")
-    return device

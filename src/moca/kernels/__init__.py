@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 MOST_BATCHES = 3
-"""That BatchNorm's kernels can tell apart."""
+"""Most batches that BatchNorm's kernels can tell apart."""
 
 
 def usable(x: Tensor) -> bool:

@@ -159,9 +159,8 @@ def _batch(number, end0, end1, end2):
 def _tile(first, end, columns, channels, TILE_R: tl.constexpr):
     """Where the entries of a tile lie, and which of them belong to the batch."""
     rows = first + tl.arange(0, TILE_R)
-    return rows[:, None].to(tl.int64) * channels + columns[None, :], (rows < end)[:, None] & (columns < channels)[
-        None, :
-    ]
+    inside = (rows < end)[:, None] & (columns < channels)[None, :]
+    return rows[:, None].to(tl.int64) * channels + columns[None, :], inside
 
 
 @triton.jit

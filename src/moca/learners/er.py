@@ -12,12 +12,12 @@ class ER(Learner[settings.ER]):
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + CE(replay)."""
-        y = new.y
-        losses = {"new": F.cross_entropy(new.logits, y)}
-        for replay in replays:
+        losses = {"new": F.cross_entropy(new.logits, new.y)}
+        if replays:
+            (replay,) = replays
             logits = self.model.classify(self.perturbed(replay, new))
             losses["replay"] = F.cross_entropy(logits, replay.y)
             if self.one_mean:
-                share = len(logits) / (len(logits) + len(y))
+                share = len(replay.y) / (len(replay.y) + len(new.y))
                 losses = {"new": (1 - share) * losses["new"], "replay": share * losses["replay"]}
         return losses

@@ -14,9 +14,9 @@ class ERACE(Learner[settings.ERACE]):
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE over the batch's classes (from the second task on) + CE(replay)."""
-        y = new.y
-        losses = {"new": F.cross_entropy(self._competing(new.logits, y), y)}
-        for replay in replays:
+        losses = {"new": F.cross_entropy(self._competing(new.logits, new.y), new.y)}
+        if replays:
+            (replay,) = replays
             logits = self.model.classify(self.perturbed(replay, new))
             losses["replay"] = F.cross_entropy(logits, replay.y)
         return losses

@@ -10,7 +10,7 @@ from torch import Tensor
 from moca.batch import Batch
 from moca.models import Model
 from moca.perturb import Perturbation
-from moca.perturb import perturbation as unmoved
+from moca.perturb import perturbation as make_perturbation
 from moca.settings import Settings
 from moca.state import Stateful
 
@@ -43,7 +43,7 @@ class Learner(Stateful, Generic[S]):
         one_mean: bool = False,
     ) -> None:
         self.settings, self.model, self.one_mean = settings, model, one_mean
-        self.perturbation = perturbation or unmoved("none")
+        self.perturbation = perturbation or make_perturbation("none")
         device = next(model.parameters()).device
         self.seen = torch.zeros(classes, dtype=torch.bool, device=device)
         """Classes of the tasks so far, the current one included."""

@@ -3,10 +3,12 @@
 R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Matrix = Sequence[Sequence[float]]
 
@@ -46,29 +48,24 @@ def average_incremental_accuracy(matrix: Matrix) -> float:
 
 def forgetting(matrix: Matrix) -> float:
     """How far each earlier task has fallen from the best it ever was once learned, on average."""
-    r = np.asarray(matrix)
-    tasks = r.shape[1]
-    if len(r) != tasks + 1 or tasks < 2:
-        return float("nan")
-    return float(np.mean([r[j + 1 : -1, j].max() - r[-1, j] for j in range(tasks - 1)]))
+    return _mean_over_tasks(matrix, lambda r, tasks: [r[j + 1 : -1, j].max() - r[-1, j] for j in range(tasks - 1)])
 
 
 def bwt(matrix: Matrix) -> float:
     """Backward transfer: how much each earlier task has changed since it was learned, on average."""
-    r = np.asarray(matrix)
-    tasks = r.shape[1]
-    if len(r) != tasks + 1 or tasks < 2:
-        return float("nan")
-    return float(np.mean([r[-1, j] - r[j + 1, j] for j in range(tasks - 1)]))
+    return _mean_over_tasks(matrix, lambda r, tasks: [r[-1, j] - r[j + 1, j] for j in range(tasks - 1)])
 
 
 def fwt(matrix: Matrix) -> float:
     """Forward transfer: accuracy on each task just before learning it, above the untrained model's, on average."""
+    return _mean_over_tasks(matrix, lambda r, tasks: [r[j, j] - r[0, j] for j in range(1, tasks)])
+
+
+def _mean_over_tasks(matrix: Matrix, changes: Callable[[NDArray[Any], int], list[float]]) -> float:
+    """The mean of one number for each task but one; NaN unless several tasks were learned one by one."""
     r = np.asarray(matrix)
-    tasks = r.shape[1]
-    if len(r) != tasks + 1 or tasks < 2:
-        return float("nan")
-    return float(np.mean([r[j, j] - r[0, j] for j in range(1, tasks)]))
+    one_by_one = len(r) == r.shape[1] + 1 and r.shape[1] > 1
+    return float(np.mean(changes(r, r.shape[1]))) if one_by_one else float("nan")
 
 
 def _learned_rows(matrix: Matrix) -> list[tuple[int, Sequence[float]]]:

@@ -29,7 +29,7 @@ class Draw(Protocol):
 
 
 class Memory(Stateful):
-    """At most `size` samples, each a row of every field: raw image, label, task, and logits where they are kept.
+    """At most `size` samples, each a row of every field: raw image, label, and logits where they are kept.
 
     One more row takes what the store drops, so that a step has the same shapes whatever is kept.
     """
@@ -37,7 +37,7 @@ class Memory(Stateful):
     def __init__(self, size: int, store: Store, draw: Draw) -> None:
         if size < 1:
             raise MocaError(f"a memory needs at least 1 slot (it has {size})")
-        self.size, self.store, self.drawing = size, store, draw
+        self.size, self.storing, self.drawing = size, store, draw
         self.fields: dict[str, Tensor] = {}
         self.filled = torch.zeros(0, dtype=torch.bool)
         """Which rows hold a sample, the spare one included."""
@@ -58,7 +58,7 @@ class Memory(Stateful):
         if not self.fields:
             self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}
             self.filled = torch.zeros(self.size + 1, dtype=torch.bool, device=next(iter(samples.values())).device)
-        slot = self.store.slots(count)
+        slot = self.storing.slots(count)
         self.filled.index_fill_(0, slot, True)
         for name, values in samples.items():
             self.fields[name].index_copy_(0, slot, values)
@@ -79,7 +79,7 @@ class Memory(Stateful):
             "fields": self.fields,
             "filled": self.filled,
             "offered": self.offered,
-            "store": self.store.state(),
+            "store": self.storing.state(),
             "draw": self.drawing.state(),
         }
 
@@ -87,5 +87,5 @@ class Memory(Stateful):
         """Go on from where `state` was taken."""
         self.fields = {k: v.clone() for k, v in state["fields"].items()}
         self.filled, self.offered = state["filled"].clone(), state["offered"]
-        self.store.load_state_dict(state["store"])
+        self.storing.load_state_dict(state["store"])
         self.drawing.load_state_dict(state["draw"])

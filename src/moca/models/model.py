@@ -29,6 +29,7 @@ class Model(nn.Module):
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
         self._rounded: dict[str, Tensor] | None = None
+        self._compiled = False
 
     def encode(
         self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
@@ -36,7 +37,7 @@ class Model(nn.Module):
         """Features h of the images x, in float32; `tensors` take the place of the encoder's own, by name."""
         inputs = (x,) if after_stage is None else (x, after_stage)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
-            if fusion.wanted() and after_stage is None:
+            if self._compiled and after_stage is None:
                 own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
             else:
@@ -52,13 +53,15 @@ class Model(nn.Module):
         return tensors | in_bfloat16(self.encoder, tensors)
 
     @contextmanager
-    def rounding_once(self, wanted: bool = True) -> Iterator[None]:
-        """Inside, where the weights stay as they are, all passes share what was rounded at its beginning."""
-        self._rounded = self.rounded({}) if wanted else None
+    def one_step(self, compiled: bool = False) -> Iterator[None]:
+        """Inside, where the weights stay as they are, all passes share what was rounded at its beginning; or the
+        encoder runs compiled, which rounds by itself."""
+        before = self._rounded, self._compiled
+        self._rounded, self._compiled = None if compiled else self.rounded({}), compiled
         try:
             yield
         finally:
-            self._rounded = None
+            self._rounded, self._compiled = before
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

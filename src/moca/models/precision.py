@@ -26,7 +26,7 @@ def in_bfloat16(encoder: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Ten
     return dict(zip([*learnt, *fixed], [*cast, *_as(torch.bfloat16, fixed.values())], strict=True))
 
 
-def less(weights: dict[str, Tensor], steps: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
+def subtract(weights: dict[str, Tensor], steps: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
     """weights - steps by name, each rounded once to the precision of its namesake in `like`."""
     exact = [name for name, w in weights.items() if w.dtype == steps[name].dtype == like[name].dtype]
     moved = torch._foreach_sub([weights[name] for name in exact], [steps[name] for name in exact]) if exact else []

@@ -3,6 +3,7 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from moca.errors import MocaError
 from moca.models.encoder import AfterStage, Encoder, unchanged
 from moca.models.norm import BatchNorm2d
 
@@ -33,6 +34,10 @@ class ResNet18(Encoder):
         channels, height, breadth = shape
         side = (-(-height // 8), -(-breadth // 8))
         cells = 1 if pool is None else (side[0] // pool) * (side[1] // pool)
+        if not cells:
+            raise MocaError(
+                f"pool={pool} is larger than the last feature map ({side[0]}x{side[1]}); use at most {min(side)}"
+            )
         super().__init__(features=8 * width * cells)
         self.pool = pool
         self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width))

@@ -7,7 +7,7 @@ from torch import Tensor
 from moca import beside
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
-from moca.models.precision import less
+from moca.models.precision import subtract
 from moca.perturb.base import Perturbation
 from moca.perturb.rows import old_rows_in_turn, paired
 from moca.settings import perturb
@@ -33,7 +33,7 @@ class WAP(Perturbation[perturb.WAP]):
             gradients = self._gradients(rounded, x[rows], self._labels(y_new, len(x))[rows], weight)
             # Weights that are only to be used are rounded at once; those to be moved on stay as precise as they were.
             last = step == self.settings.steps - 1 and self.settings.radius is None
-            moved = less(moved, gradients, rounded if last else start)
+            moved = subtract(moved, gradients, rounded if last else start)
             if self.settings.radius is not None:
                 moved = _within_ball(moved, start, self.settings.radius)
             rounded = self.model.rounded(moved)

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from moca.data import Transform
+from moca.engine.evaluate import in_evaluation
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError
-from moca.models import Model
-
-_BATCH = 1000
 
 
 @dataclass(frozen=True)
@@ -43,19 +39,8 @@ def feature_panel(trainer: Trainer, title: str) -> Panel:
             "use for example model=mlp:features=2"
         )
     index = torch.cat([task.test for task in stream])
-    transform = Transform.plain(stream.dataset.protocol, trainer.device)
-    points = _encode(model, stream.test.images[index], transform)
+    points = in_evaluation(model, model.encode, stream.test.images[index], stream.dataset.protocol).cpu()
     labels = stream.test.labels[index]
     old = ~torch.isin(labels, torch.tensor(stream[-1].classes))
     directions = model.head.weight.detach().cpu().numpy().copy()
     return Panel(title, points.numpy(), labels.numpy(), old.numpy(), directions, stream.names)
-
-
-@torch.no_grad()
-def _encode(model: Model, images: Tensor, transform: Transform) -> Tensor:
-    """Features of raw images in evaluation mode; the model's own mode is left as it was."""
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
-    features = torch.cat([model.encode(transform(part.to(device))).cpu() for part in images.split(_BATCH)])
-    model.train(training)
-    return features

@@ -8,7 +8,7 @@ from moca.errors import MocaError, nearest
 from moca.settings.base import Settings, names, validate
 from moca.settings.learners import LEARNERS
 from moca.settings.perturb import PERTURBATIONS
-from moca.settings.run import Precision, Run
+from moca.settings.run import AtLeastOne, Precision, Run
 
 
 def _several(value: Any) -> Any:
@@ -38,7 +38,6 @@ def _methods(value: Any) -> Any:
     return value
 
 
-AtLeastOne = Annotated[int, Field(ge=1)]
 Way = Literal["eager", "compiled", "captured"]
 
 

@@ -66,6 +66,8 @@ OFFICIAL_PASSES = {
 }
 """The official code's training-mode passes in order, n = new batch, b = replay batch (for derpp: 1 = the draw for the
 logits). Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time."""
+OFFICIAL_FIRST_TASK = {("er", "none"): "nbb"}
+"""Those of the first task, where they are not one a batch."""
 
 
 class Run(Settings):
