@@ -29,6 +29,7 @@ from PIL import Image
 
 from moca.data import Store
 from moca.data.decode import SUFFIXES, decode
+from moca.environment import processor
 
 SAMPLE = 10_000
 ADDING = """
@@ -116,14 +117,6 @@ def pictures(name: str, count: int, root: Path) -> Path:
             image = images[index]
             Image.fromarray(image if image.shape[2] == 3 else image[:, :, 0]).save(place / f"{index}.png")
     return root
-
-
-def processor() -> str:
-    """The name of the processor, where the system says it."""
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.is_file() else []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
 
 
 def main() -> None:

@@ -17,8 +17,8 @@ import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
 
-from moca.bench.record import hardware, versions
 from moca.bench.workload import in_second_task, noise_stream, run_settings
+from moca.environment import hardware, versions
 from moca.settings import Bench, validate
 
 KINDS = {

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
-import shutil
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
-import moca
 from moca.bench.cells import OFFICIAL, Announce, Cell, Configuration, measure, work_of
 from moca.bench.measure import Work
 from moca.bench.official import has_twin
 from moca.bench.workload import BATCHES, CLASSES, MEMORY, TASKS
 from moca.engine.device import pick_device
 from moca.engine.numerics import Numerics
+from moca.environment import hardware, versions
 from moca.errors import MocaError
 from moca.settings import Bench
 
@@ -147,47 +141,3 @@ class Record:
             temporary.replace(self.out)
         except OSError as error:
             raise MocaError(f"'{self.out}' cannot be written ({error.strerror}); choose another with --out") from None
-
-
-def hardware(device: torch.device) -> dict[str, Any]:
-    """Processor, cores, threads, how busy the machine is, and the GPU."""
-    about = {
-        "device": device.type,
-        "cpu": processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-    }
-    if device.type == "cuda":
-        card = torch.cuda.get_device_properties(device)
-        about |= {"gpu": card.name, "gpu_memory": card.total_memory, "driver": _driver()}
-    return about
-
-
-def versions() -> dict[str, Any]:
-    """Versions that the numbers depend on."""
-    return {
-        "moca": moca.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),
-    }
-
-
-def processor() -> str:
-    """The name of the processor, where the system says it."""
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.is_file() else []
-    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
-    return named or platform.processor() or platform.machine()
-
-
-def _driver() -> str | None:
-    """The version of NVIDIA's driver, where its own tool says it."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return None
-    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    return said[0] if said else None

@@ -11,11 +11,11 @@ from moca.data import catalogue, npm
 from moca.data.archive import extract, is_archive
 from moca.data.catalogue import Known
 from moca.data.download import Unreachable, fetch
-from moca.data.locking import lock
 from moca.data.readers import recognised
 from moca.data.store import Store
 from moca.data.watch import Watch
 from moca.errors import MocaError
+from moca.locking import lock
 
 
 @contextmanager

@@ -27,8 +27,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from moca.data.locking import lock
 from moca.errors import MocaError
+from moca.locking import lock
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"

@@ -20,8 +20,8 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from moca.data.locking import lock
 from moca.errors import MocaError
+from moca.locking import lock
 from moca.settings import Run, validate
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import Any
 
 import torch
 
-import moca
 from moca.data import load
 from moca.engine.evaluate import evaluate
 from moca.engine.folder import RESULT, STEPS, TASKS, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result, Status
 from moca.engine.trainer import Trainer
+from moca.environment import environment
 from moca.errors import Diverged, MocaError
 from moca.learners import Losses
 from moca.settings import Run
@@ -227,14 +226,3 @@ class Running:
         self.class_il, self.task_il = state["class_il"], state["task_il"]
         self.seconds, self.images_before = state["seconds"], self.trainer.images_trained
         self.advance(self.trainer.steps_done, "resumed")
-
-
-def environment(device: torch.device) -> dict[str, Any]:
-    """Versions and hardware that a number depends on."""
-    return {
-        "moca": moca.__version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
-        "threads": torch.get_num_threads(),
-    }

@@ -1,0 +1,66 @@
+"""What a number depends on besides the settings: versions and hardware."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import moca
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """In short, for the result of a run."""
+    return {name: version for name, version in versions().items() if name in ("moca", "torch", "python")} | {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "threads": torch.get_num_threads(),
+    }
+
+
+def hardware(device: torch.device) -> dict[str, Any]:
+    """Processor, cores, threads, how busy the machine is, and the GPU."""
+    about = {
+        "device": device.type,
+        "cpu": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }
+    if device.type == "cuda":
+        card = torch.cuda.get_device_properties(device)
+        about |= {"gpu": card.name, "gpu_memory": card.total_memory, "driver": _driver()}
+    return about
+
+
+def versions() -> dict[str, Any]:
+    """Versions that the numbers depend on."""
+    return {
+        "moca": moca.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),
+    }
+
+
+def processor() -> str:
+    """The name of the processor, where the system says it."""
+    about = Path("/proc/cpuinfo")
+    lines = about.read_text().splitlines() if about.is_file() else []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
+
+
+def _driver() -> str | None:
+    """The version of NVIDIA's driver, where its own tool says it."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return None
+    command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return said[0] if said else None
