@@ -106,6 +106,16 @@ def test_share_of_replay_in_the_statistics(method):
     assert round(share.item(), 2) == pytest.approx(OFFICIAL[method][1])
 
 
+@pytest.mark.parametrize(("learner", "sequence"), [("er", "nbbb"), ("er", "b"), ("er_ace", "bnnb"), ("derpp", "n1bb")])
+@pytest.mark.parametrize("first_task", [True, False])
+def test_a_sequence_of_ones_own(learner, sequence, first_task):
+    passes, model = setup(learner, "none", bn_passes=sequence)
+    given = batches(2 if learner == "derpp" else 1)
+    expected = literally(model, given, sequence)
+    call(passes, given, first_task)
+    assert_same(statistics(model), expected)
+
+
 @pytest.mark.parametrize("learner", ["er", "er_ace", "derpp"])
 @pytest.mark.parametrize("first_task", [True, False])
 def test_clean_is_one_pass_a_batch(learner, first_task):

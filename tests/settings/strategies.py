@@ -68,6 +68,7 @@ def runs(draw: Any) -> Run:
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
         "lr_milestones": st.lists(st.integers(0, 100)).map(tuple),
+        "bn_passes": st.sampled_from(["clean", "official"]) | st.text("nb", min_size=1, max_size=5),
         "device": st.sampled_from(["auto", "cpu"]),
     }
     given = {
@@ -79,7 +80,8 @@ def runs(draw: Any) -> Run:
     if not replays:
         given.pop("perturb", None)
     method = (given.get("learner", LEARNERS[2]()).name, given.get("perturb", PERTURBATIONS[0]()).name)
-    if method not in OFFICIAL_PASSES or given.get("passes") == "concatenated":
+    unknown = given.get("bn_passes") == "official" and method not in OFFICIAL_PASSES
+    if unknown or not replays or given.get("passes") == "concatenated":
         given.pop("bn_passes", None)
     if method[0] in ("derpp", "er_ace"):
         given.pop("passes", None)

@@ -24,6 +24,8 @@ class Passes:
             method = (settings.learner.name, settings.perturb.name)
             self.sequence = OFFICIAL_PASSES[method]
             self.first_task_sequence = OFFICIAL_FIRST_TASK.get(method, "")
+        elif settings.bn_passes != "clean":
+            self.sequence = self.first_task_sequence = settings.bn_passes
 
     def __call__(self, new: Batch, replays: list[Batch], first_task: bool) -> tuple[Batch, list[Batch]]:
         """The same batches with features."""

@@ -103,8 +103,10 @@ class Run(Settings):
     passes: Literal["separate", "concatenated"] = Field(
         "separate", description="new and replayed samples: a forward pass and a mean each, or one for both"
     )
-    bn_passes: Literal["clean", "official"] = Field(
-        "clean", description="BatchNorm statistics: one pass a batch, or the official code's sequence"
+    bn_passes: str = Field(
+        "clean",
+        description="passes that move BatchNorm's statistics: one a batch (clean), the official code's (official), or "
+        "your own, such as nbb: the new batch once, the replay batch twice",
     )
     augment: bool = Field(True, description="the data set's augmentation")
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
@@ -127,8 +129,8 @@ class Run(Settings):
             raise MocaError(f"'{self.learner.name}' replays from memory, so memory must be at least 1 (it is 0)")
         if self.passes == "concatenated" and self.learner.name in ("derpp", "er_ace"):
             raise MocaError(f"passes=concatenated is for er; '{self.learner.name}' is defined by separate passes")
-        if self.bn_passes == "official":
-            self._known_to_the_official_code()
+        if self.bn_passes != "clean":
+            self._check_passes()
         if self.perturb.name != "none" and not self.learner.replays:
             raise MocaError(
                 f"'{self.learner.name}' replays nothing, so '{self.perturb.name}' has nothing to move; "
@@ -136,9 +138,16 @@ class Run(Settings):
             )
         return self
 
-    def _known_to_the_official_code(self) -> None:
-        if (self.learner.name, self.perturb.name) not in OFFICIAL_PASSES:
-            known = ", ".join("+".join(method) for method in OFFICIAL_PASSES)
-            raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
+    def _check_passes(self) -> None:
         if self.passes == "concatenated":
-            raise MocaError("bn_passes=official means separate passes; use passes=separate")
+            raise MocaError(f"bn_passes={self.bn_passes} means separate passes; use passes=separate")
+        letters = "n1b" if self.learner.name == "derpp" else "nb" if self.learner.replays else "n"
+        if self.bn_passes == "official":
+            if (self.learner.name, self.perturb.name) not in OFFICIAL_PASSES:
+                known = ", ".join("+".join(method) for method in OFFICIAL_PASSES)
+                raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
+        elif not self.bn_passes or set(self.bn_passes) - set(letters):
+            raise MocaError(
+                f"bn_passes = '{self.bn_passes}': use clean, official, or letters in the order of the passes, "
+                "n for the new batch and b for the replay batch (derpp: 1 for its first draw), such as nbb"
+            )
