@@ -1,5 +1,14 @@
-"""`python -m moca` is the `moca` command."""
+"""The `moca` command, also as `python -m moca`."""
 
-from moca.cli import main
+from moca.starting import loading
 
-main()
+
+def main() -> None:
+    """Load the command line, and hand over."""
+    with loading():
+        from moca.cli import main as command
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -100,6 +100,18 @@ def test_a_damaged_checkpoint_is_named(tmp_path, content):
     assert (tmp_path / "steps.jsonl").read_text() == '{"step": 1}\n'
 
 
+def test_a_folder_that_was_hardly_begun_can_be_used(tmp_path):
+    (tmp_path / "settings.json.part").write_text("{")
+    (tmp_path / "lock").write_text("")
+    assert RunFolder.create(tmp_path, SETTINGS).settings() == SETTINGS
+
+
+def test_the_folder_of_a_comparison_is_told_from_a_run(tmp_path):
+    RunFolder.create(tmp_path / "one", SETTINGS)
+    with pytest.raises(MocaError, match=r"is not a run folder: .*; a comparison goes on when it is given again"):
+        RunFolder.open(tmp_path)
+
+
 def test_without_a_checkpoint_there_are_no_lines_yet(tmp_path):
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.append("steps.jsonl", [{"step": 1}])

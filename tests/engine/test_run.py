@@ -9,8 +9,10 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 
 import moca
@@ -206,7 +208,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_its_metrics(tmp_pat
 def test_an_infinite_loss_stops_the_run_too(tmp_path):
     result = moca.run(**FAST | {"head": "linear"}, lr=1e30, out=tmp_path / "a")
     assert result.status == "diverged"
-    assert "lower lr or lambda" in result.message
+    assert "; lower lr. The metrics" in result.message
 
 
 def interrupt_when(reached):
@@ -344,6 +346,54 @@ def test_a_run_that_another_process_ends_meanwhile_is_left_alone(tmp_path, finis
         moca.resume(tmp_path / "a")
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == before
     assert_same_run(finished.folder, tmp_path / "a")
+
+
+def test_lines_that_were_lost_are_not_made_up(tmp_path):
+    half = finish(running.start(validate(Run, FAST | {"epochs": 6}), tmp_path / "half", interrupt_when(60)))
+    (half.folder / "steps.jsonl").write_text("")
+    with pytest.raises(MocaError, match="has lost lines since the run stopped; bring them back, or remove"):
+        moca.resume(half.folder)
+    (half.folder / "checkpoint.pt").unlink()
+    assert moca.resume(half.folder).status == "finished"
+
+
+def test_a_run_does_not_go_on_with_other_images(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (2, 12, 8, 8, 3), dtype=np.uint8)
+    for place in np.ndindex(2, 12):
+        path = tmp_path / "images" / f"class{place[0]}" / f"{place[1]}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images[place]).save(path)
+    own = {"data": str(tmp_path / "images"), "data_dir": str(tmp_path / "store"), "tasks": 2, "epochs": 60, "batch": 4}
+    half = finish(running.start(validate(Run, FAST | own), tmp_path / "half", interrupt_when(1)))
+    assert half.status == "interrupted"
+    path.unlink()
+    with pytest.raises(MocaError, match=r"have changed since run .* stopped; bring the old ones back"):
+        moca.resume(half.folder)
+    Image.fromarray(images[place]).save(path)
+    assert moca.resume(half.folder).status == "finished"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("settings.json", "[]", "settings.json is damaged"),
+        ("settings.json", "{", "cannot read"),
+        ("result.json", "{}", "result.json is damaged; remove it"),
+        ("result.json", "[]", "result.json is damaged"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, finished, name, content, said):
+    shutil.copytree(finished.folder, tmp_path / "a")
+    (tmp_path / "a" / name).write_text(content)
+    with pytest.raises(MocaError, match=said) as error:
+        Result.load(tmp_path / "a")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("large", [{"memory": 10**9}, {"model": "mlp:width=100000000"}])
+def test_too_much_for_the_memory_is_one_line(tmp_path, large):
+    with pytest.raises(MocaError, match="there is not enough memory for even one run"):
+        moca.run(**FAST | large, out=tmp_path / "a")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")

@@ -34,7 +34,8 @@ def values(field: Any) -> st.SearchStrategy[Any]:
     elif kind is bool:
         strategy = st.booleans()
     elif kind is int:
-        strategy = st.integers(bounds(field).get("min_value", -1000), 10**6)
+        limits = bounds(field)
+        strategy = st.integers(limits.get("min_value", -1000), min(10**6, limits.get("max_value", 10**6)))
     elif kind is float:
         strategy = st.floats(**({"max_value": 1e6} | bounds(field)), allow_nan=False, allow_infinity=False)
     else:

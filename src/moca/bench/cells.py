@@ -98,18 +98,17 @@ def measure(settings: Bench, device: torch.device, announce: Announce) -> Iterat
 
 def work_of(settings: Bench, method: str) -> Work | None:
     """The work in a step of a method, if it can be run at all."""
-    stream = noise_stream(settings.batch)
-    return attempt(lambda: count_work(in_second_task(run_settings(settings, method, "eager"), stream)))[0]
+    run = run_settings(settings, method, "eager")
+    return attempt(lambda: count_work(in_second_task(run, noise_stream(settings.batch))))[0]
 
 
 def _measured(settings: Bench, configuration: Configuration, device: torch.device, work: Work | None) -> Cell:
     cuda = device.type == "cuda"
-    steps, stream = settings.steps or _STEPS[cuda], noise_stream(settings.batch)
 
     def timed() -> Timing:
         forget_peak(device)
-        runs = prepare(settings, configuration, stream, device)
-        return time_steps(runs, device, _WARM_UP[cuda], steps, settings.blocks)
+        runs = prepare(settings, configuration, noise_stream(settings.batch), device)
+        return time_steps(runs, device, _WARM_UP[cuda], settings.steps or _STEPS[cuda], settings.blocks)
 
     timing, reason = attempt(timed)
     return Cell(configuration, timing, work, peak_memory(device) if timing else None, reason)

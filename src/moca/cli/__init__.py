@@ -13,6 +13,7 @@ from moca.cli.bench import command as bench
 from moca.cli.data import app as data_app
 from moca.cli.options import given, with_run_options
 from moca.errors import Interrupted, MocaError, nearest
+from moca.starting import loading
 
 app = App(
     name="moca",
@@ -28,7 +29,8 @@ Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new 
 
 def run(*, out: Out = None, **options: Any) -> int:
     """Train one learner with one perturbation on one stream of tasks."""
-    from moca import api
+    with loading():
+        from moca import api
 
     return _ended(api.run(out=out, progress=True, **given(options)))
 
@@ -46,7 +48,8 @@ def resume(folder: Path) -> int:
     folder
         The run's folder.
     """
-    from moca import api
+    with loading():
+        from moca import api
 
     return _ended(api.resume(folder, progress=True))
 
@@ -61,11 +64,13 @@ def compare(
 ) -> int:
     """Run every combination of the options that have several values, with every seed, and write a report.
 
-    The same command again with the same --out goes on where it stopped; with more values or seeds it adds those.
+    The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
+    that has several already, it adds those.
     """
-    from moca import api
-    from moca.cli.show import console, show_comparison
-    from moca.report.page import write_report
+    with loading():
+        from moca import api
+        from moca.cli.show import console, show_comparison
+        from moca.report.page import write_report
 
     comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **given(options))
     show_comparison(comparison)
@@ -86,8 +91,9 @@ def demo(
     seeds: Annotated[int, Parameter(help="how many seeds")] = 8,
 ) -> int:
     """Compare plain replay with MOCA on split digits, in under two minutes, and write a report."""
-    from moca.cli.show import console, show_comparison
-    from moca.demo import demo
+    with loading():
+        from moca.cli.show import console, show_comparison
+        from moca.demo import demo
 
     comparison, page = demo(out, seeds)
     show_comparison(comparison)

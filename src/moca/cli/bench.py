@@ -14,6 +14,7 @@ from rich.table import Table
 from moca.cli.options import given, with_options
 from moca.errors import Interrupted
 from moca.settings import Bench, validate
+from moca.starting import loading
 
 if TYPE_CHECKING:
     from moca.bench import Cell, Record
@@ -31,7 +32,8 @@ def bench(
     """
     options = given(options) | ({} if twin else {"twin": False})
     settings = validate(Bench, options)
-    from moca.bench import Record
+    with loading():
+        from moca.bench import Record
 
     record, console = Record(settings, out, _command(options, out)), Console(stderr=True)
     try:

@@ -38,6 +38,8 @@ class Dataset:
     """Other ways in which this data set is used, by name: offline, online, proxy, ..."""
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
     """Named class orders: the class that arrives first, second, ..."""
+    fingerprint: str = field(default="", repr=False)
+    """Of all images and labels, where it is known: that of a stored set."""
 
     @property
     def shape(self) -> tuple[int, int, int]:

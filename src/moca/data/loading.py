@@ -31,6 +31,8 @@ def load(
     that many pixels a side. Images of a stored set are mapped, not read: memory is used for what is touched.
     """
     store, text = Store(data_dir), os.fspath(name)
+    if size is not None and (text == "digits" or text in store):
+        raise MocaError(f"'{text}' is stored in its own size; image_size is for folders of images")
     if text == "digits":
         return load_digits()
     if text in store:
@@ -103,8 +105,9 @@ def _open(store: Store, name: str, title: str) -> Dataset:
     if same and catalogue.known(same).shape == info.shape:
         known = catalogue.known(same)
         default = next(iter(known.protocols.values()))
-        return Dataset(title, split("train"), split("test"), info.classes, default, known.protocols, known.orders)
-    return Dataset(title, split("train"), split("test"), info.classes, own_protocol(info))
+        rest = (default, known.protocols, known.orders, info.fingerprint)
+        return Dataset(title, split("train"), split("test"), info.classes, *rest)
+    return Dataset(title, split("train"), split("test"), info.classes, own_protocol(info), fingerprint=info.fingerprint)
 
 
 def own_protocol(info: Info) -> Protocol:

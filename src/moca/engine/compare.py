@@ -117,8 +117,8 @@ def _check_folders(plans: Sequence[Plan]) -> None:
     others = {found.parent.name for found in folder.glob(f"*/{SETTINGS}")} - {p.folder.name for p in plans}
     if others:
         raise MocaError(
-            f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; "
-            "compare them too, or choose another folder with out="
+            f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
+            "them too, with the same options having several values, or choose another folder with out="
         )
     for p in plans:
         if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:

@@ -26,6 +26,8 @@ from moca.settings import Run, validate
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, CHECKPOINT, LOCK = "model.safetensors", "checkpoint.pt", "lock"
+_PART = ".part"
+"""At the end of the name of a file that is not whole yet."""
 
 
 class RunFolder:
@@ -53,7 +55,7 @@ class RunFolder:
         folder = cls(path)
         with folder._writing():
             path.mkdir(parents=True, exist_ok=True)
-            used = any(entry.name != LOCK for entry in path.iterdir())
+            used = any(entry.name not in (LOCK, SETTINGS + _PART) for entry in path.iterdir())
         if used:
             raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
         folder.claim()
@@ -64,19 +66,23 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
-            raise MocaError(f"'{path}' is not a run folder: it has no {SETTINGS}")
+            several = "; a comparison goes on when it is given again" if next(path.glob(f"*/{SETTINGS}"), None) else ""
+            raise MocaError(f"'{path}' is not a run folder: it has no {SETTINGS}{several}")
         return cls(path)
 
     def settings(self) -> Run:
         """What was asked for."""
         return validate(Run, self.read_json(SETTINGS))
 
-    def read_json(self, name: str) -> Any:
+    def read_json(self, name: str) -> dict[str, Any]:
         """A JSON file of the folder."""
         try:
-            return json.loads((self.path / name).read_text())
+            content = json.loads((self.path / name).read_text())
         except (OSError, ValueError) as error:
             raise MocaError(f"cannot read {self.path / name}: {error}") from None
+        if not isinstance(content, dict):
+            raise MocaError(f"{self.path / name} is damaged: it holds no settings or results; bring it back")
+        return content
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file in one go."""
@@ -99,19 +105,28 @@ class RunFolder:
         kept: dict[str, Any] = {"state": None, "lengths": {}}
         if (self.path / CHECKPOINT).exists():
             try:
-                kept = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
+                read = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
+                kept = {name: read[name] for name in kept}
             except torch.OutOfMemoryError:
                 raise
             except Exception:  # whatever a file that is not whole makes of the reader
                 raise MocaError(
                     f"{self.path / CHECKPOINT} is damaged; remove it, and the run begins anew when resumed"
                 ) from None
-        with self._writing():
-            for name in (STEPS, TASKS):
-                if (self.path / name).exists():
-                    os.truncate(self.path / name, kept["lengths"].get(name, 0))
+        for name in (STEPS, TASKS):
+            self._shorten(self.path / name, kept["lengths"].get(name, 0))
         state: dict[str, Any] | None = kept["state"]
         return state
+
+    def _shorten(self, path: Path, length: int) -> None:
+        there = path.stat().st_size if path.exists() else 0
+        if there < length:
+            raise MocaError(
+                f"{path} has lost lines since the run stopped; bring them back, or remove {CHECKPOINT} to begin anew"
+            )
+        if there > length:
+            with self._writing():
+                os.truncate(path, length)
 
     def save_model(self, model: torch.nn.Module, about: dict[str, str]) -> None:
         """Keep the weights, with facts about them."""
@@ -125,7 +140,7 @@ class RunFolder:
         self.release()
 
     def _replace(self, name: str, content: bytes | memoryview) -> None:
-        temporary = self.path / (name + ".part")
+        temporary = self.path / (name + _PART)
         with self._writing():
             temporary.write_bytes(content)
             temporary.replace(self.path / name)

@@ -29,8 +29,11 @@ _NO_MEMORY = (
     "ALLOCATION_FAILED",
     "CUBLAS_STATUS_NOT_INITIALIZED",
     "unable to find an engine",
+    "can't allocate memory",
+    "not enough memory",
+    "Storage size calculation overflowed",
 )
-"""What the libraries below torch say, which ask for memory of their own."""
+"""What is said on a CPU, and by the libraries below torch, which ask for memory of their own."""
 
 
 @dataclass
@@ -72,7 +75,7 @@ def take_turns(entrants: Sequence[Entrant], seats: int) -> list[Ending]:
                         seats = len(active)
                     else:
                         endings[seat.number] = MocaError(
-                            "the GPU's memory does not hold even one run; use a smaller batch or model"
+                            "there is not enough memory for even one run; use a smaller batch, model or replay memory"
                         )
         finally:
             for seat in active:

@@ -13,6 +13,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing import resource_tracker
 from multiprocessing.managers import SyncManager
 from typing import Any
 
@@ -35,6 +36,7 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
     """Carry out runs, each with its name, `jobs` at a time; they tell the bar through a queue."""
     context = multiprocessing.get_context("spawn")
     manager, done = SyncManager(ctx=context), 0
+    resource_tracker.ensure_running()  # it would let signals through when the first process is started
     with _signals_held():
         manager.start(_serve, (os.getpid(),))
     with manager, Interrupt() as interrupt:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moca.engine.folder import RESULT, RunFolder
+from moca.errors import MocaError
 from moca.measures import Summary, accuracy_over_tasks, summarise
 from moca.measures.accuracy import final_accuracy
 from moca.settings import Run
@@ -90,7 +91,10 @@ class Result:
         folder = RunFolder.open(Path(path))
         kept = folder.read_json(RESULT)
         own = {f.name for f in fields(cls)} & kept.keys()
-        return cls(folder.settings(), folder.path, **{name: kept[name] for name in own})
+        try:
+            return cls(folder.settings(), folder.path, **{name: kept[name] for name in own})
+        except TypeError:
+            raise MocaError(f"{folder.path / RESULT} is damaged; remove it, and the run can be done again") from None
 
     def __repr__(self) -> str:
         return f"<Result {self.status}: {json.dumps({k: round(v, 4) for k, v in self.numbers().items()})}>"

@@ -155,9 +155,10 @@ class Running:
         self.advance(len(self.waiting), f"task {self.trainer.task + 1}/{len(self.trainer.tasks)}")
         self.waiting = []
         if broken:
+            advice = "lower lr" + (" or lambda" if self.trainer.settings.perturb.name != "none" else "")
             raise Diverged(
                 f"the loss is no longer a finite number at step {broken['step']} (task {broken['task'] + 1}, epoch "
-                f"{broken['epoch'] + 1}); lower lr or lambda. The metrics up to there are in {self.folder.path}"
+                f"{broken['epoch'] + 1}); {advice}. The metrics up to there are in {self.folder.path}"
             )
 
     def _evaluate(self) -> None:
@@ -218,10 +219,16 @@ class Running:
             "class_il": self.class_il,
             "task_il": self.task_il,
             "seconds": self.seconds,
+            "data": self.trainer.stream.dataset.fingerprint,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
+        if state.get("data", "") != self.trainer.stream.dataset.fingerprint:
+            raise MocaError(
+                f"the images of '{self.trainer.settings.data}' have changed since run '{self.folder.path}' stopped; "
+                "bring the old ones back, or begin a new run"
+            )
         self.trainer.load_state_dict(state["trainer"])
         self.class_il, self.task_il = state["class_il"], state["task_il"]
         self.seconds, self.images_before = state["seconds"], self.trainer.images_trained

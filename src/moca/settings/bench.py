@@ -59,7 +59,7 @@ class Bench(Settings):
     width: int = Field(64, ge=1, description="channels of ResNet-18's first stage; 64 offline, 20 online")
     batch: int = Field(32, ge=1, description="new samples a step, and as many replayed ones a draw")
     precision: Precision = Field("auto", description="of the encoder, as in moca run")
-    threads: int | None = Field(None, ge=1, description="CPU threads [default: torch's]")
+    threads: int | None = Field(None, ge=1, le=1024, description="CPU threads [default: torch's]")
     steps: int | None = Field(None, ge=1, description="steps a block [default: 50 on a GPU, 3 on the CPU]")
     blocks: int = Field(5, ge=1, description="blocks, each timed as a whole")
     twin: bool = Field(True, description="time a twin of the official code too")

@@ -121,7 +121,9 @@ class Run(Settings):
         description="how a step runs: eagerly, captured as a CUDA graph, or with the encoder compiled (on a GPU "
         "captured too, and never packed); auto is captured on a GPU and eager elsewhere",
     )
-    threads: int | None = Field(None, ge=1, description="CPU threads [default: 1 for small models, else torch's]")
+    threads: int | None = Field(
+        None, ge=1, le=1024, description="CPU threads [default: 1 for small models, else torch's]"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
