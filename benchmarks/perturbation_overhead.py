@@ -1,6 +1,6 @@
 """Claim: every feature-level perturbation (all but WAP) costs under 3 % of an ER step with ResNet-18.
 
-    python benchmarks/perturbation_overhead.py --width 20 --json results/perturbation_overhead_cpu.json
+    python benchmarks/perturbation_overhead.py --width 64 --json results/perturbation_overhead_cpu.json
 
 Times, in turn and in one process, a whole ER step and the replay half from features to gradients with and without each
 perturbation; the difference of the latter over the former is the overhead. Medians over --repeats.

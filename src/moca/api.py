@@ -54,6 +54,8 @@ def compare(
     with the same `out` goes on where it stopped, and more values and seeds can be added so. `mistakes` tells which runs
     could not be done.
     """
+    if isinstance(seeds, str) or (not isinstance(seeds, int) and not all(isinstance(seed, int) for seed in seeds)):
+        raise MocaError(f"seeds must be a number, or several (they are {seeds!r})")
     folder = Path(out) if out else _unused(RUNS / "compare")
     plans = comparing.plan(settings, range(seeds) if isinstance(seeds, int) else seeds, folder)
     outcome = comparing.carry_out(plans, jobs, progress)

@@ -131,6 +131,13 @@ def test_listing_and_removing(tmp_path):
     assert "mine" not in {one.name for one in listing()}
 
 
+def test_a_name_that_is_given_to_other_images_says_so(tmp_path):
+    first, second = (npz(tmp_path / f"{seed}.npz", small_set(seed=seed)) for seed in range(2))
+    assert not add("mine", first).replaces
+    assert not add("mine", first).replaces
+    assert add("mine", second).replaces
+
+
 def test_progress_is_told(tmp_path):
     seen = []
     add("mine", npz(tmp_path / "a.npz", small_set()), watch=lambda *at: seen.append(at))

@@ -393,7 +393,7 @@ class TestMistakes:
         model = network()
         replay, _ = scene(model)
         assert make("gaussian", model)(replay).isfinite().all()
-        with pytest.raises(AttributeError, match="this needs a batch with 'features'"):
+        with pytest.raises(AttributeError, match=r"looks at the new batch too: perturb\(replay, Batch\(features="):
             make("add_new", model)(replay)
 
     def test_unknown_name_and_option(self):

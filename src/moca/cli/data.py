@@ -10,6 +10,8 @@ from cyclopts import App, Parameter
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from moca.data.inventory import Listed
+
 app = App(
     name="data",
     help="Data sets: list, add, check, show, remove.",
@@ -35,15 +37,19 @@ def list_sets(*, data_dir: DataDir = None) -> None:
         if info is not None:
             pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
-            table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", one.title)
+            table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", _about(one))
         elif one.state == "embedded":
-            table.add_row(one.name, "", "", "", "", "embedded", one.title)
+            table.add_row(one.name, "", "", "", "", "embedded", _about(one))
         else:
             absent.append(one)
     _print(table)
     for one in absent:
         _print(f" not stored: {one.title} ({one.state})")
     _print(f" store: {Store(data_dir).directory}")
+
+
+def _about(one: Listed) -> str:
+    return one.title + (f"; protocols: {', '.join(one.protocols)}" if one.protocols else "")
 
 
 @app.command
@@ -98,6 +104,8 @@ def add(
         f"{name}: {sum(info.train):,} training and {sum(info.test):,} test images of {len(info.classes)} classes, "
         f"{info.shape[0]}x{info.shape[1]}x{info.shape[2]}, from {added.kind}"
     )
+    if added.replaces:
+        _print(f"note: it replaces what was stored as '{name}' before")
     for note in info.notes:
         _print(f"note: {note}")
     for line in added.left_out[:_SOME]:

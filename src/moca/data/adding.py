@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,8 @@ class Added:
     """From that set, where it was known which to expect."""
     left_out: tuple[str, ...]
     """Images that could not be read, and why."""
+    replaces: bool = False
+    """Whether other images had this name before."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,9 @@ def add(
         found = open_source(path, Options(size, workers, packed))
         added, known = _take(name, found, rules, work, watch)
         record = {"source": str(source or "official"), "kind": found.kind, "stamp": stamp, "known": known}
+        replaces = name in store and store.entry(name)["address"] != added.info.address
         store.commit(work / "set", added.info, name, record)
-        return added
+        return replace(added, replaces=replaces)
 
 
 def _check_arguments(name: str, source: str | Path | None, size: int | None, test_share: float) -> None:

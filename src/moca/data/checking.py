@@ -36,10 +36,15 @@ class Checked:
 
 def stored(name: str, store: Store) -> str:
     """The name, if there is a set of that name."""
-    if name not in store:
-        hint = f"add it with: moca data add {name}" if name in catalogue.names() else nearest(name, store) + " (stored)"
-        raise MocaError(f"'{name}' is not in the store {store.directory}; {hint}")
-    return name
+    if name in store:
+        return name
+    if name in catalogue.names() and catalogue.known(name).embedded:
+        raise MocaError(f"'{name}' is inside the package, not in the store: there is nothing to check or remove")
+    if name in catalogue.names():
+        hint = f"add it with: moca data add {name}"
+    else:
+        hint = nearest(name, store) + " (stored)" if list(store) else "which is empty"
+    raise MocaError(f"'{name}' is not in the store {store.directory}; {hint}")
 
 
 def check(name: str, *, data_dir: Path | str | None = None) -> Checked:

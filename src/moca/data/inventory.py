@@ -19,6 +19,8 @@ class Listed:
     state: str
     """stored, embedded, or how to get it."""
     source: str
+    protocols: tuple[str, ...] = ()
+    """How it is used in the literature, by name."""
 
 
 def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
@@ -29,7 +31,8 @@ def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
         entry = store.entry(name)
         known = entry.get("known")
         title = catalogue.known(known).title if known else entry.get("kind", "")
-        found.append(Listed(name, title, store.info(name), "stored", entry.get("source", "")))
+        protocols = tuple(catalogue.known(known).protocols) if known else ()
+        found.append(Listed(name, title, store.info(name), "stored", entry.get("source", ""), protocols))
     for name in catalogue.names():
         if name not in store:
             about = catalogue.known(name)

@@ -1,5 +1,7 @@
 """Stopping between two steps, never within one."""
 
+import multiprocessing
+import os
 import signal
 import threading
 import time
@@ -34,5 +36,7 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self.requested:
             self.requested, self._first = True, time.monotonic()
+            if os.isatty(2) and multiprocessing.parent_process() is None:
+                os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
         elif time.monotonic() - self._first > _SAME:
             raise KeyboardInterrupt

@@ -49,10 +49,12 @@ class Perturbation(Stateful, Generic[S]):
 
     def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
         """The features of `replay`, those of old classes moved."""
+        if not isinstance(replay, Batch):
+            raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not a {type(replay).__name__}")
         h = replay.features
         self.random.to(h.device)
         with torch.no_grad():
-            n = self.direction(replay, new or Batch()).to(h.dtype)
+            n = self.direction(replay, new or _NoBatch()).to(h.dtype)
         return self._move(h, n, replay.old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
@@ -68,7 +70,7 @@ class Perturbation(Stateful, Generic[S]):
     @property
     def model(self) -> Model:
         """The model, for the variants that ask it."""
-        return _asked(self._model, "model=, an object with encode(x) and classify(h)")
+        return _asked(self._model, "model=, a moca.Model(encoder, classifier)")
 
     @property
     def lr(self) -> float | Tensor:
@@ -97,6 +99,13 @@ class Unmoved(Perturbation[Any]):
     def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
         """The features of `replay`."""
         return replay.features
+
+
+class _NoBatch(Batch):
+    """Where the new batch was left out."""
+
+    def __getattr__(self, name: str) -> Tensor:
+        raise AttributeError(f"this perturbation looks at the new batch too: perturb(replay, Batch({name}=...))")
 
 
 def _asked(value: T | None, what: str) -> T:

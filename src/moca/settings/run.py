@@ -45,7 +45,7 @@ def _tasks(value: Any) -> Any:
     return _split(value) if isinstance(value, str) and "," in value else value
 
 
-Integers = Annotated[tuple[int, ...], BeforeValidator(_split)]
+Epochs = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_split)]
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
@@ -94,7 +94,7 @@ class Run(Settings):
     batch: int = Field(32, ge=1, description="new samples a step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
     lr: float = Field(0.1, gt=0, description="learning rate")
-    lr_milestones: Integers = Field((), description="epochs of a task after which the rate drops")
+    lr_milestones: Epochs = Field((), description="epochs of a task after which the rate drops")
     lr_factor: float = Field(0.1, gt=0, description="what the rate is multiplied by then")
     momentum: float = Field(0.0, ge=0, lt=1, description="of SGD")
     weight_decay: float = Field(0.0, ge=0, description="of SGD")

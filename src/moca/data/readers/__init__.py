@@ -50,6 +50,6 @@ def open_source(path: Path, options: Options) -> Source:
             return source
         level = [inner for at in level if at.is_dir() for inner in sorted(at.iterdir()) if inner.is_dir()][:_WIDTH]
     raise MocaError(
-        f"{path} holds no data set that is known here; give an image folder (train/<class>/*.png), "
-        "CIFAR, idx, npz or parquet files, or an archive of these"
+        f"{path} holds no data set that is known here; give an image folder (a subfolder for each of two classes or "
+        "more: <class>/*.png or train/<class>/*.png), CIFAR, idx, npz or parquet files, or an archive of these"
     )
