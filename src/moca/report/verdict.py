@@ -27,7 +27,7 @@ def verdict(comparison: Comparison) -> str:
     worse = [label for label, values in known.items() if Spread.of(values).mean <= 0]
     return (
         f"{best} gains most on {first.label}: {size} points, higher with {wins} of {seeds} seeds."
-        + (f" No gain: {', '.join(worse)}." if worse else "")
+        + (f" No gain on {first.label}: {', '.join(worse)}." if worse else "")
         + _caution(spread, seeds)
     )
 
