@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from moca.data.loading import placed
 from moca.engine import compare as comparing
 from moca.engine import run as running
 from moca.engine.device import pick_device
@@ -24,9 +25,10 @@ def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bo
 
     `settings` are those of `moca run --help`. The run's files go to `out`, by default a new folder under `runs`.
     """
-    checked = validate(Run, settings)
+    checked = validate(Run, _placed(settings))
     name = comparing.label(checked)
-    folder = Path(out) if out else _unused(RUNS / comparing.folder_name(f"{checked.data}-{name}-s{checked.seed}"))
+    title = f"{Path(checked.data).name}-{name}-s{checked.seed}"
+    folder = Path(out) if out else _unused(RUNS / comparing.folder_name(title))
     total = count_steps(checked, running.build_stream(checked))
     with ProgressBar(total, name, shown=progress) as bar:
         return _alone(checked, lambda: running.start(checked, folder, bar, keep_model))
@@ -57,7 +59,7 @@ def compare(
     if isinstance(seeds, str) or (not isinstance(seeds, int) and not all(isinstance(seed, int) for seed in seeds)):
         raise MocaError(f"seeds must be a number, or several (they are {seeds!r})")
     folder = Path(out) if out else _unused(RUNS / "compare")
-    plans = comparing.plan(settings, range(seeds) if isinstance(seeds, int) else seeds, folder)
+    plans = comparing.plan(_placed(settings), range(seeds) if isinstance(seeds, int) else seeds, folder)
     outcome = comparing.carry_out(plans, jobs, progress)
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
@@ -80,6 +82,16 @@ def _alone(settings: Run, open_run: Callable[[], running.Running]) -> Result:
     if ending is None or ending.status == "interrupted":
         raise Interrupted(ending.message if ending else "stopped")
     return ending
+
+
+def _placed(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same with folders by their absolute paths: a run must find its images from wherever it is resumed."""
+    data, where = settings.get("data"), settings.get("data_dir")
+    if isinstance(data, str | Path) and not isinstance(where, list):
+        return settings | {"data": placed(data, where)}
+    if isinstance(data, list) and not isinstance(where, list):
+        return settings | {"data": [placed(one, where) for one in data]}
+    return settings
 
 
 def _unused(path: Path) -> Path:

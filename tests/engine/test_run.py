@@ -357,20 +357,40 @@ def test_lines_that_were_lost_are_not_made_up(tmp_path):
     assert moca.resume(half.folder).status == "finished"
 
 
-def test_a_run_does_not_go_on_with_other_images(tmp_path):
+@pytest.fixture
+def own_images(tmp_path):
+    """Settings of a run on a folder of images."""
     images = np.random.default_rng(0).integers(0, 256, (2, 12, 8, 8, 3), dtype=np.uint8)
     for place in np.ndindex(2, 12):
         path = tmp_path / "images" / f"class{place[0]}" / f"{place[1]}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(images[place]).save(path)
     own = {"data": str(tmp_path / "images"), "data_dir": str(tmp_path / "store"), "tasks": 2, "epochs": 60, "batch": 4}
-    half = finish(running.start(validate(Run, FAST | own), tmp_path / "half", interrupt_when(1)))
+    return FAST | own
+
+
+def test_a_run_does_not_go_on_with_other_images(tmp_path, own_images):
+    half = finish(running.start(validate(Run, own_images), tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
+    path = tmp_path / "images" / "class1" / "3.png"
+    content = path.read_bytes()
     path.unlink()
     with pytest.raises(MocaError, match=r"have changed since run .* stopped; bring the old ones back"):
         moca.resume(half.folder)
-    Image.fromarray(images[place]).save(path)
+    path.write_bytes(content)
     assert moca.resume(half.folder).status == "finished"
+
+
+@pytest.mark.parametrize("data", ["images", "./images", "../here/images"])
+def test_a_run_finds_its_folder_of_images_from_anywhere(tmp_path, own_images, monkeypatch, data):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "images").rename(tmp_path / "here" / "images")
+    monkeypatch.chdir(tmp_path / "here")
+    result = moca.run(**own_images | {"data": data, "epochs": 1})
+    assert result.folder.name == "images-er-s0"
+    monkeypatch.chdir(tmp_path)
+    kept = json.loads((tmp_path / "here" / result.folder / "settings.json").read_text())
+    assert kept["data"] == str(tmp_path / "here" / "images")
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,14 @@ def load(
     raise MocaError(f"unknown data set '{text}'; {nearest(text, {*catalogue.names(), *store})}")
 
 
+def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
+    """What `load` takes, so that it works from anywhere: a name as it is, a path in full."""
+    text = os.fspath(name)
+    path = Path(text).expanduser()
+    named = text == "digits" or text in catalogue.names() or text in Store(data_dir) or not path.exists()
+    return text if named else os.fspath(path.resolve())
+
+
 def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dataset:
     name = own_name(path)
     mark = _stamp(path, size)

@@ -59,7 +59,8 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
 def label(run: Run, varied: Iterable[str] = ()) -> str:
     """What a run is called: learner and perturbation, and whatever else varies."""
     name = str(run.learner) + ("" if run.perturb.name == "none" else f"+{run.perturb}")
-    others = [f"{key}={getattr(run, key)}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
+    values = {key: getattr(run, key) for key in sorted(set(varied) - {"learner", "perturb", "seed"})}
+    others = [f"{key}={Path(value).name if key == 'data' else value}" for key, value in values.items()]
     return " ".join([name, *others])
 
 
