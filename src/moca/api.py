@@ -1,5 +1,6 @@
 """The Python interface: the same runs as on the command line."""
 
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,13 +54,15 @@ def compare(
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
 
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Calling it again
-    with the same `out` goes on where it stopped, and more values and seeds can be added so. `mistakes` tells which runs
-    could not be done.
+    with the same `out` goes on where it stopped; more seeds, and more values of settings that had several, can be added
+    so. `mistakes` tells which runs could not be done.
     """
-    if isinstance(seeds, str) or (not isinstance(seeds, int) and not all(isinstance(seed, int) for seed in seeds)):
-        raise MocaError(f"seeds must be a number, or several (they are {seeds!r})")
+    try:
+        chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
+    except TypeError:
+        raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     folder = Path(out) if out else _unused(RUNS / "compare")
-    plans = comparing.plan(_placed(settings), range(seeds) if isinstance(seeds, int) else seeds, folder)
+    plans = comparing.plan(_placed(settings), chosen, folder)
     outcome = comparing.carry_out(plans, jobs, progress)
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
@@ -86,12 +89,16 @@ def _alone(settings: Run, open_run: Callable[[], running.Running]) -> Result:
 
 def _placed(settings: dict[str, Any]) -> dict[str, Any]:
     """The same with folders by their absolute paths: a run must find its images from wherever it is resumed."""
-    data, where = settings.get("data"), settings.get("data_dir")
-    if isinstance(data, str | Path) and not isinstance(where, list):
-        return settings | {"data": placed(data, where)}
-    if isinstance(data, list) and not isinstance(where, list):
-        return settings | {"data": [placed(one, where) for one in data]}
-    return settings
+    where = settings.get("data_dir")
+    if isinstance(where, str | Path):
+        settings = settings | {"data_dir": str(Path(where).expanduser().resolve())}
+
+    def full(data: Any) -> Any:
+        if isinstance(data, list):
+            return [full(one) for one in data]
+        return placed(data, where) if isinstance(data, str | Path) and not isinstance(where, list) else data
+
+    return settings | {"data": full(settings["data"])} if "data" in settings else settings
 
 
 def _unused(path: Path) -> Path:

@@ -21,3 +21,24 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = sorted(known)
     close = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)
+
+
+_NO_MEMORY = (
+    "out of memory",
+    "ALLOC_FAILED",
+    "ALLOCATION_FAILED",
+    "CUBLAS_STATUS_NOT_INITIALIZED",
+    "unable to find an engine",
+    "can't allocate memory",
+    "not enough memory",
+    "Storage size calculation overflowed",
+)
+"""What is said on a CPU, and by the libraries below torch, which ask for memory of their own."""
+
+
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether this is why, or what came before: ending a recording that found no memory fails as well."""
+    if error is None:
+        return False
+    named = type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY)
+    return named or out_of_memory(error.__context__)

@@ -13,14 +13,18 @@ from types import FrameType
 @contextmanager
 def loading() -> Iterator[None]:
     """Around imports that take long. Nothing has begun yet, so nothing is lost."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
+        yield  # somebody else has decided what Ctrl-C does
         return
-    before = signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGINT, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -13,7 +13,7 @@ CPU = torch.device("cpu")
 
 def test_what_is_measured_on_a_gpu(make_settings):
     wanted = configurations(make_settings(methods=["er", "derpp"], packed=["1", "4"]), CUDA)
-    ways = ("eager", "compiled", "captured", "captured x 4")
+    ways = ("eager", "compiled", "captured", "captured x4")
     assert [str(c) for c in wanted] == [
         "er official",
         *(f"er {way}" for way in ways),
@@ -22,7 +22,7 @@ def test_what_is_measured_on_a_gpu(make_settings):
     unasked = configurations(make_settings(methods="er", twin=False), CUDA)
     assert [str(c) for c in unasked] == [
         *("er eager", "er compiled"),
-        *("er captured", "er captured x 2", "er captured x 4", "er captured x 8"),
+        *("er captured", "er captured x2", "er captured x4", "er captured x8"),
     ]
 
 
@@ -35,7 +35,7 @@ def test_what_is_measured_on_the_cpu(make_settings):
 
 def test_packing_of_steps_that_are_not_captured_is_a_cell_that_says_why(make_settings):
     wanted = configurations(make_settings(methods="er", ways="eager", packed="2", twin=False), CUDA)
-    assert [str(c) for c in wanted] == ["er eager", "er eager x 2"]
+    assert [str(c) for c in wanted] == ["er eager", "er eager x2"]
 
 
 def test_packing_can_be_skipped(make_settings):
@@ -87,7 +87,7 @@ def test_what_cannot_run_here_says_why(record):
     reasons = {str(cell.configuration): cell.reason for cell in record.cells if cell.reason}
     for method in ("er", "er+wap", "derpp"):
         assert "needs a CUDA device" in reasons.pop(f"{method} captured")
-        assert "several runs at once need a CUDA device" in reasons.pop(f"{method} captured x 2")
+        assert "several runs at once need a CUDA device" in reasons.pop(f"{method} captured x2")
     assert not reasons
 
 

@@ -85,6 +85,7 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path):
     first.release()
     second = RunFolder.open(tmp_path)
     second.claim()
+    second.write_json("result.json", {"status": "finished"})
     second.finish()
     assert not (tmp_path / "lock").exists()
 
@@ -98,6 +99,18 @@ def test_a_damaged_checkpoint_is_named(tmp_path, content):
         folder.load_checkpoint(torch.device("cpu"))
     assert "\n" not in str(error.value)
     assert (tmp_path / "steps.jsonl").read_text() == '{"step": 1}\n'
+
+
+@pytest.mark.parametrize("error", [RuntimeError("CUDA error: out of memory"), torch.OutOfMemoryError("no room")])
+def test_a_checkpoint_that_finds_no_memory_is_not_called_damaged(tmp_path, monkeypatch, error):
+    def full(*args, **options):
+        raise error
+
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.save_checkpoint({})
+    monkeypatch.setattr(torch, "load", full)
+    with pytest.raises(type(error), match=str(error)):
+        folder.load_checkpoint(torch.device("cpu"))
 
 
 def test_a_folder_that_was_hardly_begun_can_be_used(tmp_path):

@@ -19,7 +19,7 @@ from moca.engine.cost import Cost
 from moca.engine.folder import RunFolder
 from moca.engine.pack import Entrant, take_turns
 from moca.engine.trainer import Trainer, count_steps
-from moca.errors import Interrupted
+from moca.errors import Interrupted, out_of_memory
 from moca.settings import Run, validate
 from tests.engine.helpers import finish
 from tests.engine.test_reproducible import assert_identical
@@ -210,8 +210,8 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
     "words", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"]
 )
 def test_libraries_below_torch_run_out_of_memory_too(words):
-    assert pack._out_of_memory(RuntimeError(words))
-    assert not pack._out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
+    assert out_of_memory(RuntimeError(words))
+    assert not out_of_memory(RuntimeError("CUDA error: an illegal memory access was encountered"))
 
 
 def test_an_error_that_hides_a_lack_of_memory():
@@ -221,7 +221,7 @@ def test_an_error_that_hides_a_lack_of_memory():
         finally:
             raise RuntimeError("the recording was invalidated")
     except RuntimeError as error:
-        assert pack._out_of_memory(error)
+        assert out_of_memory(error)
 
 
 def test_a_run_that_diverges_leaves_its_neighbours_alone(tmp_path, alone):

@@ -44,20 +44,27 @@ def interrupted(out, advance):
 
 
 def test_a_killed_process_takes_its_run_with_it_and_nothing_else(tmp_path):
-    runs = [a_run(tmp_path / "first"), partial(killed, tmp_path / "first" / "result.json")]
-    runs += [a_run(tmp_path / f"later{i}") for i in range(4)]
-    endings = carried_out(runs, jobs=2)
-    assert isinstance(endings[0], Result)
-    assert endings[0].status == "finished"
-    assert isinstance(endings[1], MocaError)
-    assert all(isinstance(ending, MocaError | Result) for ending in endings)
-    assert "the same comparison again goes on" in str(endings[1])
+    """One run is under way beside it, others are still to come."""
+    runs = [a_run(tmp_path / "beside", epochs=60), partial(killed, tmp_path / "beside" / "steps.jsonl")]
+    runs += [a_run(tmp_path / f"later{i}") for i in range(3)]
+    first, lost, *later = carried_out(runs, jobs=2)
+    assert str(lost) == "its process was killed; the same comparison again goes on with it"
+    assert [ending.status for ending in (first, *later)] == ["finished"] * 4
 
 
 def test_a_killed_process_beside_an_idle_one(tmp_path):
     """The idle one must not wait for work for ever."""
     endings = carried_out([a_run(tmp_path / "a"), partial(killed, tmp_path / "a" / "result.json")], jobs=2)
     assert [type(ending) for ending in endings] == [Result, MocaError]
+
+
+def broken(advance):
+    raise ZeroDivisionError("a defect of ours")
+
+
+def test_a_defect_is_not_hidden():
+    with pytest.raises(ZeroDivisionError, match="a defect of ours"):
+        carried_out([broken], jobs=1)
 
 
 def test_a_process_keeps_nothing_of_the_runs_before(tmp_path):

@@ -42,7 +42,7 @@ class Configuration:
     runs: int = 1
 
     def __str__(self) -> str:
-        return f"{self.method} {self.way}" + (f" x {self.runs}" if self.runs > 1 else "")
+        return f"{self.method} {self.way}" + (f" x{self.runs}" if self.runs > 1 else "")
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,13 @@ def configurations(settings: Bench, device: torch.device) -> list[Configuration]
     """All that the settings ask for, method by method."""
     packed = settings.packed if settings.packed is not None else (1, 2, 4, 8) if device.type == "cuda" else ()
     # Only captured steps are packed; where none are wanted, a cell of another way says so.
-    packing = "captured" if "captured" in ways(settings, device) else ways(settings, device)[0]
+    possible = ways(settings, device)
+    packing = "captured" if "captured" in possible else possible[0]
     wanted = []
     for method in dict.fromkeys(settings.methods):
         if settings.twin and has_twin(method):
             wanted.append(Configuration(method, OFFICIAL))
-        for way in ways(settings, device):
+        for way in possible:
             runs = dict.fromkeys((1, *packed)) if way == packing else (1,)
             wanted += [Configuration(method, way, number) for number in runs]
     return wanted

@@ -54,6 +54,7 @@ class Record:
         if self.out is not None and self.out.exists():
             raise MocaError(f"'{self.out}' exists already; choose another file with --out, or remove it")
         with Numerics(self.settings.threads)():
+            assert self.hardware, "looked up now, as the threads are now"
             self.save()
             try:
                 self.er = work_of(self.settings, "er")

@@ -43,7 +43,7 @@ def stored(name: str, store: Store) -> str:
     if name in catalogue.names():
         hint = f"add it with: moca data add {name}"
     else:
-        hint = nearest(name, store) + " (stored)" if list(store) else "which is empty"
+        hint = nearest(name, store) + " (stored)" if list(store) else "nothing is"
     raise MocaError(f"'{name}' is not in the store {store.directory}; {hint}")
 
 

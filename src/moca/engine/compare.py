@@ -60,7 +60,7 @@ def label(run: Run, varied: Iterable[str] = ()) -> str:
     """What a run is called: learner and perturbation, and whatever else varies."""
     name = str(run.learner) + ("" if run.perturb.name == "none" else f"+{run.perturb}")
     values = {key: getattr(run, key) for key in sorted(set(varied) - {"learner", "perturb", "seed"})}
-    others = [f"{key}={Path(value).name if key == 'data' else value}" for key, value in values.items()]
+    others = [f"{key}={value}" for key, value in values.items()]
     return " ".join([name, *others])
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from moca.errors import MocaError
+from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
 
@@ -46,8 +46,11 @@ class RunFolder:
             raise MocaError(f"run folder '{self.path}' is being written by another process; wait for it, or stop it")
 
     def release(self) -> None:
-        """Others may write here."""
+        """Others may write here; nobody will once the run has ended."""
         self._held.close()
+        if (self.path / RESULT).is_file():
+            with self._writing():
+                (self.path / LOCK).unlink(missing_ok=True)
 
     @classmethod
     def create(cls, path: Path, settings: Run) -> "RunFolder":
@@ -107,9 +110,12 @@ class RunFolder:
             try:
                 read = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
                 kept = {name: read[name] for name in kept}
-            except torch.OutOfMemoryError:
-                raise
-            except Exception:  # whatever a file that is not whole makes of the reader
+            except (OSError, MemoryError) as error:
+                raise MocaError(f"cannot read {self.path / CHECKPOINT}: {error}") from None
+            except Exception as error:
+                if out_of_memory(error):
+                    raise
+                # Whatever a file that is not whole makes of the reader.
                 raise MocaError(
                     f"{self.path / CHECKPOINT} is damaged; remove it, and the run begins anew when resumed"
                 ) from None
@@ -135,8 +141,8 @@ class RunFolder:
 
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""
-        (self.path / CHECKPOINT).unlink(missing_ok=True)
-        (self.path / LOCK).unlink(missing_ok=True)
+        with self._writing():
+            (self.path / CHECKPOINT).unlink(missing_ok=True)
         self.release()
 
     def _replace(self, name: str, content: bytes | memoryview) -> None:

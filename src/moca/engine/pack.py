@@ -15,25 +15,13 @@ import torch
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result
 from moca.engine.run import Running
-from moca.errors import MocaError
+from moca.errors import MocaError, out_of_memory
 
 Ending = Result | MocaError | None
 """What came of a run: its result, why it could not be done, or nothing, where Ctrl-C came first."""
 
 Lane = Callable[[], AbstractContextManager[Any]]
 """Entered for everything that a run does, from its opening on."""
-
-_NO_MEMORY = (
-    "out of memory",
-    "ALLOC_FAILED",
-    "ALLOCATION_FAILED",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
-    "unable to find an engine",
-    "can't allocate memory",
-    "not enough memory",
-    "Storage size calculation overflowed",
-)
-"""What is said on a CPU, and by the libraries below torch, which ask for memory of their own."""
 
 
 @dataclass
@@ -101,7 +89,7 @@ class _Seat:
         except MocaError as error:
             self.ending = _bare(error)
         except RuntimeError as error:
-            self.needs_memory = _out_of_memory(error)
+            self.needs_memory = out_of_memory(error)
             if not self.needs_memory:
                 raise
         return False
@@ -154,14 +142,6 @@ class _Lanes:
 def lane(device: torch.device) -> Lane:
     """A stream of the GPU; nothing elsewhere, where work is done at once."""
     return partial(torch.cuda.stream, torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext
-
-
-def _out_of_memory(error: BaseException | None) -> bool:
-    """Whether this is why, or what came before: ending a recording that found no memory fails as well."""
-    if error is None:
-        return False
-    named = isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in _NO_MEMORY)
-    return named or _out_of_memory(error.__context__)
 
 
 def _bare(error: MocaError) -> MocaError:

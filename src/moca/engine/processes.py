@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import queue
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
-from multiprocessing.managers import SyncManager
-from typing import Any
+from multiprocessing.connection import Connection, wait
 
 import torch
 
@@ -30,57 +27,91 @@ Open = Callable[[Advance], Running | Result]
 """Makes a run ready, or finds that it has been done before; it travels to the process."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_POSIX = hasattr(signal, "pthread_sigmask")
 
 
 def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) -> list[Ending]:
-    """Carry out runs, each with its name, `jobs` at a time; they tell the bar through a queue."""
-    context = multiprocessing.get_context("spawn")
-    manager, done = SyncManager(ctx=context), 0
-    resource_tracker.ensure_running()  # it would let signals through when the first process is started
-    with _signals_held():
-        manager.start(_serve, (os.getpid(),))
-    with manager, Interrupt() as interrupt:
-        ticks, stop = manager.Queue(), manager.Event()
-        setting = (os.getpid(), max(1, (os.cpu_count() or 1) // jobs), stop)
-        with ProcessPoolExecutor(jobs, context, _carry_out_runs, setting) as pool:
-            futures: list[Future[Ending]] = []
-            while done < len(futures) or (len(futures) < len(runs) and not interrupt.requested):
-                # Only as many as can begin at once: what the pool has in its queue cannot be taken back.
-                if len(futures) < min(done + jobs, len(runs)) and not interrupt.requested:
-                    with _signals_held():
-                        futures.append(_submit(pool, *runs[len(futures)], ticks.put, stop))
-                try:
-                    steps, where = ticks.get(timeout=0.02 if len(futures) < min(done + jobs, len(runs)) else 0.2)
-                    bar(steps, f"run {min(done + 1, len(runs))}/{len(runs)} {where}")
-                except queue.Empty:
-                    pass
-                done = sum(f.done() for f in futures)
-                if interrupt.requested and not stop.is_set():
-                    stop.set()
-            return [_ending(f) for f in futures] + [None] * (len(runs) - len(futures))
+    """Carry out runs, each with its name, `jobs` at a time. A process that is killed costs the run that it had."""
+    endings: list[Ending] = [None] * len(runs)
+    waiting, idle, busy = deque(range(len(runs))), list[_Worker](), dict[Connection, _Worker]()
+    with Interrupt() as interrupt:
+        try:
+            while busy or (waiting and not interrupt.requested):
+                while waiting and len(busy) < jobs and not interrupt.requested:
+                    worker = idle.pop() if idle else _Worker(max(1, (os.cpu_count() or 1) // jobs))
+                    number = waiting.popleft()
+                    worker.begin(number, runs[number])
+                    busy[worker.talk] = worker
+                for talk in wait(list(busy), timeout=0.2):
+                    worker, said = busy[talk], busy[talk].hear()  # type: ignore[index]
+                    if isinstance(said, tuple):
+                        done = len(runs) - len(waiting) - len(busy) + 1
+                        bar(said[0], f"run {done}/{len(runs)} {said[1]}")
+                        continue
+                    endings[worker.number] = said
+                    del busy[worker.talk]
+                    if worker.process.is_alive():
+                        idle.append(worker)
+                if interrupt.requested:
+                    for worker in busy.values():
+                        worker.stop()
+        finally:
+            for worker in (*idle, *busy.values()):
+                worker.end()
+    return endings
 
 
-def _submit(pool: ProcessPoolExecutor, *run: Any) -> Future[Ending]:
-    """Hand a run to a process; once one has died, the pool takes no more."""
-    try:
-        return pool.submit(_in_process, *run)
-    except BrokenProcessPool as error:
-        refused = Future[Ending]()
-        refused.set_exception(error)
-        return refused
+class _Worker:
+    """A process for one run after the other."""
 
+    number: int
+    """Of the run that it has."""
 
-def _ending(done: Future[Ending]) -> Ending:
-    try:
-        return done.result()
-    except BrokenProcessPool:
-        return MocaError("a process ended before its run did, killed from outside; the same comparison again goes on")
+    def __init__(self, threads: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.talk, theirs = context.Pipe()
+        hears, self._stop = context.Pipe(duplex=False)
+        self.process = context.Process(target=_work, args=(os.getpid(), threads, theirs, hears))
+        if _POSIX:
+            resource_tracker.ensure_running()  # it would let signals through when the first process is started
+        with _signals_held():
+            self.process.start()
+        theirs.close()
+        hears.close()
+
+    def begin(self, number: int, run: tuple[str, Open]) -> None:
+        """Hand it a run."""
+        self.number = number
+        with suppress(BrokenPipeError):  # killed while it was idle: `hear` will tell
+            self.talk.send(run)
+
+    def hear(self) -> Ending | tuple[int, str]:
+        """How its run ended, or how many steps it has done and where it is."""
+        try:
+            said: Ending | tuple[int, str] | Exception = self.talk.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            return MocaError("its process was killed; the same comparison again goes on with it")
+        if isinstance(said, Exception) and not isinstance(said, MocaError):
+            raise said
+        return said
+
+    def stop(self) -> None:
+        """Ask its run to keep its state and end."""
+        self._stop.close()
+
+    def end(self) -> None:
+        """Let the process go; one that still has a run is told to stop."""
+        self.stop()
+        self.talk.close()
+        self.process.join(10)
+        self.process.kill()
 
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
     """Around the start of a process: it leaves Ctrl-C alone until it has said what to do about it."""
-    if not hasattr(signal, "pthread_sigmask"):
+    if not _POSIX:
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -90,43 +121,46 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(parent: int) -> None:
-    """Prepare a process that works for `parent`: it leaves signals to the parent and ends when the parent is gone.
+def _work(parent: int, threads: int, talk: Connection, stop: Connection) -> None:
+    """What a process does. It leaves signals to its parent, and ends when that is gone.
 
     Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
     """
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
+    if _POSIX:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+    threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
+    torch.set_num_threads(threads)
+    while True:
+        try:
+            name, open_run = talk.recv()
+            talk.send(_carry_out(name, open_run, talk))
+        except (EOFError, OSError):  # the comparison has ended
+            return
+        except Exception as error:
+            talk.send(error)
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.2)
-        os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+def _carry_out(name: str, open_run: Open, talk: Connection) -> Ending:
+    def advance(steps: int, where: str) -> None:
+        talk.send((steps, f"{name} {where}"))
+
+    return take_turns([Entrant(partial(open_run, advance), torch.device("cpu"))], seats=1)[0]
 
 
-def _pass_on(stop: threading.Event) -> None:
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
+
+
+def _pass_on(stop: Connection) -> None:
     """Stop the run of this process as Ctrl-C would, once it listens: the signal may have gone to the parent alone."""
     try:
-        stop.wait()
+        stop.recv()
+    except (EOFError, OSError):  # closed, which is the sign
         while signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
             time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-    except (OSError, EOFError):  # the comparison has ended
-        pass
-
-
-def _carry_out_runs(parent: int, threads: int, stop: threading.Event) -> None:
-    torch.set_num_threads(threads)
-    _serve(parent)
-    threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
-
-
-def _in_process(name: str, open_run: Open, tell: Callable[[tuple[int, str]], None], stop: threading.Event) -> Ending:
-    if stop.is_set():
-        return None
-    advance: Advance = lambda steps, where: tell((steps, f"{name} {where}"))  # noqa: E731
-    return take_turns([Entrant(partial(open_run, advance), torch.device("cpu"))], seats=1)[0]
+        signal.raise_signal(signal.SIGINT)

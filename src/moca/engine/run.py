@@ -58,11 +58,10 @@ def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) 
     """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
     folder = RunFolder.open(out)
     settings = folder.settings()
+    _refuse_ended(out)
     folder.claim()
     try:
-        if (out / RESULT).is_file():
-            folder.finish()
-            raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
+        _refuse_ended(out)  # another process may have ended it meanwhile
         trainer = Trainer(settings, build_stream(settings))
         kept = folder.load_checkpoint(trainer.device)
         running = Running(trainer, folder, advance, keep_model)
@@ -72,6 +71,11 @@ def resume(out: Path, advance: Advance | None = None, keep_model: bool = False) 
         folder.release()
         raise
     return running
+
+
+def _refuse_ended(out: Path) -> None:
+    if (out / RESULT).is_file():
+        raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
 
 
 class Running:
@@ -224,7 +228,7 @@ class Running:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
-        if state.get("data", "") != self.trainer.stream.dataset.fingerprint:
+        if state.get("data", self.trainer.stream.dataset.fingerprint) != self.trainer.stream.dataset.fingerprint:
             raise MocaError(
                 f"the images of '{self.trainer.settings.data}' have changed since run '{self.folder.path}' stopped; "
                 "bring the old ones back, or begin a new run"

@@ -18,7 +18,7 @@ def old_rows_in_turn(old: Tensor | None, batch: Tensor) -> tuple[Tensor, Tensor]
     every = torch.arange(count, device=batch.device)
     if old is None:
         return every, torch.full((count,), 1 / count, device=batch.device)
-    so_far = old.cumsum(0)
-    number = so_far[-1].clamp_min(1)
-    rows = torch.searchsorted(so_far, every % number, right=True).clamp_max(count - 1)
-    return rows, (every < so_far[-1]) / number
+    number = old.sum()
+    divisor = number.clamp_min(1)
+    rows = torch.searchsorted(old.cumsum(0), every % divisor, right=True).clamp_max(count - 1)
+    return rows, (every < number) / divisor

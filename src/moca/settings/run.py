@@ -143,6 +143,7 @@ class Run(Settings):
     def _check_passes(self) -> None:
         if self.passes == "concatenated":
             raise MocaError(f"bn_passes={self.bn_passes} means separate passes; use passes=separate")
+        hints = {"n": "", "nb": ", b for the replay batch: nbb", "n1b": ", 1 and b for the replay batches: n1bb"}
         letters = "n1b" if self.learner.name == "derpp" else "nb" if self.learner.replays else "n"
         if self.bn_passes == "official":
             if (self.learner.name, self.perturb.name) not in OFFICIAL_PASSES:
@@ -151,5 +152,5 @@ class Run(Settings):
         elif not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
                 f"bn_passes = '{self.bn_passes}': use clean, official, or letters in the order of the passes, "
-                "n for the new batch and b for the replay batch (derpp: 1 for its first draw), such as nbb"
+                f"n for the new batch{hints[letters]}"
             )
