@@ -188,7 +188,7 @@ MISTAKES = [
     ({"class_order": "0,1,x"}, "class_order"),
     ({"class_order": 3}, "class_order"),
     ({"passes": "both"}, "passes = 'both': .*'separate' or 'concatenated'"),
-    ({"bn_passes": "dirty"}, "bn_passes = 'dirty': use clean, official, or letters"),
+    ({"bn_passes": "dirty"}, "bn_passes = 'dirty': use clean, official, or the passes in order, made of n, b "),
     ({"bn_passes": ""}, "bn_passes = '': use clean"),
     ({"bn_passes": "n1b"}, "bn_passes = 'n1b': use clean"),
     ({"bn_passes": "nbb", "learner": "finetune"}, "bn_passes = 'nbb': use clean"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,8 @@ class Record:
         self.device = pick_device(settings.device)
         self.date = datetime.now(UTC).isoformat(timespec="seconds")
         self.cells: list[Cell] = []
+        self.hardware: dict[str, Any] = {}
+        """What the numbers are measured on, with as many threads."""
         self.er: Work | None = None
         """The work in a step of plain er."""
 
@@ -54,7 +55,7 @@ class Record:
         if self.out is not None and self.out.exists():
             raise MocaError(f"'{self.out}' exists already; choose another file with --out, or remove it")
         with Numerics(self.settings.threads)():
-            assert self.hardware, "looked up now, as the threads are now"
+            self.hardware = hardware(self.device)
             self.save()
             try:
                 self.er = work_of(self.settings, "er")
@@ -65,11 +66,6 @@ class Record:
             finally:
                 if self.out is not None and not self.cells:
                     self.out.unlink(missing_ok=True)
-
-    @cached_property
-    def hardware(self) -> dict[str, Any]:
-        """What the numbers are measured on."""
-        return hardware(self.device)
 
     @property
     def without_twin(self) -> list[str]:

@@ -51,7 +51,7 @@ def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
     """What `load` takes, so that it works from anywhere: a name as it is, a path in full."""
     text = os.fspath(name)
     path = Path(text).expanduser()
-    named = text == "digits" or text in catalogue.names() or text in Store(data_dir) or not path.exists()
+    named = text in catalogue.names() or text in Store(data_dir) or not path.exists()
     return text if named else os.fspath(path.resolve())
 
 

@@ -59,8 +59,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
 def label(run: Run, varied: Iterable[str] = ()) -> str:
     """What a run is called: learner and perturbation, and whatever else varies."""
     name = str(run.learner) + ("" if run.perturb.name == "none" else f"+{run.perturb}")
-    values = {key: getattr(run, key) for key in sorted(set(varied) - {"learner", "perturb", "seed"})}
-    others = [f"{key}={value}" for key, value in values.items()]
+    others = [f"{key}={getattr(run, key)}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
     return " ".join([name, *others])
 
 

@@ -33,7 +33,7 @@ _POSIX = hasattr(signal, "pthread_sigmask")
 def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) -> list[Ending]:
     """Carry out runs, each with its name, `jobs` at a time. A process that is killed costs the run that it had."""
     endings: list[Ending] = [None] * len(runs)
-    waiting, idle, busy = deque(range(len(runs))), list[_Worker](), dict[Connection, _Worker]()
+    waiting, idle, busy = deque(range(len(runs))), list[_Worker](), list[_Worker]()
     with Interrupt() as interrupt:
         try:
             while busy or (waiting and not interrupt.requested):
@@ -41,22 +41,23 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
                     worker = idle.pop() if idle else _Worker(max(1, (os.cpu_count() or 1) // jobs))
                     number = waiting.popleft()
                     worker.begin(number, runs[number])
-                    busy[worker.talk] = worker
-                for talk in wait(list(busy), timeout=0.2):
-                    worker, said = busy[talk], busy[talk].hear()  # type: ignore[index]
+                    busy.append(worker)
+                ready = wait([worker.talk for worker in busy], timeout=0.2)
+                for worker in [worker for worker in busy if worker.talk in ready]:
+                    said = worker.hear()
                     if isinstance(said, tuple):
                         done = len(runs) - len(waiting) - len(busy) + 1
                         bar(said[0], f"run {done}/{len(runs)} {said[1]}")
                         continue
                     endings[worker.number] = said
-                    del busy[worker.talk]
+                    busy.remove(worker)
                     if worker.process.is_alive():
                         idle.append(worker)
                 if interrupt.requested:
-                    for worker in busy.values():
+                    for worker in busy:
                         worker.stop()
         finally:
-            for worker in (*idle, *busy.values()):
+            for worker in (*idle, *busy):
                 worker.end()
     return endings
 

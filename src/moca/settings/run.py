@@ -143,7 +143,6 @@ class Run(Settings):
     def _check_passes(self) -> None:
         if self.passes == "concatenated":
             raise MocaError(f"bn_passes={self.bn_passes} means separate passes; use passes=separate")
-        hints = {"n": "", "nb": ", b for the replay batch: nbb", "n1b": ", 1 and b for the replay batches: n1bb"}
         letters = "n1b" if self.learner.name == "derpp" else "nb" if self.learner.replays else "n"
         if self.bn_passes == "official":
             if (self.learner.name, self.perturb.name) not in OFFICIAL_PASSES:
@@ -151,6 +150,6 @@ class Run(Settings):
                 raise MocaError(f"bn_passes=official is known for {known} only; use bn_passes=clean")
         elif not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
-                f"bn_passes = '{self.bn_passes}': use clean, official, or letters in the order of the passes, "
-                f"n for the new batch{hints[letters]}"
+                f"bn_passes = '{self.bn_passes}': use clean, official, or the passes in order, made of "
+                f"{', '.join(letters)} (n: new batch, b: replay batch, 1: derpp's first draw)"
             )
