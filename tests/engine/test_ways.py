@@ -26,8 +26,8 @@ METHODS = {
 STEPS = 5
 """In each task; after more, rounding has grown to something else in any arithmetic."""
 
-BFLOAT16 = 1e-2
-"""Seen on the CPU: up to 0.005. Leaving out the Gaussian moves a loss by 0.03."""
+REDUCED = 1e-2
+"""For bfloat16 and TensorFloat-32. Seen after ten steps: up to 0.006. Leaving out the Gaussian moves a loss by 0.03."""
 
 on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 compiles = pytest.mark.skipif(not shutil.which("g++"), reason="on the CPU torch.compile needs a C++ compiler")
@@ -91,12 +91,12 @@ def assert_agrees(ours, reference, rtol):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_bfloat16_on_the_cpu(trainer, method):
-    assert_agrees(trainer(method, precision="bf16"), trainer(method), BFLOAT16)
+    assert_agrees(trainer(method, precision="bf16"), trainer(method), REDUCED)
 
 
-def test_the_tolerance_of_bfloat16_tells_a_perturbation_from_none(trainer):
+def test_the_tolerance_of_reduced_precision_tells_a_perturbation_from_none(trainer):
     with pytest.raises(AssertionError, match="not close"):
-        assert_agrees(trainer("gaussian", precision="bf16"), trainer("er"), BFLOAT16)
+        assert_agrees(trainer("gaussian", precision="bf16"), trainer("er"), REDUCED)
 
 
 @compiles
@@ -113,8 +113,8 @@ def test_compiled_on_the_cpu(trainer, method):
     [
         pytest.param("eager", "fp32", 1e-3, marks=on_gpu),
         pytest.param("captured", "fp32", 1e-3, marks=on_gpu),
-        pytest.param("captured", "tf32", 3e-3, marks=on_gpu),
-        pytest.param("captured", "bf16", BFLOAT16, marks=on_gpu),
+        pytest.param("captured", "tf32", REDUCED, marks=on_gpu),
+        pytest.param("captured", "bf16", REDUCED, marks=on_gpu),
     ],
 )
 def test_on_a_gpu(trainer, method, execution, precision, rtol):

@@ -9,6 +9,7 @@ from tests.kernels.devices import kernel_device
 
 DEVICE = kernel_device()
 if DEVICE:
+    from moca.kernels import batch_norm as kernels
     from moca.kernels.batch_norm import Statistics, batch_norm
 
 pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
@@ -32,6 +33,14 @@ def shares(batches: int) -> Tensor:
     return torch.tensor([0.9**batches] + [0.1 * 0.9 ** (batches - 1 - i) for i in range(batches)], device=DEVICE)
 
 
+@pytest.fixture(params=[{}, {"_PROGRAMS": 8, "_TILE_ROWS": 4, "_TILE_CHANNELS": 16}], ids=["usual", "many tiles"])
+def work(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shared out as usual, where each program has one tile of these small images, or so that each has many."""
+    for name, value in request.param.items():
+        monkeypatch.setattr(kernels, name, value)
+
+
+@pytest.mark.usefixtures("work")
 @pytest.mark.parametrize(
     ("channels", "side", "sizes"),
     [(64, 4, [4, 4]), (20, 5, [3, 5]), (5, 3, [4]), (130, 2, [2, 3, 4]), (16, 1, [2, 6])],

@@ -18,11 +18,11 @@ from torch.autograd.function import once_differentiable
 
 from moca.kernels import MOST_BATCHES
 
-_PROGRAMS = 256
-"""About two for each multiprocessor of a large GPU."""
+_PROGRAMS = 128
+"""About one for each multiprocessor of a large GPU."""
 _MOST_STRETCHES = 64
 """Every program of the second kernel reads all sums of its channels, so there cannot be many."""
-_TILE_ROWS, _TILE_CHANNELS = 32, 64
+_TILE_ROWS, _TILE_CHANNELS = 128, 32
 _WARPS = 4
 
 
