@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from moca import kernels
+from moca.errors import MocaError
 from moca.random import Random
 
 _TINY = 1e-12
@@ -57,8 +58,8 @@ def rotate(h: Tensor, n: Tensor, alpha: float | Tensor) -> Tensor:
     precise = torch.promote_types(h.dtype, torch.float32)
     u, n = project(h.to(precise)), project(n.to(precise))
     off = n - (n * u).sum(-1, keepdim=True) * u
-    alpha = torch.as_tensor(alpha, dtype=precise, device=h.device)
-    turned = alpha.cos() * u + alpha.sin() * project(off)
+    cos, sin = (alpha.cos(), alpha.sin()) if isinstance(alpha, Tensor) else (math.cos(alpha), math.sin(alpha))
+    turned = cos * u + sin * project(off)
     # Cancellation leaves rounding noise, not a direction, in the off-axis part of a nearly parallel n.
     turned = torch.where(norm(off) > 1e3 * torch.finfo(precise).eps, turned, u)
     return norm(h) * project(turned).to(h.dtype)
@@ -76,6 +77,8 @@ def sample_vmf(mu: Tensor, kappa: float, random: Random, b: float | None = None)
     the exact one. Fixed shapes: every row gets a fixed number of proposals and takes the first accepted one.
     """
     rows, m = mu.shape
+    if m < 2:
+        raise MocaError(f"vMF needs features of 2 or more dimensions (they have {m})")
     w = _sample_cosine(m, kappa, rows, random, b)
     u = project(mu)
     tangent = random.normal(rows, m).to(mu.dtype)

@@ -206,6 +206,24 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
     assert kept.value.__traceback__ is not None, "what holds on to the folders is still there"
 
 
+def test_a_defect_in_one_run_costs_the_others_nothing(tmp_path, alone, monkeypatch):
+    step = Trainer.step
+
+    def breaks(self, raw, y):
+        if self.settings.learner.name == "derpp" and self.steps_done == 3:
+            raise ZeroDivisionError("a defect of ours")
+        return step(self, raw, y)
+
+    plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "wap", "vt")]
+    with monkeypatch.context() as defective:
+        defective.setattr(Trainer, "step", breaks)
+        with pytest.raises(ZeroDivisionError):
+            take_turns(entrants(plans), 3)
+    assert [(p.folder / "checkpoint.pt").is_file() for p in plans] == [True, False, True]
+    for result, name in zip(take_turns(entrants(plans), 3), ("er", "wap", "vt"), strict=True):
+        assert_same(result, alone[name][0])
+
+
 @pytest.mark.parametrize(
     "words", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"]
 )

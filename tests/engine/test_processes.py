@@ -67,6 +67,50 @@ def test_a_defect_is_not_hidden():
         carried_out([broken], jobs=1)
 
 
+def breaks_beside(out, advance):
+    while not (out / "steps.jsonl").exists():
+        time.sleep(0.02)
+    raise ZeroDivisionError("a defect of ours")
+
+
+def test_a_defect_in_one_run_leaves_the_others_their_state(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        carried_out([a_run(tmp_path / "a", epochs=1000), partial(breaks_beside, tmp_path / "a")], jobs=2)
+    assert (tmp_path / "a" / "checkpoint.pt").is_file()
+
+
+def impatient(out, advance):
+    """Ctrl-C that comes by two ways, with one long operation between them."""
+
+    def between_steps(steps, where):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(0.6)
+        signal.raise_signal(signal.SIGINT)
+
+    return start(validate(Run, SHORT | {"epochs": 1000}), out, between_steps)
+
+
+def test_one_ctrl_c_that_comes_twice_loses_nothing(tmp_path):
+    (ending,) = carried_out([partial(impatient, tmp_path / "a")], jobs=1)
+    assert isinstance(ending, Result)
+    assert ending.status == "interrupted"
+
+
+def never_ends(second, advance):
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(0.7)
+    second.write_text(str(time.time()))
+    os.kill(os.getppid(), signal.SIGINT)
+    time.sleep(60)
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs POSIX signals")
+def test_a_second_ctrl_c_waits_for_nobody(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        carried_out([partial(never_ends, tmp_path / "second")], jobs=1)
+    assert time.time() - float((tmp_path / "second").read_text()) < 8
+
+
 def test_a_process_keeps_nothing_of_the_runs_before(tmp_path):
     endings = carried_out([partial(counted, tmp_path)] * 5, jobs=1)
     assert [str(ending) for ending in endings] == ["only counted"] * 5

@@ -197,9 +197,12 @@ def test_the_last_batch_is_short_and_kept(make_trainer, train):
     assert trainer.memory.offered == len(trainer.memory) == 33
 
 
-def test_a_last_batch_of_one_sample(make_trainer, train):
-    # 13 samples in batches of 6: BatchNorm still has several pixels to normalise over.
-    history = train(make_trainer((7, 6, 7, 6), perturb="vt"))
+@pytest.mark.parametrize("passes", ["separate", "concatenated"])
+@pytest.mark.parametrize("batch", [1, 6])
+def test_a_batch_of_one_sample(make_trainer, train, batch, passes):
+    """Each, or the last of 13; in the last stage torch's own BatchNorm would refuse the single pixel."""
+    settings = {"perturb": "vt", "model": "resnet18:width=2", "batch": batch, "passes": passes}
+    history = train(make_trainer((7, 6, 7, 6), **settings))
     assert all(torch.isfinite(torch.tensor(list(losses.values()))).all() for losses in history)
 
 

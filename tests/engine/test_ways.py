@@ -17,6 +17,8 @@ METHODS = {
     "wap": {"perturb": "wap"},
     "wap twice": {"perturb": "wap:steps=2,labels=random"},
     "vmf": {"perturb": "vmf"},
+    "fixed angle": {"perturb": "gaussian:fixed_angle=30"},
+    "angle cap": {"perturb": "doa_old:angle_cap=20"},
     "official passes": {"perturb": "doa_new", "bn_passes": "official"},
     "derpp": {"learner": "derpp", "perturb": "doa_old"},
     "er_ace": {"learner": "er_ace", "perturb": "wap"},

@@ -15,12 +15,14 @@ _SAME = 0.5
 class Interrupt:
     """While entered, Ctrl-C and SIGTERM only set `requested`; a second one, half a second later or more, stops at once.
 
-    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C.
+    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C. In a
+    process of a comparison they certainly do, and there the comparison decides when it is enough.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self._first = 0.0
+        self._alone = multiprocessing.parent_process() is None
 
     def __enter__(self) -> Self:
         self._main = threading.current_thread() is threading.main_thread()
@@ -36,7 +38,7 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self.requested:
             self.requested, self._first = True, time.monotonic()
-            if os.isatty(2) and multiprocessing.parent_process() is None:
+            if self._alone and os.isatty(2):
                 os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
-        elif time.monotonic() - self._first > _SAME:
+        elif self._alone and time.monotonic() - self._first > _SAME:
             raise KeyboardInterrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Sequence, Sized
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -65,6 +65,12 @@ def take_turns(entrants: Sequence[Entrant], seats: int) -> list[Ending]:
                         endings[seat.number] = MocaError(
                             "there is not enough memory for even one run; use a smaller batch, model or replay memory"
                         )
+        except Exception:  # a defect of ours: the others keep their state
+            interrupt.requested = True
+            for seat in active:
+                with suppress(Exception):
+                    seat.turn()
+            raise
         finally:
             for seat in active:
                 seat.leave()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import torch
 
 from moca.batch import Batch
@@ -33,7 +31,7 @@ class Passes:
         sequence = self.first_task_sequence if first_task else self.sequence
         x = torch.cat([batch.x for batch in (new, *replays)])
         updates = _updates(sequence, len(replays))
-        with nullcontext() if self.together else batches_apart(sizes, updates, x.device, self.shares):
+        with batches_apart([len(x)] if self.together else sizes, updates, x.device, self.shares):
             h = self.model.encode(x)
         parts = h.split(sizes)
         new = new.having(features=parts[0], logits=self.model.classify(parts[0]))

@@ -56,6 +56,10 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
                 if interrupt.requested:
                     for worker in busy:
                         worker.stop()
+        except KeyboardInterrupt:  # a second one: at once
+            for worker in busy:
+                worker.process.kill()
+            raise
         finally:
             for worker in (*idle, *busy):
                 worker.end()
@@ -146,7 +150,8 @@ def _work(parent: int, threads: int, talk: Connection, stop: Connection) -> None
 
 def _carry_out(name: str, open_run: Open, talk: Connection) -> Ending:
     def advance(steps: int, where: str) -> None:
-        talk.send((steps, f"{name} {where}"))
+        with suppress(OSError):  # nobody listens to one that was told to stop
+            talk.send((steps, f"{name} {where}"))
 
     return take_turns([Entrant(partial(open_run, advance), torch.device("cpu"))], seats=1)[0]
 

@@ -109,7 +109,7 @@ class Running:
                 self._evaluate()
                 if not self.trainer.next_task():
                     break
-                self.folder.save_checkpoint(self.state_dict())
+                self.folder.save_checkpoint(self._state())
         except Diverged as error:
             self._ended("diverged", str(error))
             return
@@ -174,7 +174,7 @@ class Running:
         self.folder.append(TASKS, [record | {"steps": self.trainer.steps_done, "seconds": self.seconds}])
 
     def _interrupted(self) -> None:
-        self.folder.save_checkpoint(self.state_dict())
+        self.folder.save_checkpoint(self._state())
         message = f"stopped after step {self.trainer.steps_done}; go on with: moca resume {self.folder.path}"
         self._ended("interrupted", message)
 
@@ -216,10 +216,10 @@ class Running:
         self.advance(len(self.waiting) - self.trainer.steps_done, "waits")
         self.folder.release()
 
-    def state_dict(self) -> dict[str, Any]:
-        """The trainer's state and what has been measured so far."""
+    def _state(self) -> dict[str, Any]:
+        """The trainer's state itself, to be written before the run goes on, and what has been measured so far."""
         return {
-            "trainer": self.trainer.state_dict(),
+            "trainer": self.trainer.state(),
             "class_il": self.class_il,
             "task_il": self.task_il,
             "seconds": self.seconds,

@@ -20,7 +20,7 @@ class ConvNet(Settings):
 
     name: Literal["convnet"] = "convnet"
     width: int = Field(32, ge=1, description="channels of the first stage")
-    features: int = Field(64, ge=1, description="length of the feature vector")
+    features: int = Field(64, ge=2, description="length of the feature vector")
 
 
 class MLP(Settings):
@@ -29,7 +29,7 @@ class MLP(Settings):
     name: Literal["mlp"] = "mlp"
     width: int = Field(128, ge=1, description="units of each hidden layer")
     depth: int = Field(2, ge=0, description="hidden layers")
-    features: int = Field(64, ge=1, description="length of the feature vector")
+    features: int = Field(64, ge=2, description="length of the feature vector")
 
 
 MODELS = (ResNet18, ConvNet, MLP)

@@ -39,7 +39,7 @@ class VMF(PerturbSettings):
     """A von Mises-Fisher sample around the feature's own direction."""
 
     name: Literal["vmf"] = "vmf"
-    kappa: float = Field(100.0, ge=0, description="concentration; 0 is uniform on the sphere")
+    kappa: float = Field(100.0, ge=0, le=1e9, description="concentration; 0 is uniform on the sphere")
     noise: Literal["sample", "difference"] = Field("sample", description="n = z (paper) or n = z - u (official code)")
     sampler: Literal["exact", "official"] = Field("exact", description="official: its biased envelope for kappa > 11")
 
