@@ -1,6 +1,7 @@
 """The command line: exit codes, one line for a mistake, and no torch where none is needed."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -33,9 +34,9 @@ def moca(monkeypatch, capsys, tmp_path):
     return call
 
 
-def in_a_process(*words, code=None):
+def in_a_process(*words, code=None, **variables):
     command = ["-c", code, *words] if code else ["-m", "moca", *words]
-    return subprocess.run([sys.executable, *command], capture_output=True, text=True)
+    return subprocess.run([sys.executable, *command], capture_output=True, text=True, env=os.environ | variables)
 
 
 WATCH = """
@@ -140,6 +141,7 @@ MISTAKES = [
     ("data check digits", "'digits' is inside the package"),
     ("run --bn-passes official --learner er_ace", "use bn_passes=clean"),
     ("run extra", "extra"),
+    ("ls digits", "'digits' is a data set; see moca data show digits"),
     ("run --out used", "run folder 'used' is already used"),
     ("run --out used/file/run", "cannot be written"),
     ("resume used", "'used' is not a run folder"),
@@ -204,6 +206,15 @@ def test_a_comparison(moca, tmp_path):
     again, out_again, _ = moca(*arguments)
     assert again == 0
     assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
+
+
+def test_a_terminal_without_plus_minus_costs_nothing_else(tmp_path):
+    done = in_a_process(
+        "compare", *map(str, FAST), "--seeds", "2", "--out", str(tmp_path / "a"), PYTHONIOENCODING="ascii"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mean ? standard deviation" in done.stdout
+    assert (tmp_path / "a" / "report.html").is_file()
 
 
 def test_help_says_what_runs_at_a_time_means(moca):

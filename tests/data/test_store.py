@@ -106,6 +106,14 @@ def test_a_store_that_cannot_be_written_is_one_line(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "tmp"))
 
 
+def test_a_store_that_is_a_file_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for place in (tmp_path / "file", tmp_path / "file" / "store"):
+        with pytest.raises(MocaError, match=r"cannot write in .* move the store"):
+            add("new", npz(tmp_path / "b.npz", small_set()), data_dir=place)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 KILLED = """
 import sys, time
 from moca.data import adding

@@ -15,6 +15,7 @@ import moca
 from moca import MocaError, Result
 from moca.engine import compare as comparing
 from moca.engine.compare import plan
+from moca.engine.folder import sole_writer
 from moca.errors import Interrupted
 from moca.report.comparison import Spread
 
@@ -142,6 +143,16 @@ def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_s
     ):
         moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder)
     assert (made.folder / "runs.csv").read_text() == report
+
+
+def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
+    with sole_writer(tmp_path / "out"):
+        with pytest.raises(MocaError, match="out' is being written by another process; wait for it, or stop it"):
+            moca.compare(**FAST, out=tmp_path / "out")
+        assert [p.name for p in (tmp_path / "out").iterdir()] == ["lock"]
+    assert not (tmp_path / "out").exists()
+    assert moca.compare(**FAST, out=tmp_path / "out").results
+    assert not (tmp_path / "out" / "lock").exists()
 
 
 def test_other_settings_in_the_same_folder_are_refused(made):

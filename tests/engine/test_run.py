@@ -381,6 +381,22 @@ def test_a_run_does_not_go_on_with_other_images(tmp_path, own_images):
     assert moca.resume(half.folder).status == "finished"
 
 
+def test_a_run_does_not_go_on_with_other_settings_but_may_go_elsewhere(tmp_path):
+    half = finish(running.start(validate(Run, FAST), tmp_path / "half", interrupt_when(1)))
+    path = half.folder / "settings.json"
+    settings = json.loads(path.read_text())
+    path.write_text(json.dumps(settings | {"lr": 0.7}))
+    with pytest.raises(MocaError, match=r"settings of run .* have changed since it stopped"):
+        moca.resume(half.folder)
+    path.write_text(json.dumps(settings | {"threads": 2}))
+    assert moca.resume(half.folder).status == "finished"
+
+
+def test_classes_that_are_left_out_are_told(tmp_path):
+    result = moca.run(**FAST | {"tasks": (2, 2, 4)}, out=tmp_path / "a")
+    assert result.notes == ["the tasks have 8 of the 10 classes; the others were left out"]
+
+
 @pytest.mark.parametrize("data", ["images", "./images", "../here/images"])
 def test_a_run_finds_its_folder_of_images_from_anywhere(tmp_path, own_images, monkeypatch, data):
     (tmp_path / "here").mkdir()

@@ -359,7 +359,7 @@ class TestMistakes:
         if "model" in given:
             given = given | {"model": model}
         with pytest.raises(ValueError, match=f"this perturbation needs {needs}"):
-            perturbation(spec, **given)(*scene(model))
+            perturbation(spec, **given)
 
     def test_nothing_is_asked_for_in_vain(self):
         model = network()

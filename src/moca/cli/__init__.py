@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,8 +74,9 @@ def compare(
         from moca.report.page import write_report
 
     comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **given(options))
+    page = write_report(comparison)
     show_comparison(comparison)
-    console.print(f"Report: {write_report(comparison)}", soft_wrap=True, highlight=False)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
     return _unfinished(comparison)
 
 
@@ -119,6 +121,8 @@ def ls(name: str | None = None, /) -> None:
     table = Table(box=None, show_header=False)
     if name is not None:
         choices = {key: choice for kind in kinds.values() for key, choice in zip(names(kind), kind, strict=True)}
+        if name in descriptions():
+            raise MocaError(f"'{name}' is a data set; see moca data show {name}")
         if name not in choices:
             raise MocaError(f"nothing is called '{name}'; {nearest(name, choices)}")
         for option, (default, about) in options(choices[name]).items():
@@ -134,6 +138,9 @@ def ls(name: str | None = None, /) -> None:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Entry point of the `moca` command; `words` are those after its name, by default the command line's."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no "±" must not cost anything more
     try:
         sys.exit(app(words, print_error=False, exit_on_error=False) or 0)
     except CycloptsError as error:

@@ -25,6 +25,10 @@ class Protocol:
     class_order: str = "natural"
     """The order in which classes arrive: natural, or one of the data set's named orders."""
 
+    def tasks_for(self, classes: int) -> int | tuple[int, ...]:
+        """The customary split or, where there is none, five tasks (or as many as there are classes)."""
+        return self.tasks or min(5, classes)
+
 
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:
     """Classes, in their order of arrival, in so many tasks of equal size (as nearly as can be), or of these sizes."""

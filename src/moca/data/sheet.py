@@ -44,9 +44,8 @@ def show(
     """
     dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
     dataset = dataset.using(protocol) if protocol else dataset
-    customary = dataset.protocol.tasks or 1
     order = dataset.order(dataset.protocol.class_order)
-    groups = deal(order, customary if tasks is None else tasks, dataset.name)
+    groups = deal(order, dataset.protocol.tasks_for(len(order)) if tasks is None else tasks, dataset.name)
     picks = [[(c, _picked(dataset.train, c, per_class)) for c in group] for group in groups]
     sheet = _sheet([[(dataset.classes[c], images) for c, images in task] for task in picks], per_class)
     target = Path(out)

@@ -34,6 +34,7 @@ ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"
 _FORMAT = 1
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
+_UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ def clear_failures(directory: Path) -> Iterator[None]:
             raise MocaError(
                 f"the disk of {directory} is full; free some room, or move the store with --data-dir or {VARIABLE}"
             ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and _inside(error, directory):
+        if error.errno in _UNWRITABLE and _inside(error, directory):
             raise MocaError(
                 f"cannot write in {directory} ({error.strerror}); move the store with --data-dir or {VARIABLE}"
             ) from None

@@ -13,7 +13,7 @@ from typing import Any
 
 from moca.engine.cost import Cost
 from moca.engine.device import check_execution, pick_device
-from moca.engine.folder import RESULT, SETTINGS, RunFolder
+from moca.engine.folder import RESULT, SETTINGS, RunFolder, sole_writer
 from moca.engine.pack import Entrant, take_turns
 from moca.engine.processes import side_by_side
 from moca.engine.progress import ProgressBar
@@ -91,16 +91,17 @@ def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True
     begun, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
-    _check_folders(plans)
     for p in plans:
         check_execution(p.settings)
     total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
-    with ProgressBar(total, shown=shown) as bar:
-        if on_gpu or jobs in (None, 1):
-            entrants = [_entrant(p, f"run {i}/{len(plans)} {p.label}", bar) for i, p in enumerate(plans, 1)]
-            endings = take_turns(entrants, 1 if compiled else jobs or (_PACKED if on_gpu else 1))
-        else:
-            endings = side_by_side([(p.label, partial(_open, p)) for p in plans], jobs, bar)
+    with sole_writer(plans[0].folder.parent):
+        _check_folders(plans)
+        with ProgressBar(total, shown=shown) as bar:
+            if on_gpu or jobs in (None, 1):
+                entrants = [_entrant(p, f"run {i}/{len(plans)} {p.label}", bar) for i, p in enumerate(plans, 1)]
+                endings = take_turns(entrants, 1 if compiled else jobs or (_PACKED if on_gpu else 1))
+            else:
+                endings = side_by_side([(p.label, partial(_open, p)) for p in plans], jobs, bar)
     results = [e for e in endings if isinstance(e, Result)]
     return Outcome(
         results,

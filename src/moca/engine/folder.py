@@ -13,7 +13,7 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,23 @@ _PART = ".part"
 """At the end of the name of a file that is not whole yet."""
 
 
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Inside, no other comparison writes to this folder."""
+    folder = RunFolder(path)
+    with folder._writing():
+        path.mkdir(parents=True, exist_ok=True)
+    folder.claim()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            (path / LOCK).unlink()
+        folder.release()
+        with suppress(OSError):  # not empty: as it should be
+            path.rmdir()
+
+
 class RunFolder:
     """Where a run writes. Whole files are replaced in one go, so that a crash never leaves half of one."""
 
@@ -43,7 +60,7 @@ class RunFolder:
             free = self._held.enter_context(lock(self.path / LOCK, wait=False))
         if not free:
             self._held.close()
-            raise MocaError(f"run folder '{self.path}' is being written by another process; wait for it, or stop it")
+            raise MocaError(f"folder '{self.path}' is being written by another process; wait for it, or stop it")
 
     def release(self) -> None:
         """Others may write here; nobody will once the run has ended."""

@@ -26,9 +26,6 @@ from moca.streams import Stream, class_incremental
 _FLUSH = (50, 500)
 """Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time."""
 
-_TASKS = 5
-"""Where neither the settings nor the protocol say how many."""
-
 Advance = Callable[[int, str], None]
 """Called with the number of steps just done (negative: to be done again) and where the run is."""
 
@@ -41,7 +38,7 @@ def build_stream(settings: Run) -> Stream:
     protocol = dataset.protocol
     return class_incremental(
         dataset,
-        settings.tasks or protocol.tasks or min(_TASKS, len(dataset.classes)),
+        settings.tasks or protocol.tasks_for(len(dataset.classes)),
         settings.class_order or protocol.class_order,
         settings.validation,
         settings.seed.of("classes"),
@@ -204,12 +201,16 @@ class Running:
             return environment(self.trainer.device) | ({"packed": self.packed} if self.packed > 1 else {})
 
     def _notes(self) -> list[str]:
-        memory, samples = self.trainer.memory, sum(len(task.train) for task in self.trainer.tasks)
+        memory, stream, tasks = self.trainer.memory, self.trainer.stream, self.trainer.tasks
+        samples, learnt = sum(len(task.train) for task in tasks), sum(len(task.classes) for task in tasks)
+        notes = []
         if memory is not None and memory.size >= samples:
-            return [
+            notes.append(
                 f"the memory ({memory.size}) is as large as all training data ({samples}): nothing need be forgotten"
-            ]
-        return []
+            )
+        if learnt < stream.classes:
+            notes.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
+        return notes
 
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
@@ -224,7 +225,12 @@ class Running:
             "task_il": self.task_il,
             "seconds": self.seconds,
             "data": self.trainer.stream.dataset.fingerprint,
+            "settings": self._lasting_settings(),
         }
+
+    def _lasting_settings(self) -> dict[str, Any]:
+        """What a run keeps from its beginning to its end; it may go on elsewhere."""
+        return self.trainer.settings.model_dump(mode="json", exclude={"data", "data_dir", "device", "threads"})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
@@ -232,6 +238,11 @@ class Running:
             raise MocaError(
                 f"the images of '{self.trainer.settings.data}' have changed since run '{self.folder.path}' stopped; "
                 "bring the old ones back, or begin a new run"
+            )
+        if state.get("settings", self._lasting_settings()) != self._lasting_settings():
+            raise MocaError(
+                f"the settings of run '{self.folder.path}' have changed since it stopped; bring the old ones back, or "
+                "begin a new run"
             )
         self.trainer.load_state_dict(state["trainer"])
         self.class_il, self.task_il = state["class_il"], state["task_il"]

@@ -37,6 +37,13 @@ class Perturbation(Stateful, Generic[S]):
         classes: int | None = None,
     ) -> None:
         self.settings, self.random, self._model, self._lr, self._classes = settings, random, model, lr, classes
+        for name in self.needs:
+            getattr(self, name)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it cannot do without, of model, lr and classes."""
+        return ()
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """n, one row for each replayed sample; of any length, zero where there is no way to go."""

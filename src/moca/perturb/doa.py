@@ -12,6 +12,11 @@ from moca.settings import perturb
 class DOAOld(Perturbation[perturb.DOAOld]):
     """n = Dropout(h(x_old)): the replayed sample's own feature with a random part of it missing."""
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The encoder, for dropout inside it."""
+        return ("model",) if self.settings.site == "stages" else ()
+
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Dropout on the replayed samples."""
         return self.dropped(replay)

@@ -12,6 +12,11 @@ from moca.settings import perturb
 class FGSM(Perturbation[perturb.FGSM]):
     """n = sign of the gradient of CE(g(h), y_old) with respect to h."""
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The classifier."""
+        return ("model",)
+
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The fast gradient sign at each replayed feature."""
         with torch.enable_grad():

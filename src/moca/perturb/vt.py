@@ -18,6 +18,11 @@ class VT(Perturbation[perturb.VT]):
 
     means: ClassMeans | None = None
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The number of classes, for their means; or the classifier."""
+        return {"class": ("classes",), "batch": (), "classifier": ("model",)}[self.settings.center]
+
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The deviation of each new sample from its class, paired by row; zero where the class is that one sample."""
         h, y = new.features.float(), new.y

@@ -19,6 +19,11 @@ class WAP(Perturbation[perturb.WAP]):
     The model itself, its gradients and its BatchNorm statistics stay untouched.
     """
 
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The network, and the learning rate where steps are relative to it."""
+        return ("model", "lr") if self.settings.relative else ("model",)
+
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Features of the replayed samples in the adversarial network."""
         with beside.branch():

@@ -121,7 +121,9 @@ def validate(cls: type[S], values: dict[str, Any]) -> S:
     try:
         return cls(**values)
     except ValidationError as error:
-        first = error.errors()[0]
+        first, *others = error.errors()
+        # Of several forms that a value may have it was meant to be the one that went furthest.
+        first = max([first, *(e for e in others if e["loc"][0] == first["loc"][0])], key=lambda e: len(e["loc"]))
         where = ".".join(_options(first["loc"]))
         reason = first["msg"].removeprefix("Value error, ")
         reason = reason[:1].lower() + reason[1:]

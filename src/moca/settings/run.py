@@ -90,7 +90,7 @@ class Run(Settings):
     class_order: ClassOrder | None = Field(
         None, description="natural, random, a named order, or class numbers [default: the protocol's]"
     )
-    epochs: int = Field(1, ge=1, description="passes over each task; 1 is online learning")
+    epochs: int = Field(1, ge=1, le=1_000_000, description="passes over each task; 1 is online learning")
     batch: int = Field(32, ge=1, description="new samples a step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
     lr: float = Field(0.1, gt=0, le=1e30, description="learning rate")
