@@ -21,7 +21,10 @@ else:
 
 @contextmanager
 def lock(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock inside the block; gives False, at once, where `wait` is off and somebody else holds it."""
+    """Hold the lock inside the block; gives False, at once, where `wait` is off and somebody else holds it.
+
+    Its holder may remove the file: who had opened it before gets False as well.
+    """
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
@@ -31,6 +34,14 @@ def lock(path: Path, wait: bool = True) -> Iterator[bool]:
                 raise
             yield False
         else:
-            yield True
+            yield wait or _is(file, path)
     finally:
         os.close(file)
+
+
+def _is(file: int, path: Path) -> bool:
+    """Whether the open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file), path.stat())
+    except FileNotFoundError:
+        return False

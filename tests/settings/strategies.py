@@ -68,7 +68,8 @@ def runs(draw: Any) -> Run:
         "protocol": st.sampled_from(["offline", "online"]),
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
-        "lr_milestones": st.lists(st.integers(0, 100)).map(tuple),
+        "lr_milestones": st.lists(st.integers(0, 100), max_size=4).map(tuple),
+        "lr_factor": st.floats(0, 1e6, exclude_min=True),
         "bn_passes": st.sampled_from(["clean", "official"]) | st.text("nb", min_size=1, max_size=5),
         "device": st.sampled_from(["auto", "cpu"]),
     }

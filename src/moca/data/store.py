@@ -34,7 +34,6 @@ ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"
 _FORMAT = 1
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
-_UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,10 @@ class Store:
         """A folder to write in, gone afterwards whatever happens; those that a killed process left are swept away."""
         tmp = self.directory / "tmp"
         with clear_failures(self.directory):
-            tmp.mkdir(parents=True, exist_ok=True)
+            try:
+                tmp.mkdir(parents=True, exist_ok=True)
+            except (NotADirectoryError, FileExistsError, FileNotFoundError) as error:
+                raise _unwritable(self.directory, error) from None
             with lock(self.directory / "lock"):
                 self._sweep(tmp)
                 work = Path(tempfile.mkdtemp(dir=tmp))
@@ -210,11 +212,13 @@ def clear_failures(directory: Path) -> Iterator[None]:
             raise MocaError(
                 f"the disk of {directory} is full; free some room, or move the store with --data-dir or {VARIABLE}"
             ) from None
-        if error.errno in _UNWRITABLE and _inside(error, directory):
-            raise MocaError(
-                f"cannot write in {directory} ({error.strerror}); move the store with --data-dir or {VARIABLE}"
-            ) from None
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and _inside(error, directory):
+            raise _unwritable(directory, error) from None
         raise
+
+
+def _unwritable(directory: Path, error: OSError) -> MocaError:
+    return MocaError(f"cannot write in {directory} ({error.strerror}); move the store with --data-dir or {VARIABLE}")
 
 
 def _inside(error: OSError, directory: Path) -> bool:

@@ -7,6 +7,8 @@ result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
 lock               only while the run is unfinished: held by the process that writes
+
+The folder of a comparison has such a lock, too, while its runs are carried out.
 """
 
 import io
@@ -32,7 +34,7 @@ _PART = ".part"
 
 @contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
-    """Inside, no other comparison writes to this folder."""
+    """Inside, no other comparison carries out runs in this folder."""
     folder = RunFolder(path)
     with folder._writing():
         path.mkdir(parents=True, exist_ok=True)
@@ -43,8 +45,6 @@ def sole_writer(path: Path) -> Iterator[None]:
         with suppress(OSError):
             (path / LOCK).unlink()
         folder.release()
-        with suppress(OSError):  # not empty: as it should be
-            path.rmdir()
 
 
 class RunFolder:

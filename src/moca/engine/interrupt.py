@@ -1,6 +1,5 @@
 """Stopping between two steps, never within one."""
 
-import multiprocessing
 import os
 import signal
 import threading
@@ -11,18 +10,25 @@ from typing import Self
 _SAME = 0.5
 """Seconds within which signals are one and the same."""
 
+_led = False
+"""Whether this is a process of a comparison: Ctrl-C comes by two ways there, and the comparison decides."""
+
+
+def be_led() -> None:
+    """Leave it to the comparison to stop this process at once."""
+    global _led
+    _led = True
+
 
 class Interrupt:
     """While entered, Ctrl-C and SIGTERM only set `requested`; a second one, half a second later or more, stops at once.
 
-    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C. In a
-    process of a comparison they certainly do, and there the comparison decides when it is enough.
+    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C.
     """
 
     def __init__(self) -> None:
         self.requested = False
         self._first = 0.0
-        self._alone = multiprocessing.parent_process() is None
 
     def __enter__(self) -> Self:
         self._main = threading.current_thread() is threading.main_thread()
@@ -35,10 +41,14 @@ class Interrupt:
             for s, handler in self._before.items():
                 signal.signal(s, handler)
 
+    def request(self) -> None:
+        """Stop, for another reason than Ctrl-C."""
+        self.requested, self._first = True, time.monotonic()
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self.requested:
-            self.requested, self._first = True, time.monotonic()
-            if self._alone and os.isatty(2):
+            self.request()
+            if os.isatty(2) and not _led:
                 os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
-        elif self._alone and time.monotonic() - self._first > _SAME:
+        elif time.monotonic() - self._first > _SAME and not _led:
             raise KeyboardInterrupt

@@ -66,7 +66,7 @@ def take_turns(entrants: Sequence[Entrant], seats: int) -> list[Ending]:
                             "there is not enough memory for even one run; use a smaller batch, model or replay memory"
                         )
         except Exception:  # a defect of ours: the others keep their state
-            interrupt.requested = True
+            interrupt.request()
             for seat in active:
                 with suppress(Exception):
                     seat.turn()

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 
 import torch
 
-from moca.engine.interrupt import Interrupt
+from moca.engine.interrupt import Interrupt, be_led
 from moca.engine.pack import Ending, Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
@@ -31,8 +31,12 @@ _POSIX = hasattr(signal, "pthread_sigmask")
 
 
 def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) -> list[Ending]:
-    """Carry out runs, each with its name, `jobs` at a time. A process that is killed costs the run that it had."""
+    """Carry out runs, each with its name, `jobs` at a time. A process that is killed costs the run that it had.
+
+    After a defect in one the others keep their state, as after Ctrl-C.
+    """
     endings: list[Ending] = [None] * len(runs)
+    defect: Exception | None = None
     waiting, idle, busy = deque(range(len(runs))), list[_Worker](), list[_Worker]()
     with Interrupt() as interrupt:
         try:
@@ -49,7 +53,11 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
                         done = len(runs) - len(waiting) - len(busy) + 1
                         bar(said[0], f"run {done}/{len(runs)} {said[1]}")
                         continue
-                    endings[worker.number] = said
+                    if said is None or isinstance(said, Result | MocaError):
+                        endings[worker.number] = said
+                    else:
+                        defect = defect or said
+                        interrupt.request()
                     busy.remove(worker)
                     if worker.process.is_alive():
                         idle.append(worker)
@@ -63,6 +71,8 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
         finally:
             for worker in (*idle, *busy):
                 worker.end()
+    if defect is not None:
+        raise defect
     return endings
 
 
@@ -90,15 +100,13 @@ class _Worker:
         with suppress(BrokenPipeError):  # killed while it was idle: `hear` will tell
             self.talk.send(run)
 
-    def hear(self) -> Ending | tuple[int, str]:
+    def hear(self) -> Ending | Exception | tuple[int, str]:
         """How its run ended, or how many steps it has done and where it is."""
         try:
-            said: Ending | tuple[int, str] | Exception = self.talk.recv()
+            said: Ending | Exception | tuple[int, str] = self.talk.recv()
         except (EOFError, OSError):
             self.process.join()
             return MocaError("its process was killed; the same comparison again goes on with it")
-        if isinstance(said, Exception) and not isinstance(said, MocaError):
-            raise said
         return said
 
     def stop(self) -> None:
@@ -131,6 +139,7 @@ def _work(parent: int, threads: int, talk: Connection, stop: Connection) -> None
 
     Ctrl-C reaches every process of the terminal; only a run under way answers it, by keeping its state.
     """
+    be_led()
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     if _POSIX:

@@ -20,7 +20,7 @@ from moca.engine.trainer import Trainer
 from moca.environment import environment
 from moca.errors import Diverged, MocaError
 from moca.learners import Losses
-from moca.settings import Run
+from moca.settings import Run, validate
 from moca.streams import Stream, class_incremental
 
 _FLUSH = (50, 500)
@@ -225,12 +225,11 @@ class Running:
             "task_il": self.task_il,
             "seconds": self.seconds,
             "data": self.trainer.stream.dataset.fingerprint,
-            "settings": self._lasting_settings(),
+            # It may go on elsewhere, but as what it was.
+            "settings": self.trainer.settings.model_dump(
+                mode="json", by_alias=True, exclude={"data", "data_dir", "device", "threads"}
+            ),
         }
-
-    def _lasting_settings(self) -> dict[str, Any]:
-        """What a run keeps from its beginning to its end; it may go on elsewhere."""
-        return self.trainer.settings.model_dump(mode="json", exclude={"data", "data_dir", "device", "threads"})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
@@ -239,10 +238,13 @@ class Running:
                 f"the images of '{self.trainer.settings.data}' have changed since run '{self.folder.path}' stopped; "
                 "bring the old ones back, or begin a new run"
             )
-        if state.get("settings", self._lasting_settings()) != self._lasting_settings():
+        now = self.trainer.settings
+        before = validate(Run, now.model_dump(mode="json", by_alias=True) | state.get("settings", {}))
+        changed = [name for name in Run.model_fields if getattr(before, name) != getattr(now, name)]
+        if changed:
             raise MocaError(
-                f"the settings of run '{self.folder.path}' have changed since it stopped; bring the old ones back, or "
-                "begin a new run"
+                f"the settings of run '{self.folder.path}' have changed since it stopped ({', '.join(changed)}); bring "
+                "the old ones back, or begin a new run"
             )
         self.trainer.load_state_dict(state["trainer"])
         self.class_il, self.task_il = state["class_il"], state["task_il"]

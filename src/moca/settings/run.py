@@ -1,5 +1,6 @@
 """Settings of one run."""
 
+import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -49,6 +50,9 @@ Epochs = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_spl
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
+_HIGHEST_RATE = 30
+"""As a power of ten: what float32 holds, with room to spare."""
+
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 
@@ -93,9 +97,9 @@ class Run(Settings):
     epochs: int = Field(1, ge=1, le=1_000_000, description="passes over each task; 1 is online learning")
     batch: int = Field(32, ge=1, description="new samples a step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
-    lr: float = Field(0.1, gt=0, le=1e30, description="learning rate")
+    lr: float = Field(0.1, gt=0, description="learning rate")
     lr_milestones: Epochs = Field((), description="epochs of a task after which the rate drops")
-    lr_factor: float = Field(0.1, gt=0, le=10, description="what the rate is multiplied by then")
+    lr_factor: float = Field(0.1, gt=0, description="what the rate is multiplied by then")
     momentum: float = Field(0.0, ge=0, lt=1, description="of SGD")
     weight_decay: float = Field(0.0, ge=0, le=1e30, description="of SGD")
     model: Model | None = Field(None, description="encoder [default: the data set's]")
@@ -133,6 +137,8 @@ class Run(Settings):
             raise MocaError(f"passes=concatenated is for er; '{self.learner.name}' is defined by separate passes")
         if self.bn_passes != "clean":
             self._check_passes()
+        if math.log10(self.lr) + len(self.lr_milestones) * max(0.0, math.log10(self.lr_factor)) > _HIGHEST_RATE:
+            raise MocaError(f"the learning rate must stay below 1e{_HIGHEST_RATE}; use a smaller lr or lr_factor")
         if self.perturb.name != "none" and not self.learner.replays:
             raise MocaError(
                 f"'{self.learner.name}' replays nothing, so '{self.perturb.name}' has nothing to move; "
