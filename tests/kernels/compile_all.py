@@ -5,7 +5,7 @@ from itertools import product
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 
-from moca.kernels import batch_norm, descend, random, sphere, transform
+from moca.kernels import adversary, batch_norm, descend, random, sphere, transform
 
 HOPPER = GPUTarget("cuda", 90, 32)
 TYPES = {
@@ -26,7 +26,7 @@ def check(kernel, constants, **types):
     print(kernel.fn.__name__, len(compiled.asm["cubin"]))
 
 
-tile = {"STRETCHES": 32, "TILE_R": 32, "TILE_C": 64, "BLOCKS": 8}
+tile = {"STRETCHES": 64, "TILE_R": 128, "TILE_C": 32, "BLOCKS": 8}
 for batches, relu in product((1, 3), (False, True)):
     shape = tile | {"BATCHES": batches, "RELU": relu}
     check(batch_norm._sums, {k: v for k, v in shape.items() if k not in ("RELU", "BLOCKS")})
@@ -44,3 +44,5 @@ for digits, out in ((0, "*i64"), (23, "*fp32"), (52, "*fp64")):
     check(random._numbers, {"DIGITS": digits, "BLOCK": 256}, key="*i64", count="*i64", out=out, n="i32")
 check(transform._transform, {"FLIP": True, "BLOCK": 1024}, n="i32")
 check(descend._descend, {"BLOCK": 2048}, n="i32")
+check(adversary._rows_in_turn, {"BLOCK": 128}, rows="*i64", count="i32")
+check(adversary._slope, {"BLOCK": 128}, y="*i64")

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from moca import kernels
+
 
 def paired(rows: Tensor, count: int) -> Tensor:
     """`count` rows, one for each replayed sample: the given ones, again from the start where they are too few."""
@@ -14,11 +16,15 @@ def old_rows_in_turn(old: Tensor | None, batch: Tensor) -> tuple[Tensor, Tensor]
 
     A row counts once, however often it is repeated. Without `old` every row counts; where no row is old, none does.
     """
-    count = len(batch)
-    every = torch.arange(count, device=batch.device)
+    count, device = len(batch), batch.device
     if old is None:
-        return every, torch.full((count,), 1 / count, device=batch.device)
-    number = old.sum()
+        return torch.arange(count, device=device), torch.full((count,), 1 / count, device=device)
+    if kernels.usable(batch):
+        from moca.kernels import adversary
+
+        if count <= adversary.MOST_ROWS:
+            return adversary.rows_in_turn(old)
+    every, number = torch.arange(count, device=device), old.sum()
     divisor = number.clamp_min(1)
     rows = torch.searchsorted(old.cumsum(0), every % divisor, right=True).clamp_max(count - 1)
     return rows, (every < number) / divisor

@@ -1,10 +1,9 @@
 """WAP: weight-adversarial perturbation, the model-based perturbation that the paper recommends."""
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from moca import beside
+from moca import beside, kernels
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
@@ -54,11 +53,21 @@ class WAP(Perturbation[perturb.WAP]):
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
-            # The step size multiplies the rows' weights instead of every gradient.
-            step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
-            loss = (F.cross_entropy(logits, y, reduction="none") * (step * weight)).sum()
-            gradients = torch.autograd.grad(loss, list(leaves.values()), materialize_grads=True)
+        # The step size multiplies the rows' weights instead of every gradient.
+        step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
+        slope = _slope(logits.detach(), y, step * weight)
+        gradients = torch.autograd.grad(logits, list(leaves.values()), slope, materialize_grads=True)
         return dict(zip(leaves, gradients, strict=True))
+
+
+def _slope(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
+    """The gradient of the weighted cross-entropy by the logits, all that is needed of that loss."""
+    if kernels.usable(logits):
+        from moca.kernels import adversary
+
+        return adversary.slope(logits, y, weight)
+    ours = torch.arange(logits.shape[1], device=y.device) == y.unsqueeze(1)
+    return ((logits.softmax(1) - ours.to(logits.dtype)) * weight.unsqueeze(1)).to(logits.dtype)
 
 
 def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: float) -> dict[str, Tensor]:
