@@ -16,8 +16,10 @@ pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
 
 SMALL = {"model": "convnet:width=3,features=6", "precision": "fp32"}
 RESIDUAL = {"model": "resnet18:width=2", "precision": "fp32"}
-KERNELS = {"batch_norm": "batch_norm", "project": "sphere", "displace": "sphere", "numbers": "random"}
-KERNELS |= {"transform": "transform", "descend": "descend"}
+KERNELS = {"transform": "transform", "batch_norm": "batch_norm", "project": "sphere", "displace": "sphere"}
+KERNELS |= {"numbers": "random", "rows_in_turn": "adversary", "slope": "adversary", "descend": "descend"}
+IN_MOST = set(KERNELS) - {"rows_in_turn", "slope", "descend"}
+IN_WAP = set(KERNELS) - {"descend"}
 
 
 def steps_in_each_task(make_dataset, method: dict[str, str]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
@@ -38,13 +40,14 @@ def noted(called, name, kernel, *args, **options):
 @pytest.mark.parametrize(
     ("method", "used", "tolerance"),
     [
-        (SMALL | {"perturb": "gaussian"}, set(KERNELS) - {"descend"}, 1e-4),
-        (SMALL | {"perturb": "wap"}, set(KERNELS) - {"descend"}, 1e-4),
-        (SMALL | {"learner": "derpp", "perturb": "vmf"}, set(KERNELS) - {"descend"}, 1e-4),
-        (RESIDUAL | {"perturb": "wap"}, set(KERNELS) - {"descend"}, 2e-3),
+        (SMALL | {"perturb": "gaussian"}, IN_MOST, 1e-4),
+        (SMALL | {"perturb": "gaussian:fixed_angle=30", "passes": "concatenated"}, IN_MOST - {"displace"}, 1e-4),
+        (SMALL | {"perturb": "wap"}, IN_WAP, 1e-4),
+        (SMALL | {"learner": "derpp", "perturb": "vmf"}, IN_MOST, 1e-4),
+        (RESIDUAL | {"perturb": "wap"}, IN_WAP, 2e-3),
         (SMALL | {"perturb": "wap", "precision": "bf16"}, set(KERNELS), 1e-2),
     ],
-    ids=["gaussian", "wap", "derpp and vmf", "wap with residuals", "wap in bfloat16"],
+    ids=["gaussian", "fixed angle, one pass", "wap", "derpp and vmf", "wap with residuals", "wap in bfloat16"],
 )
 def test_like_plain_steps(make_dataset, monkeypatch, method, used, tolerance):
     monkeypatch.setattr(kernels, "usable", lambda x: False)
