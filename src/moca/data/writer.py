@@ -98,7 +98,7 @@ def _fitting(images: NDArray[np.uint8], shape: Shape, name: Callable[[], str]) -
     if images.shape[1:3] != shape[:2]:
         raise MixedSizes(
             f"{name()} has {images.shape[1]}x{images.shape[2]} pixels, images before it {shape[0]}x{shape[1]}; "
-            "bring all to one size with --size"
+            "bring all to one size with --size (moca run: --image-size)"
         )
     if images.shape[3] == shape[2]:
         return images
