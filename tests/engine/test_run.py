@@ -450,7 +450,7 @@ def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
-        "put that right and resume the run, or choose another folder with out="
+        "put that right and go on (moca resume, or the same comparison again), or choose another folder with out="
     )
     assert "Traceback" not in done.stderr
     assert moca.resume(tmp_path / "a").status == "finished"

@@ -6,7 +6,7 @@ tasks.jsonl        accuracy on every task, before training and after each task
 result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
-lock               only while the run is unfinished: held by the process that writes
+lock               held by the process that writes, and gone with it unless it was killed
 
 The folder of a comparison has such a lock, too, while its runs are carried out.
 """
@@ -42,8 +42,6 @@ def sole_writer(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            (path / LOCK).unlink()
         folder.release()
 
 
@@ -61,13 +59,11 @@ class RunFolder:
         if not free:
             self._held.close()
             raise MocaError(f"folder '{self.path}' is being written by another process; wait for it, or stop it")
+        self._held.callback(_remove, self.path / LOCK)
 
     def release(self) -> None:
-        """Others may write here; nobody will once the run has ended."""
+        """Others may write here."""
         self._held.close()
-        if (self.path / RESULT).is_file():
-            with self._writing():
-                (self.path / LOCK).unlink(missing_ok=True)
 
     @classmethod
     def create(cls, path: Path, settings: Run) -> "RunFolder":
@@ -175,6 +171,11 @@ class RunFolder:
             yield
         except OSError as error:
             raise MocaError(
-                f"run folder '{self.path}' cannot be written: {error.strerror}; put that right and resume the run, "
-                "or choose another folder with out="
+                f"folder '{self.path}' cannot be written: {error.strerror}; put that right and go on (moca resume, or "
+                "the same comparison again), or choose another folder with out="
             ) from None
+
+
+def _remove(path: Path) -> None:
+    with suppress(OSError):  # Windows removes no open file
+        path.unlink()

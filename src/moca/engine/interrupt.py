@@ -42,7 +42,7 @@ class Interrupt:
                 signal.signal(s, handler)
 
     def request(self) -> None:
-        """Stop, for another reason than Ctrl-C."""
+        """Ask for a stop after the step that is being done."""
         self.requested, self._first = True, time.monotonic()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
