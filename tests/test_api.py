@@ -59,6 +59,35 @@ def test_default_folders_do_not_clash(tmp_path, monkeypatch):
     assert all((tmp_path / f / "result.json").is_file() for f in folders[:5])
 
 
+def test_runs_that_start_together_have_a_default_folder_each(tmp_path):
+    script = "import moca; print(moca.run(memory=40, model='mlp:width=16,depth=1', device='cpu').folder)"
+    started = [
+        subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    folders = {process.communicate()[0].strip() for process in started}
+    assert folders == {"runs/digits-er-s0", "runs/digits-er-s0-2"}
+
+
+def test_a_mistake_leaves_no_default_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (moca.run, moca.compare):
+        with pytest.raises(MocaError, match="too few for 11 tasks"):
+            call(**FAST | {"tasks": 11})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_script_with_processes_runs_once_without_any_guard(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import moca\nprint('begun')\n"
+        "done = moca.compare(memory=40, model='mlp:width=16,depth=1', device='cpu', seeds=2, jobs=2, out='c')\n"
+        "print(len(done.results), done.mistakes)\n"
+    )
+    told = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
+    assert told.stdout == "begun\n2 []\n", told.stderr
+
+
 def test_a_place_that_cannot_be_written(tmp_path):
     file = tmp_path / "file"
     file.write_text("not a folder")

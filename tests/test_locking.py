@@ -1,5 +1,10 @@
 """One writer at a time, also while lock files come and go."""
 
+import errno
+import threading
+
+import pytest
+
 from moca import locking
 from moca.locking import lock
 
@@ -11,17 +16,42 @@ def test_one_holder(tmp_path):
         assert free
 
 
-def test_a_file_that_was_removed_before_it_could_be_locked_locks_nothing(tmp_path, monkeypatch):
-    """Its last holder is done and has removed it; a third one makes it anew and must be alone."""
-    path, acquire = tmp_path / "lock", locking._acquire
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_file_that_was_removed_before_it_could_be_locked_locks_nothing(tmp_path, monkeypatch, wait):
+    """Its last holder is done and has removed it: the lock is the next file of that name, and nobody else has it."""
+    path, acquire, gone = tmp_path / "lock", locking._acquire, []
 
     def late(file, wait):
-        path.unlink()
+        if not gone:
+            gone.append(path.unlink())
         acquire(file, wait)
 
-    with monkeypatch.context() as slow:
-        slow.setattr(locking, "_acquire", late)
-        with lock(path, wait=False) as stale:
-            assert not stale
-    with lock(path, wait=False) as free:
-        assert free
+    monkeypatch.setattr(locking, "_acquire", late)
+    with lock(path, wait) as held, lock(path, wait=False) as third:
+        assert (held, third) == (True, False)
+
+
+def test_who_waits_gets_it_when_the_file_is_removed(tmp_path):
+    path, order = tmp_path / "lock", []
+
+    def second():
+        with lock(path):
+            order.append("second")
+
+    with lock(path):
+        waiter = threading.Thread(target=second)
+        waiter.start()
+        waiter.join(0.1)
+        order.append("first")
+        path.unlink()
+    waiter.join()
+    assert order == ["first", "second"]
+
+
+def test_a_file_system_without_locks_is_not_taken_for_another_holder(tmp_path, monkeypatch):
+    def none(file, wait):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(locking, "_acquire", none)
+    with pytest.raises(OSError, match="No locks"), lock(tmp_path / "lock", wait=False):
+        pass

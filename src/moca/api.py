@@ -1,7 +1,8 @@
 """The Python interface: the same runs as on the command line."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from moca.data.loading import placed
 from moca.engine import compare as comparing
 from moca.engine import run as running
 from moca.engine.device import pick_device
-from moca.engine.folder import RunFolder
+from moca.engine.folder import RunFolder, make_folder
 from moca.engine.pack import Entrant, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
@@ -29,9 +30,8 @@ def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bo
     checked = validate(Run, _placed(settings))
     name = comparing.label(checked)
     title = f"{Path(checked.data).name}-{name}-s{checked.seed}"
-    folder = Path(out) if out else _unused(RUNS / comparing.folder_name(title))
     total = count_steps(checked, running.build_stream(checked))
-    with ProgressBar(total, name, shown=progress) as bar:
+    with _place(out, comparing.folder_name(title)) as folder, ProgressBar(total, name, shown=progress) as bar:
         return _alone(checked, lambda: running.start(checked, folder, bar, keep_model))
 
 
@@ -61,9 +61,9 @@ def compare(
         chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
-    folder = Path(out) if out else _unused(RUNS / "compare")
-    plans = comparing.plan(_placed(settings), chosen, folder)
-    outcome = comparing.carry_out(plans, jobs, progress)
+    with _place(out, "compare") as folder:
+        plans = comparing.plan(_placed(settings), chosen, folder)
+        outcome = comparing.carry_out(plans, jobs, progress)
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
     comparison = Comparison(results, folder, outcome.cost, outcome.mistakes)
@@ -101,10 +101,19 @@ def _placed(settings: dict[str, Any]) -> dict[str, Any]:
     return settings | {"data": full(settings["data"])} if "data" in settings else settings
 
 
-def _unused(path: Path) -> Path:
-    """The path itself or, where it is taken, the first of path-2, path-3, ... that is not."""
-    numbered, number = path, 1
-    while numbered.exists():
+@contextmanager
+def _place(out: str | Path | None, name: str) -> Iterator[Path]:
+    """The folder asked for, or a new one under `runs`: name, name-2, ...; it goes again if nothing is written there."""
+    if out:
+        yield Path(out)
+        return
+    folder, number = RUNS / name, 1
+    while not make_folder(folder):
         number += 1
-        numbered = path.with_name(f"{path.name}-{number}")
-    return numbered
+        folder = RUNS / f"{name}-{number}"
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # not empty
+            folder.rmdir()
+            RUNS.rmdir()

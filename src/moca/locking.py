@@ -23,23 +23,30 @@ else:
 def lock(path: Path, wait: bool = True) -> Iterator[bool]:
     """Hold the lock inside the block; gives False, at once, where `wait` is off and somebody else holds it.
 
-    Its holder may remove the file: who had opened it before gets False as well.
+    Its holder may remove the file: who had opened it before takes the next one of that name.
     """
-    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    while True:
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            _acquire(file, wait)
-        except OSError:
-            if wait:
-                raise
-            yield False
-        else:
-            yield wait or _is(file, path)
-    finally:
-        os.close(file)
+            held = _held(file, wait)
+            if not held or _still_named(file, path):
+                yield held
+                return
+        finally:
+            os.close(file)
 
 
-def _is(file: int, path: Path) -> bool:
+def _held(file: int, wait: bool) -> bool:
+    try:
+        _acquire(file, wait)
+    except (BlockingIOError, PermissionError):  # the second is Windows' word for it
+        if wait:
+            raise
+        return False
+    return True
+
+
+def _still_named(file: int, path: Path) -> bool:
     """Whether the open file is still the one of that name."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())

@@ -51,8 +51,11 @@ def test_only_a_run_folder_can_be_opened(tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     folder = RunFolder.create(tmp_path, SETTINGS)
     (tmp_path / "settings.json").write_text("{")
-    with pytest.raises(MocaError, match=r"cannot read .*settings\.json"):
+    with pytest.raises(MocaError, match=r"cannot read .*settings\.json.*; bring it back"):
         folder.settings()
+    (tmp_path / "result.json").write_text("{")
+    with pytest.raises(MocaError, match=r"cannot read .*result\.json.*; remove it, and the run can be done again"):
+        folder.read_json("result.json")
 
 
 def test_no_number_that_json_does_not_know(tmp_path):

@@ -58,13 +58,21 @@ def test_a_killed_process_beside_an_idle_one(tmp_path):
     assert [type(ending) for ending in endings] == [Result, MocaError]
 
 
-def broken(advance):
-    raise ZeroDivisionError("a defect of ours")
+class Unsendable(Exception):
+    """Pickled it would lack an argument."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
 
 
-def test_a_defect_is_not_hidden():
-    with pytest.raises(ZeroDivisionError, match="a defect of ours"):
-        carried_out([broken], jobs=1)
+def broken(error, advance):
+    raise error() if error is not Unsendable else error("a", "b")
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, FileNotFoundError, EOFError, Unsendable])
+def test_a_defect_is_not_hidden_nor_where_it_was(error):
+    with pytest.raises(RuntimeError, match=rf"(?s)a run failed.*in broken\n.*{error.__name__}"):
+        carried_out([partial(broken, error)], jobs=1)
 
 
 def breaks_beside(out, advance):
@@ -74,7 +82,7 @@ def breaks_beside(out, advance):
 
 
 def test_a_defect_in_one_run_leaves_the_others_their_state(tmp_path):
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: a defect of ours"):
         carried_out([a_run(tmp_path / "a", epochs=1000), partial(breaks_beside, tmp_path / "a")], jobs=2)
     assert (tmp_path / "a" / "checkpoint.pt").is_file()
 

@@ -36,13 +36,19 @@ _PART = ".part"
 def sole_writer(path: Path) -> Iterator[None]:
     """Inside, no other comparison carries out runs in this folder."""
     folder = RunFolder(path)
-    with folder._writing():
-        path.mkdir(parents=True, exist_ok=True)
     folder.claim()
     try:
         yield
     finally:
         folder.release()
+
+
+def make_folder(path: Path) -> bool:
+    """Make a new folder; False where something of that name is there."""
+    with _writing(path), suppress(FileExistsError):
+        path.mkdir(parents=True)
+        return True
+    return False
 
 
 class RunFolder:
@@ -54,7 +60,8 @@ class RunFolder:
 
     def claim(self) -> None:
         """Make sure that nobody else writes here, until `release` or the end of this process, however it ends."""
-        with self._writing():
+        with _writing(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
             free = self._held.enter_context(lock(self.path / LOCK, wait=False))
         if not free:
             self._held.close()
@@ -69,12 +76,10 @@ class RunFolder:
     def create(cls, path: Path, settings: Run) -> "RunFolder":
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
-        with folder._writing():
-            path.mkdir(parents=True, exist_ok=True)
-            used = any(entry.name not in (LOCK, SETTINGS + _PART) for entry in path.iterdir())
-        if used:
-            raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
         folder.claim()
+        if any(entry.name not in (LOCK, SETTINGS + _PART) for entry in path.iterdir()):
+            folder.release()
+            raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
         folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
         return folder
 
@@ -92,12 +97,13 @@ class RunFolder:
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON file of the folder."""
+        remedy = "remove it, and the run can be done again" if name == RESULT else "bring it back"
         try:
             content = json.loads((self.path / name).read_text())
         except (OSError, ValueError) as error:
-            raise MocaError(f"cannot read {self.path / name}: {error}") from None
+            raise MocaError(f"cannot read {self.path / name}: {error}; {remedy}") from None
         if not isinstance(content, dict):
-            raise MocaError(f"{self.path / name} is damaged: it holds no settings or results; bring it back")
+            raise MocaError(f"{self.path / name} is damaged: it holds no settings or results; {remedy}")
         return content
 
     def write_json(self, name: str, value: Any) -> None:
@@ -106,7 +112,7 @@ class RunFolder:
 
     def append(self, name: str, records: list[dict[str, Any]]) -> None:
         """Add lines to a JSON-lines file."""
-        with self._writing(), (self.path / name).open("a") as file:
+        with _writing(self.path), (self.path / name).open("a") as file:
             file.writelines(json.dumps(record, allow_nan=False) + "\n" for record in records)
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
@@ -144,7 +150,7 @@ class RunFolder:
                 f"{path} has lost lines since the run stopped; bring them back, or remove {CHECKPOINT} to begin anew"
             )
         if there > length:
-            with self._writing():
+            with _writing(self.path):
                 os.truncate(path, length)
 
     def save_model(self, model: torch.nn.Module, about: dict[str, str]) -> None:
@@ -154,26 +160,28 @@ class RunFolder:
 
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""
-        with self._writing():
+        with _writing(self.path):
             (self.path / CHECKPOINT).unlink(missing_ok=True)
         self.release()
 
     def _replace(self, name: str, content: bytes | memoryview) -> None:
         temporary = self.path / (name + _PART)
-        with self._writing():
+        with _writing(self.path):
             temporary.write_bytes(content)
             temporary.replace(self.path / name)
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Around everything that a full disk or a missing permission can stop."""
-        try:
-            yield
-        except OSError as error:
-            raise MocaError(
-                f"folder '{self.path}' cannot be written: {error.strerror}; put that right and go on (moca resume, or "
-                "the same comparison again), or choose another folder with out="
-            ) from None
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Around everything that a full disk or a missing permission can stop."""
+    try:
+        yield
+    except OSError as error:
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise MocaError(
+            f"folder '{path}' cannot be written: {why}; put that right and go on (moca resume, or the same comparison "
+            "again), or choose another folder with out="
+        ) from None
 
 
 def _remove(path: Path) -> None:

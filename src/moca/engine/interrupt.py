@@ -28,7 +28,7 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.requested = False
-        self._first = 0.0
+        self._first: float | None = None
 
     def __enter__(self) -> Self:
         self._main = threading.current_thread() is threading.main_thread()
@@ -43,11 +43,11 @@ class Interrupt:
 
     def request(self) -> None:
         """Ask for a stop after the step that is being done."""
-        self.requested, self._first = True, time.monotonic()
+        self.requested = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self.requested:
-            self.request()
+        if self._first is None:
+            self.requested, self._first = True, time.monotonic()
             if os.isatty(2) and not _led:
                 os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
         elif time.monotonic() - self._first > _SAME and not _led:

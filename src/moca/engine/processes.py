@@ -5,14 +5,17 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 
 import torch
 
@@ -36,7 +39,7 @@ def side_by_side(runs: Sequence[tuple[str, Open]], jobs: int, bar: ProgressBar) 
     After a defect in one the others keep their state, as after Ctrl-C.
     """
     endings: list[Ending] = [None] * len(runs)
-    defect: Exception | None = None
+    defect: RuntimeError | None = None
     waiting, idle, busy = deque(range(len(runs))), list[_Worker](), list[_Worker]()
     with Interrupt() as interrupt:
         try:
@@ -89,7 +92,7 @@ class _Worker:
         self.process = context.Process(target=_work, args=(os.getpid(), threads, theirs, hears))
         if _POSIX:
             resource_tracker.ensure_running()  # it would let signals through when the first process is started
-        with _signals_held():
+        with _signals_held(), _script_hidden():
             self.process.start()
         theirs.close()
         hears.close()
@@ -100,10 +103,10 @@ class _Worker:
         with suppress(BrokenPipeError):  # killed while it was idle: `hear` will tell
             self.talk.send(run)
 
-    def hear(self) -> Ending | Exception | tuple[int, str]:
+    def hear(self) -> Ending | RuntimeError | tuple[int, str]:
         """How its run ended, or how many steps it has done and where it is."""
         try:
-            said: Ending | Exception | tuple[int, str] = self.talk.recv()
+            said: Ending | RuntimeError | tuple[int, str] = self.talk.recv()
         except (EOFError, OSError):
             self.process.join()
             return MocaError("its process was killed; the same comparison again goes on with it")
@@ -134,6 +137,17 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Around the start of a process: it would carry out the user's script again, unless that is written for it."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
 def _work(parent: int, threads: int, talk: Connection, stop: Connection) -> None:
     """What a process does. It leaves signals to its parent, and ends when that is gone.
 
@@ -147,22 +161,23 @@ def _work(parent: int, threads: int, talk: Connection, stop: Connection) -> None
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
     threading.Thread(target=_pass_on, args=(stop,), daemon=True).start()
     torch.set_num_threads(threads)
-    while True:
-        try:
+    with suppress(EOFError, OSError):  # the comparison has ended
+        while True:
             name, open_run = talk.recv()
             talk.send(_carry_out(name, open_run, talk))
-        except (EOFError, OSError):  # the comparison has ended
-            return
-        except Exception as error:
-            talk.send(error)
 
 
-def _carry_out(name: str, open_run: Open, talk: Connection) -> Ending:
+def _carry_out(name: str, open_run: Open, talk: Connection) -> Ending | RuntimeError:
+    """Do a run. What a defect of ours has raised cannot travel with its traceback, and some of it not at all."""
+
     def advance(steps: int, where: str) -> None:
         with suppress(OSError):  # nobody listens to one that was told to stop
             talk.send((steps, f"{name} {where}"))
 
-    return take_turns([Entrant(partial(open_run, advance), torch.device("cpu"))], seats=1)[0]
+    try:
+        return take_turns([Entrant(partial(open_run, advance), torch.device("cpu"))], seats=1)[0]
+    except Exception:
+        return RuntimeError(f"a run failed\n{traceback.format_exc()}")
 
 
 def _watch(parent: int) -> None:

@@ -1,0 +1,34 @@
+"""Stopping after a step, and at once."""
+
+import signal
+
+import pytest
+
+from moca.engine import interrupt
+from moca.engine.interrupt import Interrupt
+
+
+def test_the_first_ctrl_c_stops_after_the_step_and_the_second_at_once(monkeypatch):
+    monkeypatch.setattr(interrupt, "_SAME", -1.0)
+    with Interrupt() as asked:
+        signal.raise_signal(signal.SIGINT)
+        assert asked.requested
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+
+
+def test_one_ctrl_c_passed_on_twice_is_one():
+    with Interrupt() as asked:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+        assert asked.requested
+
+
+def test_a_stop_that_a_defect_asked_for_is_no_ctrl_c(monkeypatch):
+    """The others are keeping their state: the user's first one must not cut that short."""
+    monkeypatch.setattr(interrupt, "_SAME", -1.0)
+    with Interrupt() as asked:
+        asked.request()
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
