@@ -174,11 +174,6 @@ class TestRotate:
         expected = h.norm() * (math.cos(alpha) * u + math.sin(alpha) * v / v.norm())
         torch.testing.assert_close(sphere.rotate(h, n, alpha), expected, rtol=1e-7, atol=1e-7)
 
-    def test_an_angle_for_each_row(self):
-        h, n = Random(0, "p").normal(2, 3, 5).double()
-        alpha = torch.tensor([[0.1], [1.0], [2.0]], dtype=F64)
-        torch.testing.assert_close(sphere.angle(h, sphere.rotate(h, n, alpha)), alpha.squeeze(1))
-
     @pytest.mark.parametrize("dtype", DTYPES)
     def test_angle_in_every_precision(self, dtype):
         h, n = (v.to(dtype) for v in Random(0, "p").normal(2, 8, 16))

@@ -53,13 +53,12 @@ def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | 
     return f if old is None else torch.where(old.unsqueeze(-1), f, h)
 
 
-def rotate(h: Tensor, n: Tensor, alpha: float | Tensor) -> Tensor:
+def rotate(h: Tensor, n: Tensor, alpha: float) -> Tensor:
     """Turn h towards n by exactly the angle alpha (radians), keeping its length; stays where n is parallel to h."""
     precise = torch.promote_types(h.dtype, torch.float32)
     u, n = project(h.to(precise)), project(n.to(precise))
     off = n - (n * u).sum(-1, keepdim=True) * u
-    cos, sin = (alpha.cos(), alpha.sin()) if isinstance(alpha, Tensor) else (math.cos(alpha), math.sin(alpha))
-    turned = cos * u + sin * project(off)
+    turned = math.cos(alpha) * u + math.sin(alpha) * project(off)
     # Cancellation leaves rounding noise, not a direction, in the off-axis part of a nearly parallel n.
     turned = torch.where(norm(off) > 1e3 * torch.finfo(precise).eps, turned, u)
     return norm(h) * project(turned).to(h.dtype)

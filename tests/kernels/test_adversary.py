@@ -6,11 +6,13 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moca import kernels
 from moca.perturb.rows import old_rows_in_turn
 from tests.kernels.devices import kernel_device
 
 DEVICE = kernel_device()
 if DEVICE:
+    from moca.kernels import adversary
     from moca.kernels.adversary import rows_in_turn, slope
 
 pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
@@ -24,6 +26,18 @@ def test_rows_like_the_plain_ones(marks: list[bool]) -> None:
     plain_rows, plain_weights = old_rows_in_turn(old, old)
     assert torch.equal(rows.cpu(), plain_rows)
     torch.testing.assert_close(weights.cpu(), plain_weights)
+
+
+@pytest.mark.parametrize("too_many", [0, 1])
+def test_large_batches_take_the_plain_operations(too_many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = torch.arange(adversary.MOST_ROWS + too_many) % 3 == 1
+    expected, calls = old_rows_in_turn(old, old), []
+    monkeypatch.setattr(adversary, "rows_in_turn", lambda old: calls.append(old) or rows_in_turn(old))
+    monkeypatch.setattr(kernels, "usable", lambda tensor: True)
+    rows, weights = old_rows_in_turn(old.to(DEVICE), old.to(DEVICE))
+    assert len(calls) == 1 - too_many
+    assert torch.equal(rows.cpu(), expected[0])
+    torch.testing.assert_close(weights.cpu(), expected[1])
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(1, 2), (5, 10), (32, 100), (3, 1000)])

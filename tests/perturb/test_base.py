@@ -346,6 +346,7 @@ class TestMistakes:
         ("spec", "given", "needs"),
         [
             ("wap", {"lr": 0.1}, "model="),
+            ("wap", {"lr": 0.1, "encoder": True}, "model=, a moca.Model"),
             ("wap", {"model": True}, "lr="),
             ("fgsm", {}, "model="),
             ("vt", {}, "classes="),
@@ -358,8 +359,22 @@ class TestMistakes:
         model = network()
         if "model" in given:
             given = given | {"model": model}
+        if given.get("encoder"):
+            given = {"lr": given["lr"], "model": model.encoder}
         with pytest.raises(ValueError, match=f"this perturbation needs {needs}"):
             perturbation(spec, **given)
+
+    @pytest.mark.parametrize(
+        "old", [[True] * ROWS, torch.ones(ROWS), torch.ones(1, dtype=torch.bool), torch.ones(ROWS, 1, dtype=torch.bool)]
+    )
+    def test_old_rows_are_marked_one_by_one(self, old):
+        replay, new = scene(network())
+        with pytest.raises(ValueError, match=f"old= is a tensor of {ROWS} truth values"):
+            perturbation("gaussian")(replay.having(old=old), new)
+
+    def test_a_seed_is_a_number(self):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            perturbation("gaussian", seed="x")
 
     def test_nothing_is_asked_for_in_vain(self):
         model = network()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -52,4 +53,4 @@ def perturbation(
     """
     settings = validate(Choice, {"perturb": spec}).perturb
     device = next(model.parameters()).device if model is not None else "cpu"
-    return _VARIANTS[settings.name](settings, Random(seed, "perturb", device), model, lr, classes)
+    return _VARIANTS[settings.name](settings, Random(operator.index(seed), "perturb", device), model, lr, classes)

@@ -58,11 +58,13 @@ class Perturbation(Stateful, Generic[S]):
         """The features of `replay`, those of old classes moved."""
         if not isinstance(replay, Batch):
             raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not a {type(replay).__name__}")
-        h = replay.features
+        h, old = replay.features, replay.old
+        if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
+            raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         self.random.to(h.device)
         with torch.no_grad():
             n = self.direction(replay, new or _NoBatch()).to(h.dtype)
-        return self._move(h, n, replay.old)
+        return self._move(h, n, old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
         if self.settings.fixed_angle is not None:
@@ -77,7 +79,8 @@ class Perturbation(Stateful, Generic[S]):
     @property
     def model(self) -> Model:
         """The model, for the variants that ask it."""
-        return _asked(self._model, "model=, a moca.Model(encoder, classifier)")
+        fits = self._model if hasattr(self._model, "classify") else None
+        return _asked(fits, "model=, a moca.Model(encoder, classifier)")
 
     @property
     def lr(self) -> float | Tensor:

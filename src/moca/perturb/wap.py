@@ -1,6 +1,7 @@
 """WAP: weight-adversarial perturbation, the model-based perturbation that the paper recommends."""
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from moca import beside, kernels
@@ -66,8 +67,10 @@ def _slope(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
         from moca.kernels import adversary
 
         return adversary.slope(logits, y, weight)
-    ours = torch.arange(logits.shape[1], device=y.device) == y.unsqueeze(1)
-    return ((logits.softmax(1) - ours.to(logits.dtype)) * weight.unsqueeze(1)).to(logits.dtype)
+    with torch.enable_grad():
+        logits = logits.requires_grad_()
+        loss = (F.cross_entropy(logits, y, reduction="none") * weight).sum()
+    return torch.autograd.grad(loss, logits)[0]
 
 
 def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: float) -> dict[str, Tensor]:
