@@ -392,7 +392,9 @@ def test_a_run_does_not_go_on_with_other_settings_but_may_go_elsewhere(tmp_path)
     kept = torch.load(half.folder / "checkpoint.pt", weights_only=True)
     del kept["state"]["settings"]["bn_passes"], kept["state"]["settings"]["memory"]["per"]
     torch.save(kept, half.folder / "checkpoint.pt")
-    path.write_text(json.dumps(settings | {"threads": 2}))
+    elsewhere = {"threads": 2, "device": "auto", "data_dir": str(tmp_path / "store")}
+    assert all(settings[name] != value for name, value in elsewhere.items())
+    path.write_text(json.dumps(settings | elsewhere))
     assert moca.resume(half.folder).status == "finished"
 
 

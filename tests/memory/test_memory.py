@@ -125,18 +125,25 @@ def test_resumes_from_an_empty_state():
 @pytest.mark.parametrize("size", [0, -1])
 def test_no_slot_is_refused(size):
     with pytest.raises(MocaError, match="at least 1 slot"):
-        build_memory(MemorySettings.model_construct(size=size, per="total"), 10, 0, torch.device("cpu"))
+        build_memory(MemorySettings.model_construct(size=size, per="total"), 10, 99, 0, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(("per", "size"), [("total", 7), ("class", 70)])
 def test_total_and_per_class_size(per, size):
-    kept = build_memory(MemorySettings(size=7, per=per), classes=10, seed=0, device=torch.device("cpu"))
+    kept = build_memory(MemorySettings(size=7, per=per), classes=10, offered=1000, seed=0, device=torch.device("cpu"))
     kept.add(y=torch.arange(1000))
     assert kept.size == len(kept) == len(kept.all()["y"]) == size
 
 
+def test_no_more_slots_than_samples_come():
+    kept = build_memory(MemorySettings(size=10**9), classes=10, offered=30, seed=0, device=torch.device("cpu"))
+    kept.add(y=torch.arange(30))
+    assert len(kept.fields["y"]) == 31
+    assert kept.all()["y"].tolist() == list(range(30))
+
+
 def test_what_is_stored_and_what_is_drawn_have_their_own_random_numbers():
-    drawn_from, left_alone = (build_memory(MemorySettings(size=5), 10, 0, torch.device("cpu")) for _ in range(2))
+    drawn_from, left_alone = (build_memory(MemorySettings(size=5), 10, 100, 0, torch.device("cpu")) for _ in range(2))
     for first in range(0, 100, 10):
         for kept in (drawn_from, left_alone):
             kept.add(y=torch.arange(first, first + 10))

@@ -138,7 +138,7 @@ def ls(name: str | None = None, /) -> None:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Entry point of the `moca` command; `words` are those after its name, by default the command line's."""
-    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no "±" must not cost anything more
     try:
         sys.exit(app(words, print_error=False, exit_on_error=False) or 0)

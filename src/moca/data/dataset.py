@@ -59,7 +59,8 @@ class Dataset:
         if name == "natural":
             return tuple(range(len(self.classes)))
         if name not in self.orders:
-            raise MocaError(f"'{self.name}' has no class order '{name}'; {nearest(name, [*self.orders, 'natural'])}")
+            known = nearest(name, [*self.orders, "natural", "random"])
+            raise MocaError(f"'{self.name}' has no class order '{name}'; {known} (or class numbers)")
         return self.orders[name]
 
 

@@ -99,7 +99,8 @@ def _listing(path: Path) -> Iterator[bytes]:
                         stat = entry.stat()
                         yield b"%s %d %d" % (os.fsencode(entry.path), stat.st_size, stat.st_mtime_ns)
         except OSError as error:
-            raise MocaError(f"cannot read {error.filename} ({error.strerror}); check its permissions") from None
+            advice = "remove the broken link" if Path(error.filename).is_symlink() else "check its permissions"
+            raise MocaError(f"cannot read {error.filename} ({error.strerror}); {advice}") from None
 
 
 def _open(store: Store, name: str, title: str) -> Dataset:

@@ -205,9 +205,7 @@ class Running:
         samples, learnt = sum(len(task.train) for task in tasks), sum(len(task.classes) for task in tasks)
         notes = []
         if memory is not None and memory.size >= samples:
-            notes.append(
-                f"the memory ({memory.size}) is as large as all training data ({samples}): nothing need be forgotten"
-            )
+            notes.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
         if learnt < stream.classes:
             notes.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
         return notes

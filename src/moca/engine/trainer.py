@@ -56,7 +56,8 @@ class Trainer(Stateful):
         self.tasks = stream.merged() if self.learner.sees_all_tasks else stream
         self.memory: Memory | None = None
         if self.learner.draws:
-            self.memory = build_memory(settings.memory, stream.classes, seeds.of("memory"), self.device)
+            offered = settings.epochs * sum(len(task.train) for task in self.tasks)
+            self.memory = build_memory(settings.memory, stream.classes, offered, seeds.of("memory"), self.device)
         self.passes = Passes(settings, self.model)
         self.transform = Transform(
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment

@@ -11,8 +11,8 @@ from moca.settings import memory as settings
 __all__ = ["Memory", "Reservoir", "Uniform", "build_memory"]
 
 
-def build_memory(choice: settings.Memory, classes: int, seed: int, device: torch.device) -> Memory:
-    """The memory that the settings ask for."""
-    size = choice.size * (classes if choice.per == "class" else 1)
+def build_memory(choice: settings.Memory, classes: int, offered: int, seed: int, device: torch.device) -> Memory:
+    """The memory that the settings ask for, with no more slots than samples will be offered."""
+    size = min(choice.size * (classes if choice.per == "class" else 1), offered)
     store = Reservoir(size, Random(seed, "memory/store", device))
     return Memory(size, store, Uniform(Random(seed, "memory/draw", device)))

@@ -50,11 +50,10 @@ Epochs = Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_spl
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
-_HIGHEST_RATE = 30
-"""As a power of ten: what float32 holds, with room to spare."""
-
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
+_LARGEST = 1e30
+"""What float32 holds, with room to spare."""
 
 OFFICIAL_PASSES = {
     ("er", "none"): "nbbb",
@@ -101,7 +100,7 @@ class Run(Settings):
     lr_milestones: Epochs = Field((), description="epochs of a task after which the rate drops")
     lr_factor: float = Field(0.1, gt=0, description="what the rate is multiplied by then")
     momentum: float = Field(0.0, ge=0, lt=1, description="of SGD")
-    weight_decay: float = Field(0.0, ge=0, le=1e30, description="of SGD")
+    weight_decay: float = Field(0.0, ge=0, le=_LARGEST, description="of SGD")
     model: Model | None = Field(None, description="encoder [default: the data set's]")
     head: Head = Field(Cosine(), description="classifier")
     passes: Literal["separate", "concatenated"] = Field(
@@ -137,8 +136,9 @@ class Run(Settings):
             raise MocaError(f"passes=concatenated is for er; '{self.learner.name}' is defined by separate passes")
         if self.bn_passes != "clean":
             self._check_passes()
-        if math.log10(self.lr) + len(self.lr_milestones) * max(0.0, math.log10(self.lr_factor)) > _HIGHEST_RATE:
-            raise MocaError(f"the learning rate must stay below 1e{_HIGHEST_RATE}; use a smaller lr or lr_factor")
+        changes = sum(epoch < self.epochs for epoch in self.lr_milestones)
+        if math.log10(self.lr) + changes * max(0.0, math.log10(self.lr_factor)) > math.log10(_LARGEST):
+            raise MocaError(f"the learning rate may be {_LARGEST:.0e} at most; use a smaller lr or lr_factor")
         if self.perturb.name != "none" and not self.learner.replays:
             raise MocaError(
                 f"'{self.learner.name}' replays nothing, so '{self.perturb.name}' has nothing to move; "
