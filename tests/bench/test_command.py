@@ -53,6 +53,13 @@ def test_stopping_keeps_what_was_measured(moca, tmp_path, monkeypatch):
     assert err.endswith("moca: stopped; what was measured (1) is in b.json\n")
 
 
+def test_a_way_that_was_asked_for_and_cannot_run_is_told_and_no_success(moca, tmp_path):
+    code, out, _ = moca(f"bench {TINY} captured --methods er --no-twin --out b.json")
+    assert code == 1
+    assert "execution=captured needs a CUDA device; use execution=eager or compiled: er captured" in out
+    assert [cell["ms"] is None for cell in json.loads((tmp_path / "b.json").read_text())["cells"]] == [False, True]
+
+
 MISTAKES = [
     ("--methods er+gausian", "unknown method 'er+gausian'; did you mean 'er+gaussian'?"),
     ("--methods wap", "unknown method 'wap'; did you mean 'er+wap'?"),

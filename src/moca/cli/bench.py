@@ -48,7 +48,7 @@ def bench(
             show(record)
     if out:
         Console().print(f"File: {out}", soft_wrap=True, highlight=False)
-    return 0 if any(cell.timing for cell in record.cells) else 1
+    return 0 if all(cell.timing for cell in record.cells) else 1
 
 
 command = with_options(bench, Bench, several=("methods", "ways", "packed"), without=("twin",))
