@@ -130,7 +130,7 @@ MISTAKES = [
     ("run --memory -5", "memory.size = '-5'"),
     ("run --tasks 11", "'digits' has 10 classes, too few for 11 tasks; use tasks <= 10"),
     ("run --tasks 0", "tasks = '0'"),
-    ("run --learner er+wap", "unknown learner 'er+wap'; give er and perturb=wap apart"),
+    ("run --learner er+wap:lambda=2", "give two settings, learner=er and perturb=wap:lambda=2"),
     ("run --class-order foo", "known: natural, random (or class numbers)"),
     ("run --out used/file", "cannot be written: it is a file"),
     ("run --class-order 1,2", "each of the classes 0 to 9 exactly once"),

@@ -81,10 +81,7 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
         options = _parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
         if not isinstance(name, str) or name not in by_name:
-            first, plus, second = str(name).partition("+")
-            apart = plus and first in by_name
-            hint = f"give {first} and perturb={second} apart" if apart else nearest(str(name), by_name)
-            raise MocaError(f"unknown {kind} {str(name)!r}; {hint}")
+            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), by_name)}")
         return by_name[name](**options)
 
     return BeforeValidator(choose)

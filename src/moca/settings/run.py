@@ -3,11 +3,11 @@
 import math
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from moca.errors import MocaError
-from moca.settings.base import Settings, short
-from moca.settings.learners import ER, Learner
+from moca.settings.base import Settings, names, short
+from moca.settings.learners import ER, LEARNERS, Learner
 from moca.settings.memory import Memory
 from moca.settings.models import Cosine, Head, Model
 from moca.settings.perturb import NoPerturbation, Perturb
@@ -127,6 +127,15 @@ class Run(Settings):
     threads: int | None = Field(
         None, ge=1, le=1024, description="CPU threads [default: 1 for small models, else torch's]"
     )
+
+    @field_validator("learner", mode="before")
+    @classmethod
+    def _without_perturbation(cls, value: Any) -> Any:
+        """Tables call a method er+wap; here that is two settings."""
+        learner, plus, perturb = value.partition("+") if isinstance(value, str) else ("", "", "")
+        if plus and learner in names(LEARNERS):
+            raise MocaError(f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}")
+        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
