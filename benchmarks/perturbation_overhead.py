@@ -16,11 +16,11 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from moca.settings.models import Cosine, ResNet18
 
 from moca.batch import Batch
 from moca.models import build_model
 from moca.perturb import perturbation
-from moca.settings.models import Cosine, ResNet18
 
 VARIANTS = ("gaussian", "vmf", "doa_old", "doa_new", "vt", "add_new", "minus_new", "fgsm", "wap")
 CLASSES = 100

@@ -14,19 +14,24 @@ if TYPE_CHECKING:
     from moca.api import compare, resume, run
     from moca.batch import Batch
     from moca.data import Dataset, load
+    from moca.data.own import dataset
     from moca.engine.result import Result
+    from moca.engine.watch import Watcher
     from moca.errors import MocaError
+    from moca.learners import Learner
     from moca.memory import Memory
     from moca.models import CosineHead, LinearHead, Model
+    from moca.parts import option, register
     from moca.perturb import Perturbation, perturbation
     from moca.report.comparison import Comparison
-    from moca.streams import Stream, class_incremental
+    from moca.streams import Stream, Task, class_incremental
 
 _HOME = {
     "Batch": "moca.batch",
     "Comparison": "moca.report.comparison",
     "CosineHead": "moca.models",
     "Dataset": "moca.data",
+    "Learner": "moca.learners",
     "LinearHead": "moca.models",
     "Memory": "moca.memory",
     "MocaError": "moca.errors",
@@ -34,10 +39,15 @@ _HOME = {
     "Perturbation": "moca.perturb",
     "Result": "moca.engine.result",
     "Stream": "moca.streams",
+    "Task": "moca.streams",
+    "Watcher": "moca.engine.watch",
     "class_incremental": "moca.streams",
     "compare": "moca.api",
+    "dataset": "moca.data.own",
     "load": "moca.data",
+    "option": "moca.parts",
     "perturbation": "moca.perturb",
+    "register": "moca.parts",
     "resume": "moca.api",
     "run": "moca.api",
 }
@@ -47,6 +57,7 @@ __all__ = [
     "Comparison",
     "CosineHead",
     "Dataset",
+    "Learner",
     "LinearHead",
     "Memory",
     "MocaError",
@@ -54,11 +65,16 @@ __all__ = [
     "Perturbation",
     "Result",
     "Stream",
+    "Task",
+    "Watcher",
     "class_incremental",
     "compare",
     "data",
+    "dataset",
     "load",
+    "option",
     "perturbation",
+    "register",
     "resume",
     "run",
 ]

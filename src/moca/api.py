@@ -1,46 +1,76 @@
-"""The Python interface: the same runs as on the command line."""
+"""The Python interface: the same runs as on the command line, and parts of the user's own."""
 
 import operator
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from moca.data.loading import placed
+from moca.defaults import choices_told
 from moca.engine import compare as comparing
 from moca.engine import run as running
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
-from moca.engine.pack import Entrant, take_turns
+from moca.engine.material import Material
+from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.trainer import count_steps
+from moca.engine.schedule import Schedule
+from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
+from moca.streams import Stream
 
 RUNS = Path("runs")
 
 
-def run(*, out: str | Path | None = None, progress: bool = False, keep_model: bool = True, **settings: Any) -> Result:
+def run(
+    *,
+    out: str | Path | None = None,
+    progress: bool = False,
+    keep_model: bool = True,
+    watch: Watcher | Sequence[Watcher] = (),
+    say: Callable[[str], None] | None = None,
+    **settings: Any,
+) -> Result:
     """Train one learner on one stream: `moca.run(learner="er", perturb="wap", data="digits", memory=100)`.
 
-    `settings` are those of `moca run --help`. The run's files go to `out`, by default a new folder under `runs`.
+    `settings` are those of `moca run --help`. `data` may also be a `moca.Dataset` or `moca.Stream`, images and labels
+    as a pair of arrays (or two pairs, for training and test), or a torch `Dataset`; `model` a torch module or a
+    function that makes one; `learner` and `perturb` classes or objects of your own. The run's files go to `out`, by
+    default a new folder under `runs`. Watchers are told about steps, tasks and the end; `say` gets what was chosen for
+    you, in a line.
     """
-    checked = validate(Run, _placed(settings))
-    name = comparing.label(checked)
-    title = f"{Path(checked.data).name}-{name}-s{checked.seed}"
-    total = count_steps(checked, running.build_stream(checked))
-    with _place(out, comparing.folder_name(title)) as folder, ProgressBar(total, name, shown=progress) as bar:
-        return _alone(checked, lambda: running.start(checked, folder, bar, keep_model))
+    given = _checked(settings)
+    material = Material()
+    complete, stream = material(given)
+    if say and (told := choices_told(given, complete, stream.dataset)):
+        say(told)
+    name = comparing.label(given)
+    with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
+        return _alone(running.start, complete, stream, folder, name, progress, keep_model, watch)
 
 
-def resume(out: str | Path, *, progress: bool = False, keep_model: bool = True) -> Result:
-    """Go on with an interrupted run exactly where it stopped."""
-    settings = RunFolder.open(Path(out)).settings()
-    total = count_steps(settings, running.build_stream(settings))
-    with ProgressBar(total, comparing.label(settings), shown=progress) as bar:
-        return _alone(settings, lambda: running.resume(Path(out), bar, keep_model))
+def resume(
+    out: str | Path,
+    *,
+    progress: bool | Callable[[int, str], None] = False,
+    keep_model: bool = True,
+    watch: Watcher | Sequence[Watcher] = (),
+    **own: Any,
+) -> Result:
+    """Go on with an interrupted run exactly where it stopped.
+
+    A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
+    """
+    folder = _path(out)
+    kept = RunFolder.open(folder).settings()
+    settings = validate(Run, dict(kept) | own)
+    complete, stream = Material()(settings)
+    return _alone(running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
 
 
 def compare(
@@ -49,13 +79,15 @@ def compare(
     out: str | Path | None = None,
     jobs: int | None = None,
     progress: bool = False,
+    watch: Watcher | Sequence[Watcher] = (),
     **settings: Any,
 ) -> Comparison:
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
 
-    `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Calling it again
-    with the same `out` goes on where it stopped; more seeds, and more values of settings that had several, can be added
-    so. `mistakes` tells which runs could not be done.
+    `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Runs with parts
+    that exist in Python only, and watched ones, are carried out one after the other on a CPU. Calling it again with the
+    same `out` goes on where it stopped; more seeds, and more values of settings that had several, can be added so.
+    `mistakes` tells which runs could not be done.
     """
     try:
         chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
@@ -63,7 +95,7 @@ def compare(
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     with _place(out, "compare") as folder:
         plans = comparing.plan(_placed(settings), chosen, folder)
-        outcome = comparing.carry_out(plans, jobs, progress)
+        outcome = comparing.carry_out(plans, jobs, progress, _several(watch))
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
     comparison = Comparison(results, folder, outcome.cost, outcome.mistakes)
@@ -77,14 +109,47 @@ def compare(
     return comparison
 
 
-def _alone(settings: Run, open_run: Callable[[], running.Running]) -> Result:
+def _alone(
+    begin: Callable[..., running.Running],
+    settings: Run,
+    stream: Stream,
+    folder: Path,
+    name: str,
+    progress: bool | Callable[[int, str], None],
+    keep_model: bool,
+    watch: Watcher | Sequence[Watcher],
+) -> Result:
     """Carry out one run."""
-    (ending,) = take_turns([Entrant(open_run, pick_device(settings.device))], seats=1)
+    total = Schedule(settings, stream, settings.learner.make().sees_all_tasks).total
+    with ProgressBar(total, name, shown=progress is True) as bar:
+        advance = progress if callable(progress) else bar
+
+        def opened() -> running.Running:
+            return begin(settings, stream, folder, advance, keep_model, _several(watch))
+
+        (ending,) = take_turns([Job(opened, pick_device(settings.device))], at_a_time=1)
     if isinstance(ending, MocaError):
         raise ending
     if ending is None or ending.status == "interrupted":
         raise Interrupted(ending.message if ending else "stopped")
     return ending
+
+
+def _several(watch: Watcher | Sequence[Watcher]) -> list[Watcher]:
+    watchers = [watch] if isinstance(watch, Watcher) else list(watch)
+    for watcher in watchers:
+        if not isinstance(watcher, Watcher):
+            raise MocaError(f"watch takes objects of moca.Watcher or of classes derived from it, not {watcher!r}")
+    return watchers
+
+
+def _checked(settings: dict[str, Any]) -> Run:
+    for name in ("learner", "perturb"):
+        if isinstance(settings.get(name), list | tuple):
+            raise MocaError(f"a run has one {name}; to run several, use moca compare (in Python moca.compare)")
+    if "seeds" in settings:
+        raise MocaError("a run has one seed=; for several seeds use moca compare (in Python moca.compare)")
+    return validate(Run, _placed(settings))
 
 
 def _placed(settings: dict[str, Any]) -> dict[str, Any]:
@@ -96,16 +161,26 @@ def _placed(settings: dict[str, Any]) -> dict[str, Any]:
     def full(data: Any) -> Any:
         if isinstance(data, list):
             return [full(one) for one in data]
-        return placed(data, where) if isinstance(data, str | Path) and not isinstance(where, list) else data
+        named = isinstance(data, str | Path) and str(data).strip() and not isinstance(where, list)
+        return placed(data, where) if named else data
 
     return settings | {"data": full(settings["data"])} if "data" in settings else settings
+
+
+def _path(out: str | Path) -> Path:
+    """The folder asked for."""
+    if not isinstance(out, str | os.PathLike):
+        raise MocaError(f"out= is the path of a folder, not {out!r}")
+    if not str(out).strip() or "\0" in str(out):
+        raise MocaError(f"out={str(out)!r} cannot be the path of a folder; give another, or leave it out")
+    return Path(out)
 
 
 @contextmanager
 def _place(out: str | Path | None, name: str) -> Iterator[Path]:
     """The folder asked for, or a new one under `runs`: name, name-2, ...; it goes again if nothing is written there."""
-    if out:
-        yield Path(out)
+    if out is not None:
+        yield _path(out)
         return
     folder, number = RUNS / name, 1
     while not make_folder(folder):

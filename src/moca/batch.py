@@ -2,18 +2,23 @@
 
 from typing import Self
 
+import torch
 from torch import Tensor
 
 
 class Batch:
     """Samples of a step, one row each. Give what the learner or perturbation at hand uses; it asks if it needs more."""
 
+    image: Tensor
+    """Raw images, as bytes."""
     x: Tensor
     """Images as the encoder sees them."""
     y: Tensor
     """Class labels."""
     features: Tensor
     """h(x), the encoder's output."""
+    moved: Tensor
+    """The features as the classifier saw them: those of old classes moved by the perturbation."""
     logits: Tensor
     """The classifier's output: of this step for new samples, of the time of storing for replayed ones."""
     old: Tensor | None = None
@@ -27,6 +32,14 @@ class Batch:
     def __getattr__(self, name: str) -> Tensor:
         raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...)")
 
-    def having(self, **fields: Tensor) -> Self:
+    def __len__(self) -> int:
+        return len(next(iter(self.__dict__.values())))
+
+    def replace(self, **fields: Tensor) -> Self:
         """The same batch with some fields set."""
         return type(self)(**(self.__dict__ | fields))
+
+
+def paired(rows: Tensor, count: int) -> Tensor:
+    """`count` rows, one for each replayed sample: the given ones, again from the start where they are too few."""
+    return rows if len(rows) == count else rows[torch.arange(count, device=rows.device) % len(rows)]

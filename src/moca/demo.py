@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from moca import api
-from moca.engine.run import build_stream
+from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.recipes import load_recipe
 from moca.report.comparison import Comparison
@@ -23,8 +23,8 @@ def demo(out: Path, seeds: int, progress: bool = True) -> tuple[Comparison, Path
 
 def _plane(settings: dict[str, object], perturb: str) -> Panel:
     """The two-dimensional features of a small run, to be drawn."""
-    run = validate(Run, settings | {"perturb": perturb})
-    trainer = Trainer(run, build_stream(run))
+    run, stream = Material()(validate(Run, settings | {"perturb": perturb}))
+    trainer = Trainer(run, stream)
     while True:
         for _ in trainer.steps():
             pass

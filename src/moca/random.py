@@ -7,7 +7,6 @@ The numbers are SplitMix64's: a bijective mix of an equidistributed 64-bit count
 
 import hashlib
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,6 +57,8 @@ def _shift_right(x: Tensor, by: int) -> Tensor:
 class Random(Stateful):
     """A sequence of random numbers that belongs to one seed and one purpose."""
 
+    remembers = ("count",)
+
     def __init__(self, seed: int, purpose: str, device: torch.device | str = "cpu") -> None:
         self.key = torch.tensor(_signed(derive(seed, purpose)), device=device)
         self.count = torch.zeros((), dtype=torch.int64, device=device)
@@ -93,11 +94,3 @@ class Random(Stateful):
     def to(self, device: torch.device | str) -> None:
         """Move the counter to a device; the sequence goes on unchanged."""
         self.key, self.count = self.key.to(device), self.count.to(device)
-
-    def state(self) -> dict[str, Any]:
-        """The counter."""
-        return {"count": self.count}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from where `state` was taken."""
-        self.count.copy_(state["count"])

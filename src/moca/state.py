@@ -2,21 +2,50 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 
 class Stateful:
-    """Something with a state, which is a nested dictionary of tensors and plain values."""
+    """Something with a state, which is a nested dictionary of tensors and plain values.
+
+    A class names what it must keep in `remembers`; what its bases name is kept too.
+    """
+
+    remembers: ClassVar[tuple[str, ...]] = ()
+    """Attributes: tensors (or None until there is one), modules, other objects with a state, plain values."""
 
     def state(self) -> dict[str, Any]:
         """The state itself: the tensors are those that the object goes on changing."""
-        raise NotImplementedError
+        return {name: _state_of(getattr(self, name)) for name in self._remembered()}
 
     def state_dict(self) -> dict[str, Any]:
         """A copy of the state, to be saved or loaded later."""
         return deepcopy(self.state())
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        for name in self._remembered():
+            held, kept = getattr(self, name), state[name]
+            if isinstance(held, Stateful | nn.Module):
+                held.load_state_dict(kept)
+            elif isinstance(held, Tensor) and isinstance(kept, Tensor) and held.shape == kept.shape:
+                with torch.no_grad():
+                    held.copy_(kept)
+            else:
+                setattr(self, name, deepcopy(kept))
+
+    @classmethod
+    def _remembered(cls) -> list[str]:
+        return list(dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base).get("remembers", ())))
+
+
+def _state_of(value: Any) -> Any:
+    if isinstance(value, Stateful):
+        return value.state()
+    return dict(value.state_dict()) if isinstance(value, nn.Module) else value
 
 
 def tensors_in(state: Any) -> Iterator[Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from moca.data import Dataset, Split
-from moca.data.protocol import deal
+from moca.data.protocol import Protocol, deal
 from moca.errors import MocaError
 from moca.random import Random
 
@@ -36,6 +36,20 @@ class Stream(Sequence[Task]):
     def classes(self) -> int:
         """Classes of the data set, whether or not the stream reaches them."""
         return len(self.names)
+
+    @property
+    def protocol(self) -> Protocol:
+        """How the images are prepared for the encoder."""
+        return self.dataset.protocol
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of the images."""
+        return self.dataset.shape
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(str(len(task.classes)) for task in self)
+        return f"Stream of {len(self)} tasks over '{self.dataset.name}', classes: {sizes}"
 
     def __len__(self) -> int:
         return len(self.tasks)

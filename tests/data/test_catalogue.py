@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import torch
+from moca.settings.models import Choice as ModelChoice
+from moca.settings.models import Cosine
 
 from moca.data import catalogue
 from moca.errors import MocaError
 from moca.models import build_model
 from moca.settings.base import validate
-from moca.settings.models import Choice as ModelChoice
-from moca.settings.models import Cosine
 
 PICTURED = ("cifar10", "cifar100", "tinyimagenet", "miniimagenet", "mnist", "fashion_mnist")
 

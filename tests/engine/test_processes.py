@@ -7,9 +7,9 @@ import time
 from functools import partial
 
 import pytest
+from moca.engine.processes import side_by_side
 
 from moca import MocaError, Result
-from moca.engine.processes import side_by_side
 from moca.engine.progress import ProgressBar
 from moca.engine.run import start
 from moca.settings import Run, validate

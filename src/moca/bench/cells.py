@@ -21,9 +21,9 @@ from moca.bench.measure import (
 )
 from moca.bench.official import OfficialTwin, has_twin
 from moca.bench.workload import in_second_task, noise_stream, run_settings
-from moca.engine.pack import lane
+from moca.engine.learning import Step as Done
+from moca.engine.pack import on_stream
 from moca.errors import MocaError
-from moca.learners import Losses
 from moca.settings import Bench
 from moca.streams import Stream
 
@@ -122,7 +122,7 @@ def prepare(settings: Bench, configuration: Configuration, stream: Stream, devic
     def official() -> Iterator[float]:
         return OfficialTwin(run_settings(settings, method, "eager"), stream, device).steps()
 
-    def ours(seed: int) -> Iterator[Losses]:
+    def ours(seed: int) -> Iterator[Done]:
         return in_second_task(run_settings(settings, method, way, seed), stream).steps()
 
     if way == OFFICIAL:
@@ -133,7 +133,7 @@ def prepare(settings: Bench, configuration: Configuration, stream: Stream, devic
         raise MocaError(
             "only captured steps are packed: eager ones keep the host busy, compiled ones may block the GPU"
         )
-    return [stepping(partial(ours, seed), lane(device)) for seed in range(configuration.runs)]
+    return [stepping(partial(ours, seed), on_stream(device)) for seed in range(configuration.runs)]
 
 
 def attempt(what: Callable[[], T]) -> tuple[T | None, str]:

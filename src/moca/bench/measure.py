@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from moca.engine.pack import Lane
+from moca.engine.pack import OnStream
 from moca.engine.trainer import Trainer
 
 Step = Callable[[], Any]
@@ -54,13 +54,13 @@ def _take_turns(runs: Sequence[Step], steps: int) -> None:
             step()
 
 
-def stepping(make: Callable[[], Iterator[Any]], lane: Lane = nullcontext) -> Step:
-    """The steps of a run, one a call; all that it does is done in its lane."""
-    with lane():
+def stepping(make: Callable[[], Iterator[Any]], on_stream: OnStream = nullcontext) -> Step:
+    """The steps of a run, one a call; all that it does is done on its stream."""
+    with on_stream():
         steps = make()
 
     def step() -> None:
-        with lane():
+        with on_stream():
             next(steps)
 
     return step
@@ -85,9 +85,9 @@ class Work:
 
 def count_work(trainer: Trainer) -> Work:
     """Take eager steps and count."""
-    before, steps = trainer.images_trained, trainer.steps()
+    before, steps = trainer.learning.images_trained, trainer.steps()
     next(steps)
-    images = trainer.images_trained - before
+    images = trainer.learning.images_trained - before
     try:
         with FlopCounterMode(display=False) as counter:
             next(steps)

@@ -24,9 +24,10 @@ from moca.data import Protocol
 from moca.engine.numerics import torch_defaults
 from moca.errors import MocaError
 from moca.models import build_model
+from moca.perturb.gaussian import Gaussian
+from moca.perturb.wap import WAP
 from moca.settings import Run, validate
 from moca.settings.bench import method
-from moca.settings.run import OFFICIAL_PASSES
 from moca.streams import Stream
 
 _METHODS = ("none", "gaussian", "wap")
@@ -44,7 +45,7 @@ def has_twin(label: str) -> bool:
 
 def _known(settings: Run) -> bool:
     perturb = settings.perturb
-    as_official = perturb.model_dump(exclude=_OPTIONS) == type(perturb)().model_dump(exclude=_OPTIONS)
+    as_official = perturb.model_dump(exclude=_OPTIONS) == type(perturb)(name=perturb.name).model_dump(exclude=_OPTIONS)
     return settings.learner.name == "er" and perturb.name in _METHODS and as_official
 
 
@@ -127,8 +128,8 @@ class OfficialTwin:
         if not _known(settings):
             raise MocaError("the twin of the official code knows er, er+gaussian and er+wap (lambda, step_size) only")
         assert settings.model is not None
-        self.settings, self.device, self.perturb = settings, device, settings.perturb
-        self.sequence = OFFICIAL_PASSES[settings.learner.name, settings.perturb.name]
+        self.settings, self.device, self.perturb = settings, device, settings.perturb.make()
+        self.sequence = settings.learner.make().official_passes(self.perturb).later
         init = settings.seed.of("init")
         self.model = build_model(settings.model, settings.head, stream.dataset.shape, stream.classes, init).to(device)
         self.proxy = copy.deepcopy(self.model)
@@ -173,16 +174,16 @@ class OfficialTwin:
 
     def _moved(self, h: Tensor, replay_x: Tensor, replay_y: Tensor, y: Tensor) -> Tensor:
         """The replayed features, those of old classes moved; their length is left to the cosine head."""
-        if self.perturb.name == "none":
+        if not self.perturb.moves:
             return h
         old = replay_y < self.first_new_class
-        n = torch.randn_like(h) if self.perturb.name == "gaussian" else self._adversarial(replay_x, y, old)
+        n = torch.randn_like(h) if isinstance(self.perturb, Gaussian) else self._adversarial(replay_x, y, old)
         u = h / h.norm(dim=1, keepdim=True)
         return torch.where(old.unsqueeze(1), u + self.perturb.lam * (n / n.norm(dim=1, keepdim=True)), u)
 
     def _adversarial(self, replay_x: Tensor, y: Tensor, old: Tensor) -> Tensor:
         """Features in a copy of the network that made one step towards calling the old samples new."""
-        assert self.perturb.name == "wap"
+        assert isinstance(self.perturb, WAP)
         self.proxy.load_state_dict(copy.deepcopy(self.model.state_dict()))
         self.proxy.train()
         if old.any():

@@ -38,6 +38,8 @@ def run_settings(bench: Bench, label: str, execution: str, seed: int = 0) -> Run
     """The run whose steps are timed; it never comes to an end by itself."""
     settings: dict[str, Any] = method(label) | {
         "data": "noise",
+        "tasks": TASKS,
+        "class_order": "natural",
         "model": f"resnet18:width={bench.width}",
         "memory": max(MEMORY, bench.batch),
         "epochs": 1_000_000,
@@ -54,9 +56,13 @@ def run_settings(bench: Bench, label: str, execution: str, seed: int = 0) -> Run
 def in_second_task(settings: Run, stream: Stream) -> Trainer:
     """A trainer that stands at the beginning of its second task; its memory was offered the first task once."""
     trainer = Trainer(settings, stream)
-    assert trainer.memory is not None
-    images, y = trainer.feed(trainer.tasks[0].train.to(trainer.feed.order_device))
-    logits = {"logits": torch.zeros(len(y), CLASSES, device=y.device)} if trainer.learner.stores_logits else {}
-    trainer.memory.add(image=images, y=y, **logits)
+    memory, learner = trainer.learning.memory, trainer.learning.learner
+    assert memory is not None
+    images, y = trainer.feed(trainer.schedule.current.train.to(trainer.feed.order_device))
+    if learner.store is None:
+        memory.rewrite(image=images[: memory.size], y=y[: memory.size])
+    else:
+        kept = {name: torch.zeros(len(y), CLASSES, device=y.device) for name in learner.keeps}
+        memory.add(image=images, y=y, **kept)
     trainer.next_task()
     return trainer

@@ -1,19 +1,23 @@
 """The command line: parse, call, print."""
 
+import errno
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from moca import __version__
 from moca.cli.bench import command as bench
+from moca.cli.config import with_config
 from moca.cli.data import app as data_app
 from moca.cli.options import given, with_run_options
-from moca.errors import Interrupted, MocaError, nearest
+from moca.cli.wording import as_options, hinted
+from moca.errors import Interrupted, MocaError
 from moca.starting import loading
 
 app = App(
@@ -26,14 +30,22 @@ app = App(
 
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
 Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
+Config = Annotated[
+    Path | None, Parameter(help="TOML or YAML file with any of these options; those given here win", show_default=False)
+]
+SaveConfig = Annotated[Path | None, Parameter(help="write the options to such a file first", show_default=False)]
 
 
-def run(*, out: Out = None, **options: Any) -> int:
-    """Train one learner with one perturbation on one stream of tasks."""
+def run(*, out: Out = None, config: Config = None, save_config: SaveConfig = None, **options: Any) -> int:
+    """Train one learner with one perturbation on one stream of tasks.
+
+    What is left open is taken from the data set's recipe; a line says what that is.
+    """
+    settings = with_config(given(options), config, save_config)
     with loading():
         from moca import api
 
-    return _ended(api.run(out=out, progress=True, **given(options)))
+    return _ended(api.run(out=out, progress=True, say=_say, **settings))
 
 
 app.command(with_run_options(run), name="run")
@@ -41,18 +53,25 @@ app.command(data_app)
 
 
 @app.command
-def resume(folder: Path) -> int:
+def resume(folder: Path, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True) -> int:
     """Go on with an interrupted run exactly where it stopped.
 
     Parameters
     ----------
     folder
         The run's folder.
+    progress
+        A bar for people, or lines on stdout for programs: steps done, a tab, where the run is.
+    keep_model
+        Write the final weights.
     """
     with loading():
         from moca import api
+        from moca.cli.lines import as_lines
 
-    return _ended(api.resume(folder, progress=True))
+    if progress == "lines":
+        return as_lines(folder, keep_model)
+    return _ended(api.resume(folder, progress=True, keep_model=keep_model))
 
 
 def compare(
@@ -61,6 +80,8 @@ def compare(
     seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
+    config: Config = None,
+    save_config: SaveConfig = None,
     **options: Any,
 ) -> int:
     """Run every combination of the options that have several values, with every seed, and write a report.
@@ -68,12 +89,13 @@ def compare(
     The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
     that has several already, it adds those.
     """
+    settings = with_config(given(options), config, save_config)
     with loading():
         from moca import api
         from moca.cli.show import console, show_comparison
         from moca.report.page import write_report
 
-    comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **given(options))
+    comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **settings)
     page = write_report(comparison)
     show_comparison(comparison)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
@@ -105,34 +127,30 @@ def demo(
 
 @app.command
 def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, heads and data sets; or the options of one of them.
+    """List learners, perturbations, models, heads, optimisers, schedules and data sets; or the options of one of them.
 
     Parameters
     ----------
     name
-        A learner, perturbation, model or head, to see its options.
+        Any of these but a data set, to see its options.
     """
     from rich.table import Table
 
+    from moca.cli.parts import lines, options_of
     from moca.data.catalogue import descriptions
-    from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names, options
 
-    kinds = {"learners": LEARNERS, "perturbations": PERTURBATIONS, "models": MODELS, "heads": HEADS}
     table = Table(box=None, show_header=False)
     if name is not None:
-        choices = {key: choice for kind in kinds.values() for key, choice in zip(names(kind), kind, strict=True)}
         if name in descriptions():
             raise MocaError(f"'{name}' is a data set; see moca data show {name}")
-        if name not in choices:
-            raise MocaError(f"nothing is called '{name}'; {nearest(name, choices)}")
-        for option, (default, about) in options(choices[name]).items():
-            table.add_row(f"{name}:{option}={default}", about)
+        for option, about in options_of(name).items():
+            table.add_row(option, about)
         Console().print(table if table.row_count else f"{name} has no options")
         return
-    for title, entries in {**{k: names(v) for k, v in kinds.items()}, "data sets": descriptions()}.items():
+    for title, entries in {**lines(), "data sets": descriptions()}.items():
         table.add_row(f"[bold]{title}[/bold]")
-        for name, about in entries.items():
-            table.add_row(f"  {name}", about)
+        for entry, about in entries.items():
+            table.add_row(f"  {entry}", about)
     Console().print(table)
 
 
@@ -141,13 +159,31 @@ def main(words: Sequence[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no "±" must not cost anything more
     try:
-        sys.exit(app(words, print_error=False, exit_on_error=False) or 0)
+        code = app(words, print_error=False, exit_on_error=False) or 0
+        sys.stdout.flush()
     except CycloptsError as error:
-        sys.exit(_explain(str(error), 2))
+        code = _explain(hinted(str(error)), 2)
     except MocaError as error:
-        sys.exit(_explain(str(error), 130 if isinstance(error, Interrupted) else 1))
+        code = _explain(as_options(str(error)), 130 if isinstance(error, Interrupted) else 1)
     except KeyboardInterrupt:
-        sys.exit(_explain("stopped at once", 130))
+        code = _explain("stopped at once", 130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+            raise
+        _drop_output()
+        code = _explain(f"the output cannot be written: {error.strerror}", 1)
+    sys.exit(code)
+
+
+def _drop_output() -> None:
+    """What is left to print can go nowhere; trying again when the program ends would be a second error."""
+    with suppress(OSError):
+        sys.stdout.close()
+    sys.stdout = io.StringIO()
+
+
+def _say(line: str) -> None:
+    Console(stderr=True).print(line, style="dim", soft_wrap=True, highlight=False, markup=False)
 
 
 def _ended(result: Any) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from moca.data.fingerprint import Counts, Reference
 from moca.data.protocol import Protocol
 from moca.errors import MocaError, nearest
+from moca.recipes import load_recipe
 
 _FOLDER = files("moca.data") / "known"
 
@@ -86,7 +87,7 @@ def known(name: str) -> Known:
         raise MocaError(f"unknown data set '{name}'; {nearest(name, names())}")
     raw = tomllib.loads((_FOLDER / f"{name}.toml").read_text("utf-8"))
     classes = tuple(raw["classes"])
-    protocols = {key: _protocol(values, raw["model"]) for key, values in raw.get("protocols", {}).items()}
+    protocols = {key: _protocol(key, values, raw["model"]) for key, values in raw.get("protocols", {}).items()}
     counts = (_counts(raw["train"], len(classes)), _counts(raw["test"], len(classes)))
     return Known(
         name=name,
@@ -109,10 +110,12 @@ def _counts(value: int | list[int], classes: int) -> tuple[int, ...]:
     return (value,) * classes if isinstance(value, int) else tuple(value)
 
 
-def _protocol(values: dict[str, Any], model: str) -> Protocol:
+def _protocol(name: str, values: dict[str, Any], model: str) -> Protocol:
+    """The protocol of a data set: the recipe is that of the protocol's name, with what this set does otherwise."""
     given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     given["tasks"] = _tasks(values.get("tasks", ""))
-    return Protocol(**{"model": model, **given})
+    own = {"model": given.pop("model", model), **given.pop("recipe", {})}
+    return Protocol(**given, name=name, recipe={**load_recipe("protocols").get(name.rstrip("0123456789"), {}), **own})
 
 
 def _tasks(text: str) -> tuple[int, ...]:

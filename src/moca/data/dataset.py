@@ -40,6 +40,8 @@ class Dataset:
     """Named class orders: the class that arrives first, second, ..."""
     fingerprint: str = field(default="", repr=False)
     """Of all images and labels, where it is known: that of a stored set."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """What the user should know about these images."""
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ import torch
 
 from moca.data.dataset import Dataset, Protocol, Split, channel_statistics
 from moca.random import Random
+from moca.recipes import load_recipe
 
 _TEST_SHARE = 0.25
 
@@ -25,5 +26,5 @@ def load_digits() -> Dataset:
         test[members[chosen]] = True
     train = Split(images[~test], labels[~test])
     mean, std = channel_statistics(train.images)
-    protocol = Protocol(mean, std, crop_padding=1, model="convnet")
+    protocol = Protocol(mean, std, crop_padding=1, name="small", recipe=load_recipe("protocols")["small"])
     return Dataset("digits", train, Split(images[test], labels[test]), tuple(map(str, range(10))), protocol)

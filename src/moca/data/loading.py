@@ -123,5 +123,4 @@ def own_protocol(info: Info) -> Protocol:
     """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour."""
     side = min(info.shape[:2])
     std = tuple(max(s, 1 / 255) for s in info.std)
-    model = "resnet18" if side >= 16 else "convnet"
-    return Protocol(info.mean, std, crop_padding=max(1, side // 8), flip=info.shape[2] == 3, model=model)
+    return Protocol(info.mean, std, crop_padding=max(1, side // 8), flip=info.shape[2] == 3)

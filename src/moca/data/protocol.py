@@ -1,15 +1,16 @@
 """How a data set is used: what the encoder sees, and how its classes are dealt into tasks."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from moca.errors import MocaError
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """How the images of a data set are prepared for the encoder, and the encoder it is used with by default."""
+    """How the images of a data set are prepared for the encoder, dealt into tasks and trained on by default."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -17,13 +18,16 @@ class Protocol:
     """Random crops of the original size from the image padded by this many black pixels."""
     flip: bool = False
     """Random horizontal flips."""
-    model: str = "resnet18"
     brightness: float = 0.0
     """Pixel values times a random factor from 1 - brightness to 1 + brightness."""
     tasks: tuple[int, ...] = ()
     """Classes of each task; empty where the data set has no customary split."""
     class_order: str = "natural"
     """The order in which classes arrive: natural, or one of the data set's named orders."""
+    name: str = "own"
+    """What the protocol is called: offline, online, proxy, ...; own where the data set has no customary one."""
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of a run, such as epochs and lr, that are used where none are given."""
 
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
         """The customary split or, where there is none, five tasks (or as many as there are classes)."""

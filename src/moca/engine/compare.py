@@ -7,21 +7,23 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import check_execution, pick_device
 from moca.engine.folder import RESULT, SETTINGS, RunFolder, sole_writer
-from moca.engine.pack import Entrant, take_turns
-from moca.engine.processes import side_by_side
+from moca.engine.material import Material
+from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.run import Advance, Running, build_stream, resume, start
-from moca.engine.trainer import count_steps
+from moca.engine.run import Advance, Running, resume, start
+from moca.engine.schedule import Schedule
+from moca.engine.watch import Watcher
 from moca.errors import MocaError
-from moca.settings import Run, validate
+from moca.settings import Choice, Own, Run, Settings, validate
+from moca.streams import Stream
 
 _PACKED = 8
 """Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
@@ -29,11 +31,17 @@ _PACKED = 8
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a comparison: what to run, what to call it, and where."""
+    """One run of a comparison: what to run on which stream, what to call it, and where."""
 
     label: str
     settings: Run
+    stream: Stream
     folder: Path
+
+    @property
+    def steps(self) -> int:
+        """How many it has."""
+        return Schedule(self.settings, self.stream, self.settings.learner.make().sees_all_tasks).total
 
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
@@ -42,25 +50,41 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
     fixed = {key: value for key, value in settings.items() if key not in varied}
-    plans = []
+    plans, material = [], Material()
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
         for seed in seeds:
-            run = validate(Run, fixed | chosen | {"seed": seed})
-            name = label(run, set(varied))
-            plans.append(Plan(name, run, out / folder_name(f"{name}-s{seed}")))
+            given = validate(Run, fixed | chosen | {"seed": seed})
+            run, stream = material(given)
+            check_execution(run)
+            name = label(given, set(varied))
+            plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}")))
     if not plans:
         raise MocaError("nothing to run: give at least one seed and one value of every setting")
-    if len({p.folder for p in plans}) < len(plans):
+    if len({p.folder for p in plans}) < len(plans) or len({_known(p.settings) for p in plans}) < len(plans):
         raise MocaError("two of the runs are the same; give each value and seed once")
     return plans
 
 
+def _known(run: Run) -> tuple[Any, ...]:
+    return tuple(id(value) if isinstance(value, Own) else str(value.__dict__ if isinstance(value, Settings) else value)
+                 for _, value in run)  # fmt: skip
+
+
 def label(run: Run, varied: Iterable[str] = ()) -> str:
-    """What a run is called: learner and perturbation, and whatever else varies."""
-    name = str(run.learner) + ("" if run.perturb.name == "none" else f"+{run.perturb}")
-    others = [f"{key}={getattr(run, key)}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
+    """What a run is called: learner and perturbation with the options given, and whatever else varies."""
+    name = run.learner.as_given() + ("" if run.perturb.name == "none" else f"+{run.perturb.as_given()}")
+    others = [f"{key}={_value(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
     return " ".join([name, *others])
+
+
+def _value(value: Any) -> str:
+    """A varied option stands in the label also at its default."""
+    if isinstance(value, Own):
+        return value.name
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return value.as_given() if isinstance(value, Settings) else str(value)
 
 
 def folder_name(name: str) -> str:
@@ -80,35 +104,42 @@ class Outcome:
     """None where nothing was left to do."""
 
 
-def carry_out(plans: Sequence[Plan], jobs: int | None = None, shown: bool = True) -> Outcome:
+def carry_out(
+    plans: Sequence[Plan], jobs: int | None = None, shown: bool = True, watchers: Sequence[Watcher] = ()
+) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
     Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges or cannot be done
     does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
     """
-    if jobs is not None and jobs < 1:
-        raise MocaError(f"jobs must be at least 1 (it is {jobs})")
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
     begun, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
-    for p in plans:
-        check_execution(p.settings)
-    total = sum(count_steps(p.settings, build_stream(p.settings)) for p in plans)
+    at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
+    if not on_gpu and (watchers or any(_own(p.settings) for p in plans)):
+        at_a_time = 1  # what exists in this process only cannot travel to another
     with sole_writer(plans[0].folder.parent):
         _check_folders(plans)
-        with ProgressBar(total, shown=shown) as bar:
-            if on_gpu or jobs in (None, 1):
-                entrants = [_entrant(p, f"run {i}/{len(plans)} {p.label}", bar) for i, p in enumerate(plans, 1)]
-                endings = take_turns(entrants, 1 if compiled else jobs or (_PACKED if on_gpu else 1))
+        with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
+            if on_gpu or at_a_time == 1:
+                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers) for i, p in enumerate(plans, 1)]
+                endings = take_turns(made, at_a_time)
             else:
-                endings = side_by_side([(p.label, partial(_open, p)) for p in plans], jobs, bar)
+                endings = side_by_side([(p.label, _given_folder(p)) for p in plans], at_a_time, bar)
     results = [e for e in endings if isinstance(e, Result)]
     return Outcome(
         results,
         [f"{p.folder.name}: {e}" for p, e in zip(plans, endings, strict=True) if isinstance(e, MocaError)],
         None in endings or any(r.status == "interrupted" for r in results),
-        Cost.of(results, time.perf_counter() - begun),
+        Cost.of(results, time.perf_counter() - begun, at_a_time),
     )
+
+
+def _own(run: Run) -> bool:
+    """Whether something of it exists in Python only."""
+    return any(isinstance(value, Own) or (isinstance(value, Choice) and value.own) for _, value in run)
 
 
 def _check_folders(plans: Sequence[Plan]) -> None:
@@ -119,23 +150,35 @@ def _check_folders(plans: Sequence[Plan]) -> None:
     if others:
         raise MocaError(
             f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
-            "them too, with the same options having several values, or choose another folder with out="
+            f"them too, with the same options having several values, or choose another folder with out="
         )
     for p in plans:
-        if (p.folder / SETTINGS).is_file() and RunFolder(p.folder).settings() != p.settings:
+        if (p.folder / SETTINGS).is_file() and not _same(RunFolder(p.folder).settings(), p.settings):
             raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
 
 
-def _entrant(p: Plan, title: str, bar: ProgressBar) -> Entrant:
-    return Entrant(
-        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}")), pick_device(p.settings.device)
+def _same(kept: Run, asked: Run) -> bool:
+    return kept.model_dump(mode="json") == asked.model_dump(mode="json")
+
+
+def _given_folder(p: Plan) -> Path:
+    """The run's folder with its settings, for a process to go on from."""
+    if not (p.folder / SETTINGS).is_file():
+        RunFolder.create(p.folder, p.settings).release()
+    return p.folder
+
+
+def _job(p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher]) -> Job:
+    return Job(
+        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers), pick_device(p.settings.device)
     )
 
 
-def _open(p: Plan, advance: Advance) -> Running | Result:
+def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher]) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    return resume(p.folder, advance) if (p.folder / SETTINGS).is_file() else start(p.settings, p.folder, advance)
+    begin = resume if (p.folder / SETTINGS).is_file() else start
+    return begin(p.settings, p.stream, p.folder, advance, watchers=watchers)

@@ -20,15 +20,17 @@ class Cost:
     """New and replayed images trained on."""
     packed: int
     """Most runs that shared a GPU at a time."""
+    jobs: int
+    """Runs that could be carried out at a time."""
 
     @classmethod
-    def of(cls, results: Sequence[Result], seconds: float) -> Cost | None:
+    def of(cls, results: Sequence[Result], seconds: float, jobs: int) -> Cost | None:
         """The cost of these results; None where nothing was left to do."""
         trained = [r for r in results if r.images_this_time]
         if not trained:
             return None
         packed = max(r.environment.get("packed", 1) for r in trained)
-        return cls(len(trained), seconds, sum(r.images_this_time for r in trained), packed)
+        return cls(len(trained), seconds, sum(r.images_this_time for r in trained), packed, jobs)
 
     @property
     def images_per_second(self) -> float:
@@ -40,7 +42,9 @@ class Cost:
         return asdict(self) | {"images_per_second": self.images_per_second}
 
     def __str__(self) -> str:
-        packed = f", packed by {self.packed}" if self.packed > 1 else ""
+        packed = (
+            f", packed by {self.packed}" if self.packed > 1 else f", {self.jobs} at a time" if self.jobs > 1 else ""
+        )
         took = f"{self.seconds:,.0f}" if self.seconds >= 10 else f"{self.seconds:.1f}"
         return (
             f"{self.runs} run{'' if self.runs == 1 else 's'} in {took} s{packed}: "

@@ -24,28 +24,25 @@ class Accuracies:
 
 
 @torch.no_grad()
-def evaluate(model: Model, stream: Stream) -> Accuracies:
-    """Test every task of the stream, learned or not, with running BatchNorm statistics."""
+def evaluate(model: Model, predict: Callable[[Tensor], Tensor], stream: Stream) -> Accuracies:
+    """Test every task of the stream, learned or not, with running BatchNorm statistics; `predict` gives a score of
+    every class."""
     device = next(model.parameters()).device
     class_il, task_il = [], []
     for task in stream:
-        logits = predict(model, stream.test.images[task.test], stream.dataset.protocol)
+        scores = in_evaluation(model, predict, stream.test.images[task.test], stream.protocol)
         y = stream.test.labels[task.test].to(device)
-        within = torch.full_like(logits, -torch.inf)
-        within[:, list(task.classes)] = logits[:, list(task.classes)]
-        class_il.append(_share(logits.argmax(1) == y))
+        within = torch.full_like(scores, -torch.inf)
+        within[:, list(task.classes)] = scores[:, list(task.classes)]
+        class_il.append(_share(scores.argmax(1) == y))
         task_il.append(_share(within.argmax(1) == y))
     return Accuracies(class_il, task_il)
 
 
-def predict(model: Model, images: Tensor, protocol: Protocol) -> Tensor:
-    """Logits of raw images."""
-    return in_evaluation(model, model, images, protocol)
-
-
 @torch.no_grad()
 def in_evaluation(model: Model, half: Callable[[Tensor], Tensor], images: Tensor, protocol: Protocol) -> Tensor:
-    """What the model, or its encoder, makes of raw images in evaluation mode; its own mode is left as it was."""
+    """What the model, its encoder or a learner makes of raw images in evaluation mode; its own mode is left as it
+    was."""
     device, training = next(model.parameters()).device, model.training
     transform = Transform.plain(protocol, device)
     model.eval()

@@ -22,9 +22,11 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from moca import __version__
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
+from moca.settings.older import renewed
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, CHECKPOINT, LOCK = "model.safetensors", "checkpoint.pt", "lock"
@@ -93,7 +95,12 @@ class RunFolder:
 
     def settings(self) -> Run:
         """What was asked for."""
-        return validate(Run, self.read_json(SETTINGS))
+        try:
+            return validate(Run, renewed(self.read_json(SETTINGS)))
+        except MocaError as error:
+            raise MocaError(
+                f"the settings of run '{self.path}' cannot be read by moca {__version__}: {error}"
+            ) from None
 
     def read_json(self, name: str) -> dict[str, Any]:
         """A JSON file of the folder."""

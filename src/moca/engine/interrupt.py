@@ -10,15 +10,6 @@ from typing import Self
 _SAME = 0.5
 """Seconds within which signals are one and the same."""
 
-_led = False
-"""Whether this is a process of a comparison: Ctrl-C comes by two ways there, and the comparison decides."""
-
-
-def be_led() -> None:
-    """Leave it to the comparison to stop this process at once."""
-    global _led
-    _led = True
-
 
 class Interrupt:
     """While entered, Ctrl-C and SIGTERM only set `requested`; a second one, half a second later or more, stops at once.
@@ -48,7 +39,7 @@ class Interrupt:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self._first is None:
             self.requested, self._first = True, time.monotonic()
-            if os.isatty(2) and not _led:
+            if os.isatty(2):
                 os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
-        elif time.monotonic() - self._first > _SAME and not _led:
+        elif time.monotonic() - self._first > _SAME:
             raise KeyboardInterrupt

@@ -20,13 +20,10 @@ from moca.errors import MocaError, out_of_memory
 Ending = Result | MocaError | None
 """What came of a run: its result, why it could not be done, or nothing, where Ctrl-C came first."""
 
-Lane = Callable[[], AbstractContextManager[Any]]
-"""Entered for everything that a run does, from its opening on."""
-
 
 @dataclass
-class Entrant:
-    """A run that wants a seat."""
+class Job:
+    """A run that is to be carried out."""
 
     open: Callable[[], Running | Result]
     """Makes it ready, or finds that it has been done before. A second call goes on from the last checkpoint."""
@@ -35,54 +32,53 @@ class Entrant:
     """Trained on when it was first opened."""
 
 
-def take_turns(entrants: Sequence[Entrant], seats: int) -> list[Ending]:
-    """Carry out all runs, at most `seats` at a time; fewer where the memory of the GPU does not hold so many.
+def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
+    """Carry out all runs, at most so many at a time; fewer where the memory of the GPU does not hold so many.
 
     A run's numbers do not depend on the others while there is memory for all: it has its own stream, memory, counters,
-    switches and graphs. One that finds no memory gives its seat back and is opened again once another has ended. A
-    mistake in one does not stop the others. After Ctrl-C every run that has a seat keeps its state, and no other one
-    begins.
+    switches and graphs. One that finds no memory waits and is opened again once another has ended. A mistake in one
+    does not stop the others. After Ctrl-C every run under way keeps its state, and no other one begins.
     """
-    endings: list[Ending] = [None] * len(entrants)
-    waiting, active, lanes = deque(range(len(entrants))), list[_Seat](), _Lanes()
+    endings: list[Ending] = [None] * len(jobs)
+    waiting, active, streams = deque(range(len(jobs))), list[_Active](), _Streams()
     with Interrupt() as interrupt:
         try:
             while active or (waiting and not interrupt.requested):
-                if waiting and len(active) < seats and not interrupt.requested:
+                if waiting and len(active) < at_a_time and not interrupt.requested:
                     number = waiting.popleft()
-                    active.insert(0, _Seat(number, entrants[number], lanes, active, interrupt))
-                for seat in list(active):
-                    if seat.turn():
+                    active.insert(0, _Active(number, jobs[number], streams, active, interrupt))
+                for run in list(active):
+                    if run.turn():
                         continue
-                    active.remove(seat)
-                    seat.leave()
-                    if not seat.needs_memory:
-                        endings[seat.number] = seat.ending
+                    active.remove(run)
+                    run.leave()
+                    if not run.needs_memory:
+                        endings[run.number] = run.ending
                     elif active:
-                        waiting.appendleft(seat.number)
-                        seats = len(active)
+                        waiting.appendleft(run.number)
+                        at_a_time = len(active)
                     else:
-                        endings[seat.number] = MocaError(
+                        endings[run.number] = MocaError(
                             "there is not enough memory for even one run; use a smaller batch, model or replay memory"
                         )
         except Exception:  # a defect of ours: the others keep their state
             interrupt.request()
-            for seat in active:
+            for run in active:
                 with suppress(Exception):
-                    seat.turn()
+                    run.turn()
             raise
         finally:
-            for seat in active:
-                seat.leave()
+            for run in active:
+                run.leave()
     return endings
 
 
-class _Seat:
-    """Where a run is carried out, one turn at a time; the first turn opens it."""
+class _Active:
+    """A run that is being carried out, one turn at a time; the first turn opens it."""
 
-    def __init__(self, number: int, entrant: Entrant, lanes: _Lanes, active: Sized, interrupt: Interrupt) -> None:
-        self.number, self.entrant, self.lanes = number, entrant, lanes
-        self.lane, self.on_gpu = lanes.take(entrant.device), entrant.device.type == "cuda"
+    def __init__(self, number: int, job: Job, streams: _Streams, active: Sized, interrupt: Interrupt) -> None:
+        self.number, self.job, self.streams = number, job, streams
+        self.on_stream, self.on_gpu = streams.take(job.device), job.device.type == "cuda"
         self.ending: Ending = None
         self.opened = self.needs_memory = False
         self.work = self._work(active, interrupt)
@@ -90,7 +86,7 @@ class _Seat:
     def turn(self) -> bool:
         """Do the next step; False if that was the end of it, for whatever reason."""
         try:
-            with self.lane():
+            with self.on_stream():
                 return next(self.work, False)
         except MocaError as error:
             self.ending = _bare(error)
@@ -101,15 +97,15 @@ class _Seat:
         return False
 
     def _work(self, active: Sized, interrupt: Interrupt) -> Generator[bool]:
-        run = self.entrant.open()
+        run = self.job.open()
         if isinstance(run, Result):
             self.ending = run
             return
         self.opened = True
         try:
-            if self.entrant.images_before is None:
-                self.entrant.images_before = run.images_before
-            run.images_before = self.entrant.images_before
+            if self.job.images_before is None:
+                self.job.images_before = run.images_before
+            run.images_before = self.job.images_before
             yield True
             for _ in run.steps(interrupt):
                 run.packed = max(run.packed, len(active))
@@ -120,33 +116,37 @@ class _Seat:
         self.ending = run.result
 
     def leave(self) -> None:
-        """Give the seat back, and the memory: trainer and graphs refer to each other, so that it takes a collection."""
+        """Give the stream back, and the memory: trainer and graphs refer to each other, so it takes a collection."""
         self.work.close()
-        self.lanes.put_back(self.entrant.device, self.lane)
+        self.streams.put_back(self.job.device, self.on_stream)
         if self.needs_memory or (self.on_gpu and self.opened):
             gc.collect()
             torch.cuda.empty_cache()
 
 
-class _Lanes:
-    """A lane for each seat, used again by the next run there.
+class _Streams:
+    """A CUDA stream for each run under way, used again by the next.
 
     Torch has 32 streams a device and gives them out in turn, so that ever new ones would soon meet in one; and what a
     run leaves in the allocator's cache can be used again on the same stream only.
     """
 
     def __init__(self) -> None:
-        self.free: dict[torch.device, list[Lane]] = defaultdict(list)
+        self.free: dict[torch.device, list[OnStream]] = defaultdict(list)
 
-    def take(self, device: torch.device) -> Lane:
-        return self.free[device].pop() if self.free[device] else lane(device)
+    def take(self, device: torch.device) -> OnStream:
+        return self.free[device].pop() if self.free[device] else on_stream(device)
 
-    def put_back(self, device: torch.device, lane: Lane) -> None:
-        self.free[device].append(lane)
+    def put_back(self, device: torch.device, used: OnStream) -> None:
+        self.free[device].append(used)
 
 
-def lane(device: torch.device) -> Lane:
-    """A stream of the GPU; nothing elsewhere, where work is done at once."""
+OnStream = Callable[[], AbstractContextManager[Any]]
+"""Entered for everything that a run does, from its opening on."""
+
+
+def on_stream(device: torch.device) -> OnStream:
+    """A new CUDA stream; nothing elsewhere, where work is done at once."""
     return partial(torch.cuda.stream, torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext
 
 

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from moca.batch import Batch
-from moca.models import Model
+from moca.learners import Learner
 from moca.models.norm import Shares, batches_apart
-from moca.settings import Run
-from moca.settings.run import OFFICIAL_FIRST_TASK, OFFICIAL_PASSES
 
 
 class Passes:
-    """Gives the batches of a step their features, and the new batch its logits."""
+    """Gives the batches of a step their features, and the new batch its logits.
 
-    def __init__(self, settings: Run, model: Model) -> None:
-        self.model, self.together = model, settings.passes == "concatenated"
+    `rule` says which passes move BatchNorm's running statistics: one a batch (`clean`), those of the official code
+    (`official`), or a sequence such as nbb. It has no influence on training.
+    """
+
+    def __init__(self, rule: str, learner: Learner) -> None:
+        self.rule, self.learner = rule, learner
+        self.official = learner.official_passes(learner.perturbation) if rule == "official" else None
         self.shares: Shares = {}
-        self.sequence = self.first_task_sequence = ""
-        if settings.bn_passes == "official":
-            method = (settings.learner.name, settings.perturb.name)
-            self.sequence = OFFICIAL_PASSES[method]
-            self.first_task_sequence = OFFICIAL_FIRST_TASK.get(method, "")
-        elif settings.bn_passes != "clean":
-            self.sequence = self.first_task_sequence = settings.bn_passes
 
-    def __call__(self, new: Batch, replays: list[Batch], first_task: bool) -> tuple[Batch, list[Batch]]:
+    def __call__(self, new: Batch, replays: Sequence[Batch]) -> tuple[Batch, list[Batch]]:
         """The same batches with features."""
+        model = self.learner.model
         sizes = [len(batch.x) for batch in (new, *replays)]
-        sequence = self.first_task_sequence if first_task else self.sequence
         x = torch.cat([batch.x for batch in (new, *replays)])
-        updates = _updates(sequence, len(replays))
-        with batches_apart([len(x)] if self.together else sizes, updates, x.device, self.shares):
-            h = self.model.encode(x)
+        updates = _updates(self._sequence(new, replays), len(replays))
+        with batches_apart([len(x)] if self.learner.together else sizes, updates, x.device, self.shares):
+            h = model.encode(x)
         parts = h.split(sizes)
-        new = new.having(features=parts[0], logits=self.model.classify(parts[0]))
-        return new, [replay.having(features=part) for replay, part in zip(replays, parts[1:], strict=True)]
+        new = new.replace(features=parts[0], logits=model.classify(parts[0]))
+        return new, [replay.replace(features=part) for replay, part in zip(replays, parts[1:], strict=True)]
+
+    def _sequence(self, new: Batch, replays: Sequence[Batch]) -> str:
+        """Which passes move the statistics, by their letters; none means each batch once."""
+        if self.rule == "clean" or self.official is None:
+            return "" if self.rule in ("clean", "official") else self.rule
+        if not replays:
+            return self.official.without_replay
+        if self.learner.first_task:
+            return self.official.first_task
+        return self.official.later if self.learner.perturbs(new, replays[-1]) else self.official.unperturbed
 
 
 def _updates(sequence: str, replays: int) -> list[int] | None:

@@ -1,17 +1,23 @@
-"""DER++: dark experience replay with labels."""
+"""DER++: dark experience replay; replayed samples keep their labels and the logits they had when stored."""
 
 import torch.nn.functional as F
 
 from moca.batch import Batch
-from moca.learners.learner import Learner, Losses
-from moca.settings import learners as settings
+from moca.learners.base import Learner, Losses, OfficialPasses
+from moca.parts import option
+from moca.perturb.base import Perturbation
+from moca.perturb.wap import WAP
 
 
-class DERpp(Learner[settings.DERpp]):
+class DERpp(Learner):
     """ER plus a pull of the logits towards those that each sample had when it was stored. Two independent draws."""
 
+    alpha: float = option(0.1, "weight of the stored logits", ge=0)
+    beta: float = option(0.5, "weight of the stored labels", ge=0)
+
     draws = 2
-    stores_logits = True
+    keeps = ("logits",)
+    recipes = {"offline": {"lr": 0.03}}
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + alpha MSE(logits, stored logits) + beta CE(replay), the last one perturbed."""
@@ -19,7 +25,11 @@ class DERpp(Learner[settings.DERpp]):
         if replays:
             dark, labelled = replays
             logits = self.model.classify(dark.features)
-            losses["logits"] = self.settings.alpha * F.mse_loss(logits, dark.logits)
+            losses["logits"] = self.alpha * F.mse_loss(logits, dark.logits)
             logits = self.model.classify(self.perturbed(labelled, new))
-            losses["replay"] = self.settings.beta * F.cross_entropy(logits, labelled.y)
+            losses["replay"] = self.beta * F.cross_entropy(logits, labelled.y)
         return losses
+
+    def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
+        """Known with WAP only."""
+        return OfficialPasses("n1nb", "n1nbb", "n1nbb") if isinstance(perturbation, WAP) else None

@@ -1,14 +1,21 @@
-"""Experience replay."""
+"""ER: experience replay."""
+
+from typing import Literal
 
 import torch.nn.functional as F
 
 from moca.batch import Batch
-from moca.learners.learner import Learner, Losses
-from moca.settings import learners as settings
+from moca.learners.base import Learner, Losses, OfficialPasses
+from moca.parts import option
+from moca.perturb.base import Perturbation
 
 
-class ER(Learner[settings.ER]):
+class ER(Learner):
     """The mean loss on new data plus the mean loss on replayed data; or one mean over both."""
+
+    passes: Literal["separate", "concatenated"] = option(
+        "separate", "new and replayed samples: a forward pass and a mean each, or one for both"
+    )
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + CE(replay)."""
@@ -17,7 +24,20 @@ class ER(Learner[settings.ER]):
             (replay,) = replays
             logits = self.model.classify(self.perturbed(replay, new))
             losses["replay"] = F.cross_entropy(logits, replay.y)
-            if self.one_mean:
+            if self.together:
                 share = len(replay.y) / (len(replay.y) + len(new.y))
                 losses = {"new": (1 - share) * losses["new"], "replay": share * losses["replay"]}
         return losses
+
+    @property
+    def together(self) -> bool:
+        """In one pass, BatchNorm sees one batch."""
+        return self.passes == "concatenated"
+
+    def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
+        """Two passes of the replay batch and one more, the perturbation's own or, without one, the replay batch's."""
+        if self.together or perturbation.official_pass is None:
+            return None
+        if not perturbation.moves:
+            return OfficialPasses("nbb", "nbbb", "nbbb")
+        return OfficialPasses("nb", "nbb" + perturbation.official_pass, "nbb")

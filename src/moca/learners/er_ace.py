@@ -1,16 +1,33 @@
-"""ER-ACE: experience replay with asymmetric cross-entropy."""
+"""ER-ACE: experience replay with asymmetric cross-entropy; new samples compete only with classes of their own batch."""
+
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.learner import Learner, Losses
-from moca.settings import learners as settings
+from moca.learners.base import Learner, Losses, OfficialPasses
+from moca.parts import option
+from moca.perturb.base import Perturbation
+from moca.perturb.wap import WAP
 
 
-class ERACE(Learner[settings.ERACE]):
+class ERACE(Learner):
     """New samples compete only with the classes of their own batch, so that they do not push old ones away."""
+
+    mask: Literal["unseen", "official"] = option(
+        "unseen",
+        "classes that compete beside the batch's: those of later tasks, or (official) those numbered no lower than the "
+        "highest class that has come so far",
+    )
+
+    recipes = {"offline": {"lr": 0.03}}
+    remembers = ("highest",)
+
+    def prepare(self) -> None:
+        """Nothing has come yet."""
+        self.highest = torch.zeros((), dtype=torch.int64, device=self.seen.device)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE over the batch's classes (from the second task on) + CE(replay)."""
@@ -23,7 +40,15 @@ class ERACE(Learner[settings.ERACE]):
 
     def _competing(self, logits: Tensor, y: Tensor) -> Tensor:
         """Logits of the classes in the batch and of those not seen yet; the others are out."""
+        known = self.seen
+        if self.mask == "official":
+            self.highest.copy_(torch.maximum(self.highest, y.max()))
+            known = torch.arange(len(self.seen), device=y.device) < self.highest
         if self.first_task:
             return logits
         present = torch.zeros_like(self.seen).index_fill(0, y, True)
-        return logits.masked_fill(self.seen & ~present, torch.finfo(logits.dtype).min)
+        return logits.masked_fill(known & ~present, torch.finfo(logits.dtype).min)
+
+    def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
+        """Known with WAP only."""
+        return OfficialPasses("nnbn", "nnbnb", "nnbnb", "nn") if isinstance(perturbation, WAP) else None

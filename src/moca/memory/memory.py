@@ -1,46 +1,61 @@
 """The replay memory: tensors on the device, with one policy for storing and one for drawing."""
 
-from typing import Any, Protocol
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from moca.batch import Batch
 from moca.errors import MocaError
+from moca.random import Random
 from moca.state import Stateful
+
+if TYPE_CHECKING:
+    from moca.learners.base import Learner
 
 _AT_ONCE = 1024
 """Samples that are offered in one go: stores may compare each with each."""
 
 
-class Store(Protocol):
-    """Decides which slot each offered sample takes; `size` means none."""
+class Store(Stateful):
+    """Decides which slot each offered sample takes. While there is room, every sample is taken, slot after slot."""
 
-    def slots(self, offered: int) -> Tensor: ...  # noqa: D102
-    def state(self) -> dict[str, Any]: ...  # noqa: D102
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...  # noqa: D102
+    def __init__(self, size: int, random: Random, learner: Learner | None = None) -> None:
+        self.size, self.random, self.learner = size, random, learner
+
+    def slots(self, samples: dict[str, Tensor]) -> Tensor:
+        """The slot of each of these samples, given field by field; `size` for those that are dropped."""
+        raise NotImplementedError
 
 
-class Draw(Protocol):
+class Draw(Stateful):
     """Decides which stored samples are replayed."""
 
-    def choose(self, count: int, stored: Tensor) -> Tensor: ...  # noqa: D102
-    def state(self) -> dict[str, Any]: ...  # noqa: D102
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...  # noqa: D102
+    def __init__(self, random: Random, learner: Any = None) -> None:
+        self.random, self.learner = random, learner
+
+    def choose(self, count: int, memory: Memory, new: Batch | None) -> Tensor:
+        """`count` slots to replay beside the new batch."""
+        raise NotImplementedError
 
 
 class Memory(Stateful):
-    """At most `size` samples, each a row of every field: raw image, label, and logits where they are kept.
+    """At most `size` samples, each a row of every field: raw image, label, and what else a learner keeps.
 
     One more row takes what the store drops, so that a step has the same shapes whatever is kept.
     """
 
-    def __init__(self, size: int, store: Store, draw: Draw) -> None:
+    remembers = ("fields", "count", "offered", "storing", "drawing")
+
+    def __init__(self, size: int, store: Store | None, draw: Draw) -> None:
         if size < 1:
             raise MocaError(f"a memory needs at least 1 slot (it has {size})")
         self.size, self.storing, self.drawing = size, store, draw
         self.fields: dict[str, Tensor] = {}
-        self.filled = torch.zeros(0, dtype=torch.bool)
-        """Which rows hold a sample, the spare one included."""
+        self.count = torch.zeros((), dtype=torch.int64, device=draw.random.count.device)
+        """How many rows hold a sample, the first ones; on the device."""
         self.offered = 0
         """Samples offered so far, known without asking the device."""
 
@@ -54,38 +69,38 @@ class Memory(Stateful):
             self._add(dict(zip(samples, part, strict=True)))
 
     def _add(self, samples: dict[str, Tensor]) -> None:
-        count = len(next(iter(samples.values())))
-        if not self.fields:
-            self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}
-            self.filled = torch.zeros(self.size + 1, dtype=torch.bool, device=next(iter(samples.values())).device)
-        slot = self.storing.slots(count)
-        self.filled.index_fill_(0, slot, True)
+        assert self.storing is not None
+        self._make_room(samples)
+        slot = self.storing.slots(samples)
         for name, values in samples.items():
             self.fields[name].index_copy_(0, slot, values)
-        self.offered += count
+        offered = len(next(iter(samples.values())))
+        self.offered += offered
+        self.count.add_(offered).clamp_(max=self.size)
 
-    def draw(self, count: int) -> dict[str, Tensor]:
+    def rewrite(self, **samples: Tensor) -> None:
+        """Hold exactly these samples, no more than there are slots."""
+        self._make_room(samples)
+        for name, values in samples.items():
+            self.fields[name][: len(values)] = values
+        self.offered = len(next(iter(samples.values())))
+        self.count.fill_(self.offered)
+
+    def _make_room(self, samples: dict[str, Tensor]) -> None:
+        if not self.fields:
+            self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}
+
+    def draw(self, count: int, new: Batch | None = None) -> dict[str, Tensor]:
         """`count` stored samples, or all of them if there are fewer, one tensor a field."""
-        index = self.drawing.choose(min(count, len(self)), self.filled[: self.size])
+        index = self.drawing.choose(min(count, len(self)), self, new)
         return {name: values[index] for name, values in self.fields.items()}
 
     def all(self) -> dict[str, Tensor]:
         """Everything stored, one tensor a field."""
         return {name: values[: len(self)] for name, values in self.fields.items()}
 
-    def state(self) -> dict[str, Any]:
-        """Contents, counters and random sequences."""
-        return {
-            "fields": self.fields,
-            "filled": self.filled,
-            "offered": self.offered,
-            "store": self.storing.state(),
-            "draw": self.drawing.state(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
-        self.fields = {k: v.clone() for k, v in state["fields"].items()}
-        self.filled, self.offered = state["filled"].clone(), state["offered"]
-        self.storing.load_state_dict(state["store"])
-        self.drawing.load_state_dict(state["draw"])
+    def grow(self, classes: int) -> None:
+        """Make room for the logits of more classes: those of samples stored before are zero."""
+        if (logits := self.fields.get("logits")) is not None:
+            more = logits.new_zeros(len(logits), classes - logits.shape[1])
+            self.fields["logits"] = torch.cat([logits, more], 1)

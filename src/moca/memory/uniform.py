@@ -1,29 +1,55 @@
 """Uniform replay: every stored sample is equally likely, none is drawn twice in a batch."""
 
-from typing import Any
+from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
+from moca.batch import Batch
+from moca.memory.memory import Draw, Memory
 from moca.random import Random
-from moca.state import Stateful
+
+_FEW = 4096
+"""Slots up to which every one of them is given a random number; of more only those that are drawn."""
 
 
-class Uniform(Stateful):
-    """Draws slots without replacement: those of the largest random numbers."""
+class Uniform(Draw):
+    """Draws without replacement among the eligible samples, and among the others when there are too few."""
 
-    def __init__(self, random: Random) -> None:
-        self.random = random
+    remembers = ("random",)
 
-    def choose(self, count: int, stored: Tensor) -> Tensor:
-        """`count` different slots among those where `stored` is true."""
-        ticket = self.random.uniform(len(stored), dtype=torch.float64).masked_fill(~stored, -1)
-        return ticket.topk(count).indices
+    def eligible(self, memory: Memory) -> Tensor | None:
+        """Which rows may be drawn; None means all that hold a sample."""
+        return None
 
-    def state(self) -> dict[str, Any]:
-        """The random sequence."""
-        return {"random": self.random.state()}
+    def choose(self, count: int, memory: Memory, new: Batch | None = None) -> Tensor:
+        """`count` different slots."""
+        eligible = self.eligible(memory)
+        if eligible is None and memory.size > _FEW:
+            return distinct(count, memory.count, self.random)
+        ticket = self.random.uniform(memory.size, dtype=torch.float64)
+        if eligible is not None:
+            ticket = ticket - (~eligible).to(ticket.dtype)
+        empty = torch.arange(memory.size, device=ticket.device) >= memory.count
+        return ticket.masked_fill(empty, -2).topk(count).indices
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
-        self.random.load_state_dict(state["random"])
+
+def distinct(count: int, below: Tensor, random: Random) -> Tensor:
+    """`count` different numbers in {0, ..., below - 1}, every choice and order equally likely, in time that does not
+    depend on `below`.
+
+    Floyd's algorithm for all numbers at once: the i-th is drawn from {0, ..., below - count + i}, and where that number
+    is taken, it is the last of these instead. It is taken if an earlier draw gave it, or if it is itself the last
+    number of an earlier place that was taken; chains of such places are followed by doubling.
+    """
+    place = torch.arange(count, device=below.device)
+    last = below - count + place
+    drawn = random.below(last + 1)
+    taken = ((drawn == drawn.unsqueeze(1)) & (place < place.unsqueeze(1))).any(1)
+    to = drawn - (below - count)
+    to = torch.where((to >= 0) & (to < place), to, place)
+    for _ in range(max(1, math.ceil(math.log2(max(count, 2))))):
+        taken, to = taken | taken[to], to[to]
+    return torch.where(taken, last, drawn)[random.permutation(count)]

@@ -1,20 +1,8 @@
 """Encoders and heads."""
 
 from moca.models.auxiliary import auxiliary_encode
+from moca.models.build import build_model
 from moca.models.heads import CosineHead, Head, LinearHead, build_head
-from moca.models.model import Model, build_model
-from moca.models.resnet import ResNet18
-from moca.models.small import MLP, ConvNet
+from moca.models.model import Model
 
-__all__ = [
-    "MLP",
-    "ConvNet",
-    "CosineHead",
-    "Head",
-    "LinearHead",
-    "Model",
-    "ResNet18",
-    "auxiliary_encode",
-    "build_head",
-    "build_model",
-]
+__all__ = ["CosineHead", "Head", "LinearHead", "Model", "auxiliary_encode", "build_head", "build_model"]

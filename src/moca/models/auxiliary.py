@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from moca.models.encoder import AfterStage
+from moca.models.encoders.base import AfterStage
 from moca.models.norm import BatchNorm2d, batches_apart
 
 if TYPE_CHECKING:

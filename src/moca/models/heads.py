@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moca import sphere
-from moca.settings import models as settings
+from moca.settings import heads as settings
 
 
 class Head(nn.Module):

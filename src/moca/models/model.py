@@ -1,6 +1,6 @@
 """Encoder and head together, and always apart: MOCA lives between `encode` and `classify`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -8,15 +8,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from moca import fusion
-from moca.models.encoder import AfterStage, Encoder
-from moca.models.heads import Head, build_head
+from moca.errors import MocaError
+from moca.models.encoders.base import AfterStage, Encoder
+from moca.models.heads import Head
 from moca.models.precision import in_bfloat16
-from moca.models.resnet import ResNet18
-from moca.models.small import MLP, ConvNet
-from moca.random import derive
-from moca.settings import models as settings
-
-_ENCODERS: dict[str, Callable[..., Encoder]] = {"resnet18": ResNet18, "convnet": ConvNet, "mlp": MLP}
 
 
 class Model(nn.Module):
@@ -35,6 +30,8 @@ class Model(nn.Module):
         self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
     ) -> Tensor:
         """Features h of the images x, in float32; `tensors` take the place of the encoder's own, by name."""
+        if after_stage is not None and not isinstance(self.encoder, Encoder):
+            raise MocaError("an encoder of your own has no stages to look into; use one of moca's (moca ls)")
         inputs = (x,) if after_stage is None else (x, after_stage)
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             if self._compiled and after_stage is None:
@@ -72,16 +69,8 @@ class Model(nn.Module):
         """Logits of the images x."""
         return self.classify(self.encode(x))
 
-
-def build_model(
-    encoder: settings.ResNet18 | settings.ConvNet | settings.MLP,
-    head: settings.Cosine | settings.Linear,
-    shape: tuple[int, int, int],
-    classes: int,
-    seed: int = 0,
-) -> Model:
-    """The model that the settings ask for, with initial weights that depend on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "init"))
-        body = _ENCODERS[encoder.name](shape, **encoder.model_dump(exclude={"name"}))
-        return Model(body, build_head(head, body.features, classes))
+    def grow(self, classes: int) -> None:
+        """Make room for more classes in the head, whose parameters are new objects then."""
+        if not isinstance(self.head, Head):
+            raise MocaError("only moca's own heads can grow; use moca.LinearHead or moca.CosineHead")
+        self.head.grow(classes)

@@ -106,3 +106,7 @@ class BatchNorm2d(nn.BatchNorm2d):
             variance = variance + take * (count / max(count - 1, 1)) * (inverse**-2 - self.eps)
         running_mean.copy_(mean)
         running_var.copy_(variance)
+
+
+def keep_batches_apart(module):
+    return module

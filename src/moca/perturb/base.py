@@ -3,42 +3,72 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from moca import sphere
 from moca.batch import Batch
+from moca.errors import MocaError
+from moca.parts import Part, option
 from moca.random import Random
-from moca.settings.perturb import PerturbSettings
 from moca.state import Stateful
 
 if TYPE_CHECKING:
     from moca.models import Model
 
-S = TypeVar("S", bound=PerturbSettings)
 T = TypeVar("T")
 
 
-class Perturbation(Stateful, Generic[S]):
+class Perturbation(Part, Stateful):
     """Moves the features of replayed old-class samples on their sphere: f = ||h|| P(P(h) + lambda P(n)).
 
-    A variant says only which way: `direction` returns n. Some ask for the model, the learning
-    rate or the number of classes.
+    A variant says only which way: `direction` returns n. Some ask for the model, the learning rate or the number of
+    classes. Options are declared with `option`, and what must survive a checkpoint is named in `remembers`.
     """
 
-    def __init__(
+    lam: float = option(2.0, "length of the unit direction added to the unit feature", ge=0, alias="lambda")
+    fixed_angle: float | None = option(None, "rotate by exactly this many degrees instead", gt=0, lt=180)
+    angle_cap: float | None = option(None, "rotate by at most this many degrees", gt=0, lt=180)
+    cap: Literal["exact", "official"] = option(
+        "exact",
+        "what angle_cap limits: the result, or (official) the direction before lambda, which lets more pass above 1",
+    )
+
+    moves: ClassVar[bool] = True
+    """Whether features are moved at all."""
+    official_pass: ClassVar[str | None] = None
+    """What the official code passes through the network for it besides (n: new batch, b: replay batch), where known."""
+    recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "online": {"lambda": 0.8},
+        "online_augmented": {"lambda": 0.8},
+        "proxy": {"lambda": 1.0},
+    }
+    """Options, where they differ from their defaults, by the name of the protocol (`offline`) or of data set and
+    protocol (`cifar100/offline`)."""
+
+    remembers: ClassVar[tuple[str, ...]] = ("random",)
+    random: Random
+
+    def check(self) -> None:
+        """One angle at most."""
+        if self.fixed_angle is not None and self.angle_cap is not None:
+            raise MocaError("fixed_angle and angle_cap exclude each other; give one of them")
+
+    def attach(
         self,
-        settings: S,
-        random: Random,
+        random: Random | None = None,
         model: Model | None = None,
         lr: float | Tensor | None = None,
         classes: int | None = None,
-    ) -> None:
-        self.settings, self.random, self._model, self._lr, self._classes = settings, random, model, lr, classes
+    ) -> Self:
+        """Take what the perturbation works with."""
+        self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
             getattr(self, name)
+        return self
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -50,7 +80,7 @@ class Perturbation(Stateful, Generic[S]):
         raise NotImplementedError
 
     @property
-    def unit(self) -> bool:
+    def scaled(self) -> bool:
         """Whether n is scaled to unit length."""
         return True
 
@@ -67,14 +97,21 @@ class Perturbation(Stateful, Generic[S]):
         return self._move(h, n, old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
-        if self.settings.fixed_angle is not None:
-            f = sphere.rotate(h, n, math.radians(self.settings.fixed_angle))
+        if self.fixed_angle is not None:
+            f = sphere.rotate(h, n, math.radians(self.fixed_angle))
+        elif self.angle_cap is None:
+            return sphere.displace(h, n, self.lam, self.scaled, old)
+        elif self.cap == "official":
+            limited = sphere.official_limit(h, n, math.radians(self.angle_cap))
+            return sphere.displace(h, limited, self.lam, False, old)
         else:
-            f = sphere.displace(h, n, self.settings.lam, self.unit, old)
-            if self.settings.angle_cap is None:
-                return f
-            f = sphere.cap(h, f, math.radians(self.settings.angle_cap))
+            f = sphere.cap(h, sphere.displace(h, n, self.lam, self.scaled), math.radians(self.angle_cap))
         return f if old is None else torch.where(old.unsqueeze(-1), f, h)
+
+    def grow(self, classes: int) -> None:
+        """Make room for more classes."""
+        if self._classes is not None:
+            self._classes = classes
 
     @property
     def model(self) -> Model:
@@ -93,22 +130,6 @@ class Perturbation(Stateful, Generic[S]):
     def classes(self) -> int:
         """How many classes there are or will be."""
         return _asked(self._classes, "classes=, the number of classes")
-
-    def state(self) -> dict[str, Any]:
-        """What the perturbation must keep to go on exactly."""
-        return {"random": self.random.state()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
-        self.random.load_state_dict(state["random"])
-
-
-class Unmoved(Perturbation[Any]):
-    """Plain replay: every feature stays where it is."""
-
-    def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
-        """The features of `replay`."""
-        return replay.features
 
 
 class _NoBatch(Batch):

@@ -6,10 +6,9 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.perturb.base import Perturbation
-from moca.settings import perturb
 
 
-class FGSM(Perturbation[perturb.FGSM]):
+class FGSM(Perturbation):
     """n = sign of the gradient of CE(g(h), y_old) with respect to h."""
 
     @property
@@ -19,8 +18,9 @@ class FGSM(Perturbation[perturb.FGSM]):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The fast gradient sign at each replayed feature."""
+        precise = self.model.head.weight.dtype
         with torch.enable_grad():
-            h = replay.features.detach().requires_grad_()
+            h = replay.features.detach().to(precise).requires_grad_()
             loss = F.cross_entropy(self.model.classify(h), replay.y, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, h)
         return gradient.sign()

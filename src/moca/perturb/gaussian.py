@@ -3,17 +3,21 @@
 from torch import Tensor
 
 from moca.batch import Batch
+from moca.parts import option
 from moca.perturb.base import Perturbation
-from moca.settings import perturb
 
 
-class Gaussian(Perturbation[perturb.Gaussian]):
+class Gaussian(Perturbation):
     """n ~ N(0, I), by default scaled to unit length (which gave the published numbers)."""
 
+    unit: bool = option(True, "scale the noise to unit length; off is the paper's literal formula")
+
+    official_pass = "n"
+
     @property
-    def unit(self) -> bool:
+    def scaled(self) -> bool:
         """Unit length unless the paper's literal formula is asked for."""
-        return self.settings.unit
+        return self.unit
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Fresh noise for every sample."""

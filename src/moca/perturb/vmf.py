@@ -1,21 +1,27 @@
-"""vMF: a sample of the von Mises-Fisher distribution around the feature."""
+"""vMF: a von Mises-Fisher sample around the feature's own direction."""
+
+from typing import Literal
 
 from torch import Tensor
 
 from moca import sphere
 from moca.batch import Batch
+from moca.parts import option
 from moca.perturb.base import Perturbation
-from moca.settings import perturb
 
 
-class VMF(Perturbation[perturb.VMF]):
+class VMF(Perturbation):
     """n = z ~ vMF(P(h), kappa), or the official code's n = z - P(h)."""
+
+    kappa: float = option(100.0, "concentration; 0 is uniform on the sphere", ge=0, le=1e9)
+    noise: Literal["sample", "difference"] = option("sample", "n = z (paper) or n = z - u (official code)")
+    sampler: Literal["exact", "official"] = option("exact", "official: its envelope, biased for kappa above 10")
+
+    official_pass = ""
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """A fresh sample around every feature."""
         u = sphere.project(replay.features)
-        kappa = self.settings.kappa
-        # The official sampler's envelope is that of kappa >> dimension, which biases it for 11 < kappa < 1000.
-        biased = self.settings.sampler == "official" and kappa > 11
-        z = sphere.sample_vmf(u, kappa, self.random, b=(u.shape[-1] - 1) / (4 * kappa) if biased else None)
-        return z if self.settings.noise == "sample" else z - u
+        envelope = sphere.official_envelope(self.kappa, u.shape[-1]) if self.sampler == "official" else None
+        z = sphere.sample_vmf(u, self.kappa, self.random, b=envelope)
+        return z if self.noise == "sample" else z - u

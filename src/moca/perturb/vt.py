@@ -1,35 +1,43 @@
 """VT: variation transfer, old classes borrow the spread of new ones."""
 
-from typing import Any
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from moca import sphere
-from moca.batch import Batch
+from moca.batch import Batch, paired
+from moca.parts import option
 from moca.perturb.base import Perturbation
-from moca.perturb.class_means import ClassMeans
-from moca.perturb.rows import paired
-from moca.settings import perturb
 
 
-class VT(Perturbation[perturb.VT]):
-    """n = h(x_new) - the mean feature of its class."""
+class VT(Perturbation):
+    """n = h(x_new) - the mean feature of its class, which follows the batches with a momentum."""
 
-    means: ClassMeans | None = None
+    center: Literal["class", "batch", "classifier"] = option(
+        "class", "what is subtracted: running class mean, mean of the new batch, or classifier row (code)"
+    )
+    momentum: float = option(0.9, "of the running class means", ge=0, lt=1)
+
+    official_pass = ""
+    remembers = ("means", "batches")
+    means: Tensor | None = None
+    """A row a class."""
+    batches: Tensor | None = None
+    """How many batches each mean has seen; the first one sets it."""
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The number of classes, for their means; or the classifier."""
-        return {"class": ("classes",), "batch": (), "classifier": ("model",)}[self.settings.center]
+        return {"class": ("classes",), "batch": (), "classifier": ("model",)}[self.center]
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The deviation of each new sample from its class, paired by row; zero where the class is that one sample."""
         h, y = new.features.float(), new.y
-        match self.settings.center:
+        match self.center:
             case "class":
-                self.means = self.means or ClassMeans(self.classes, h, self.settings.momentum)
-                center = self.means.update(h, y)[y]
+                center = self._follow(h, y)[y]
             case "batch":
                 center = h.mean(0)
             case "classifier":
@@ -38,12 +46,22 @@ class VT(Perturbation[perturb.VT]):
         n = torch.where(sphere.norm(n) > 1e-5 * sphere.norm(h), n, 0)
         return paired(n, len(replay.features))
 
-    def state(self) -> dict[str, Any]:
-        """The running means too."""
-        return super().state() | {"means": self.means.state() if self.means else None}
+    def _follow(self, h: Tensor, y: Tensor) -> Tensor:
+        """Move the means of the classes in this batch; all means."""
+        if self.means is None or self.batches is None:
+            self.means, self.batches = h.new_zeros(self.classes, h.shape[1]), h.new_zeros(self.classes, 1)
+        members = F.one_hot(y, len(self.means)).to(h.dtype)
+        count = members.sum(0).unsqueeze(1)
+        batch_mean = members.T @ h / count.clamp_min(1)
+        keep = torch.where(self.batches > 0, self.momentum, 0.0)
+        self.means.copy_(torch.where(count > 0, keep * self.means + (1 - keep) * batch_mean, self.means))
+        self.batches += count > 0
+        return self.means
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
-        super().load_state_dict(state)
-        kept = state["means"]
-        self.means = ClassMeans.from_state(kept, self.settings.momentum) if kept else None
+    def grow(self, classes: int) -> None:
+        """Room for the means of more classes."""
+        super().grow(classes)
+        if self.means is not None and self.batches is not None:
+            more = classes - len(self.means)
+            self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
+            self.batches = torch.cat([self.batches, self.batches.new_zeros(more, 1)])

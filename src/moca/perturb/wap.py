@@ -1,51 +1,62 @@
 """WAP: weight-adversarial perturbation, the model-based perturbation that the paper recommends."""
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from moca import beside, kernels
-from moca.batch import Batch
+from moca import graph_branch, kernels
+from moca.batch import Batch, paired
 from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
+from moca.parts import option
 from moca.perturb.base import Perturbation
-from moca.perturb.rows import old_rows_in_turn, paired
-from moca.settings import perturb
+from moca.perturb.rows import old_rows_in_turn
 
 
-class WAP(Perturbation[perturb.WAP]):
+class WAP(Perturbation):
     """n = h(x_old) under weights moved to call old samples new: T steps down CE(g(h(x_old)), y_new).
 
     The model itself, its gradients and its BatchNorm statistics stay untouched.
     """
 
+    steps: int = option(1, "T, inner steps", ge=1, le=100)
+    step_size: float = option(10.0, "gamma (relative) or zeta (absolute)", gt=0)
+    relative: bool = option(True, "multiply the step by the current learning rate")
+    radius: float | None = option(None, "epsilon, radius of the L2 ball around the weights", gt=0)
+    rows: Literal["old", "all"] = option("old", "replayed rows that the inner step sees")
+    labels: Literal["batch", "random"] = option("batch", "adversarial labels: the new batch's, or drawn")
+
+    official_pass = ""
+
     @property
     def needs(self) -> tuple[str, ...]:
         """The network, and the learning rate where steps are relative to it."""
-        return ("model", "lr") if self.settings.relative else ("model",)
+        return ("model", "lr") if self.relative else ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Features of the replayed samples in the adversarial network."""
-        with beside.branch():
+        with graph_branch.branch():
             return auxiliary_encode(self.model, replay.x, self._adversarial_weights(replay, new.y))
 
     def _adversarial_weights(self, replay: Batch, y_new: Tensor) -> dict[str, Tensor]:
         x = replay.x
-        rows, weight = old_rows_in_turn(replay.old if self.settings.rows == "old" else None, x)
+        rows, weight = old_rows_in_turn(replay.old if self.rows == "old" else None, x)
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
         moved, rounded = start, start | self.model.rounded({})
-        for step in range(self.settings.steps):
+        for step in range(self.steps):
             gradients = self._gradients(rounded, x[rows], self._labels(y_new, len(x))[rows], weight)
             # Weights that are only to be used are rounded at once; those to be moved on stay as precise as they were.
-            last = step == self.settings.steps - 1 and self.settings.radius is None
+            last = step == self.steps - 1 and self.radius is None
             moved = subtract(moved, gradients, rounded if last else start)
-            if self.settings.radius is not None:
-                moved = _within_ball(moved, start, self.settings.radius)
+            if self.radius is not None:
+                moved = _within_ball(moved, start, self.radius)
             rounded = self.model.rounded(moved)
         return rounded
 
     def _labels(self, y: Tensor, count: int) -> Tensor:
-        if self.settings.labels == "random":
+        if self.labels == "random":
             return y[self.random.below(torch.full((count,), len(y), device=y.device))]
         return paired(y, count)
 
@@ -55,7 +66,7 @@ class WAP(Perturbation[perturb.WAP]):
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
             logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
         # The step size multiplies the rows' weights instead of every gradient.
-        step = self.settings.step_size * (self.lr if self.settings.relative else 1.0)
+        step = self.step_size * (self.lr if self.relative else 1.0)
         slope = _slope(logits.detach(), y, step * weight)
         gradients = torch.autograd.grad(logits, list(leaves.values()), slope, materialize_grads=True)
         return dict(zip(leaves, gradients, strict=True))

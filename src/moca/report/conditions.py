@@ -16,7 +16,7 @@ def sentences(comparison: Comparison) -> str:
     """One paragraph: data, tasks, memory, epochs, seeds, what is measured, hardware and versions."""
     results, methods = comparison.results, len(comparison.rows)
     runs = [r.settings for r in results]
-    replaying = [run for run in runs if run.learner.replays]
+    replaying = [run for run in runs if run.learner.part is None or run.learner.part.draws]
     memory = f" with a memory of {_memory(replaying)}," if replaying else ""
     held_out = _distinct(run.validation for run in runs)
     judged = (
@@ -24,8 +24,8 @@ def sentences(comparison: Comparison) -> str:
     )
     return (
         f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "
-        f"{_either(run.data for run in runs)} in {_count(_distinct(_tasks(r) for r in results), 'task')}, one after "
-        f"the other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
+        f"{_either(run.data_name for run in runs)} in {_count(_distinct(_tasks(r) for r in results), 'task')}, one "
+        f"after the other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
         f"{_seeds(_distinct(run.seed for run in runs))}. After each task {judged} of every task are classified, all "
         f"classes competing. {_where(results)}"
     )

@@ -32,14 +32,14 @@ class Panel:
 
 def feature_panel(trainer: Trainer, title: str) -> Panel:
     """The test images of all tasks of the trainer's stream, encoded with running BatchNorm statistics."""
-    stream, model = trainer.stream, trainer.model
+    stream, model = trainer.schedule.stream, trainer.learning.model
     if model.head.weight.shape[1] != 2:
         raise MocaError(
             f"a feature plane needs features of length 2, but the encoder has {model.head.weight.shape[1]}; "
             "use for example model=mlp:features=2"
         )
     index = torch.cat([task.test for task in stream])
-    points = in_evaluation(model, model.encode, stream.test.images[index], stream.dataset.protocol).cpu()
+    points = in_evaluation(model, model.encode, stream.test.images[index], stream.protocol).cpu()
     labels = stream.test.labels[index]
     old = ~torch.isin(labels, torch.tensor(stream[-1].classes))
     directions = model.head.weight.detach().cpu().numpy().copy()

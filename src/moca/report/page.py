@@ -59,7 +59,7 @@ def render(comparison: Comparison, feature_panels: Sequence[Panel] = (), about: 
 
 
 def _title(comparison: Comparison) -> str:
-    rows, data = comparison.rows, sorted({Path(r.settings.data).name for r in comparison.results})
+    rows, data = comparison.rows, sorted({r.settings.data_name for r in comparison.results})
     if not rows:
         return "A comparison without runs"
     return f"{rows[0].label if len(rows) == 1 else f'{len(rows)} methods'} on {', '.join(data)}"

@@ -2,17 +2,18 @@
 
 from moca.settings.base import Settings, names, options, validate
 from moca.settings.bench import Bench
-from moca.settings.learners import LEARNERS
-from moca.settings.models import HEADS, MODELS
-from moca.settings.perturb import PERTURBATIONS
+from moca.settings.choice import Choice, Own
+from moca.settings.heads import HEADS
+from moca.settings.optimisers import OPTIMISERS, SCHEDULES
 from moca.settings.run import Run, Seeds
 
 __all__ = [
     "HEADS",
-    "LEARNERS",
-    "MODELS",
-    "PERTURBATIONS",
+    "OPTIMISERS",
+    "SCHEDULES",
     "Bench",
+    "Choice",
+    "Own",
     "Run",
     "Seeds",
     "Settings",

@@ -4,6 +4,7 @@ A choice with options of its own (learner, perturbation, model, ...) can be writ
 or in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -44,29 +45,45 @@ class Settings(BaseModel):
         """The short form, where there is one: only what differs from the defaults."""
         if self.leading not in type(self).model_fields:
             return super().__str__()
-        changed = [f"{_spelling(type(self), k)}={v}" for k, v in self if k != self.leading and v != _default(self, k)]
-        return str(getattr(self, self.leading)) + (":" + ",".join(changed) if changed else "")
+        return self._short([k for k, v in self if v != type(self).model_fields[k].default])
+
+    def as_given(self) -> str:
+        """The short form with every option that was given, also at its default."""
+        return self._short([k for k, _ in self if k in self.model_fields_set])
+
+    def _short(self, fields: Sequence[str]) -> str:
+        told = [f"{_spelling(type(self), k)}={_word(getattr(self, k))}" for k in fields if k != self.leading]
+        return str(getattr(self, self.leading)) + (":" + ",".join(told) if told else "")
 
 
 def _spelling(cls: type[Settings], field: str) -> str:
     return cls.model_fields[field].alias or field
 
 
-def _default(settings: Settings, field: str) -> Any:
-    return type(settings).model_fields[field].default
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _parse(text: str, leading: str) -> dict[str, str]:
+def parse(text: str, leading: str) -> dict[str, Any]:
+    """The options of a short form; a value without a name belongs to the option before it: `steps:at=35,45`."""
     head, _, rest = text.partition(":")
-    options = {leading: head.strip()}
+    options: dict[str, Any] = {leading: head.strip()}
+    last = ""
     for part in filter(None, (p.strip() for p in rest.split(","))):
-        key, equals, value = part.partition("=")
-        if not equals:
+        key, equals, value = (word.strip() for word in part.partition("="))
+        if not equals and not last:
             raise MocaError(f"{text!r}: expected option=value after ':', found {part!r}")
-        if key.strip() in options:
-            raise MocaError(f"{text!r}: {key.strip()!r} is given twice")
-        options[key.strip()] = value.strip()
+        if not equals:
+            options[last] = (*_tuple(options[last]), key)
+        elif key in options:
+            raise MocaError(f"{text!r}: {key!r} is given twice")
+        else:
+            options[key], last = value, key
     return options
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
@@ -78,7 +95,7 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
             return value
         if not isinstance(value, str | dict | None):
             raise MocaError(f"a {kind} is written as name:option=value or as a mapping, not as {value!r}")
-        options = _parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
+        options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
         if not isinstance(name, str) or name not in by_name:
             raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), by_name)}")
@@ -90,10 +107,10 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
 def short(cls: type[Settings]) -> BeforeValidator:
     """Accept the short form for settings that have no name but a leading option."""
 
-    def parse(value: Any) -> Any:
-        return _parse(str(value), cls.leading) if isinstance(value, str | int) else value
+    def read(value: Any) -> Any:
+        return parse(str(value), cls.leading) if isinstance(value, str | int) else value
 
-    return BeforeValidator(parse)
+    return BeforeValidator(read)
 
 
 def names(choices: tuple[type[Settings], ...]) -> dict[str, str]:

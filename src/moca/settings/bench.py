@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from moca.errors import MocaError, nearest
-from moca.settings.base import Settings, names, validate
-from moca.settings.learners import LEARNERS
-from moca.settings.perturb import PERTURBATIONS
+from moca.parts import LEARNERS, PERTURBATIONS
+from moca.settings.base import Settings, validate
 from moca.settings.run import AtLeastOne, Precision, Run
 
 
@@ -21,13 +20,13 @@ def _several(value: Any) -> Any:
 def method(text: str) -> dict[str, str]:
     """The settings of a run that a method's label stands for: `er`, or `er+wap:lambda=1.5`."""
     learner, _, perturb = text.partition("+")
-    learners = [choice.model_fields["name"].default for choice in LEARNERS if choice.replays]
-    moved = [f"{name}+{way}" for name in learners for way in names(PERTURBATIONS) if way != "none"]
-    plain = "+".join(part.partition(":")[0] for part in text.split("+", 1))
-    if plain in names(LEARNERS) and plain not in learners:
-        raise MocaError(f"'{plain}' replays nothing; a benchmark takes the methods that do: {', '.join(learners)}")
-    if plain not in (*learners, *moved):
-        raise MocaError(f"unknown method '{text}'; {nearest(plain, [*learners, *moved])}")
+    name, moved = learner.partition(":")[0], perturb.partition(":")[0]
+    if "." not in name and name not in LEARNERS.lines():
+        raise MocaError(f"unknown method '{text}'; {nearest(name, LEARNERS.lines())}, or learner+perturbation")
+    if not LEARNERS.find(name).draws:
+        raise MocaError(f"'{name}' replays nothing; a benchmark takes the methods that do")
+    if perturb and "." not in moved and moved not in PERTURBATIONS.lines():
+        raise MocaError(f"unknown method '{text}'; {nearest(moved, PERTURBATIONS.lines())}")
     return {"learner": learner, "perturb": perturb or "none"}
 
 

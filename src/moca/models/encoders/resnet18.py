@@ -1,10 +1,13 @@
 """ResNet-18 with the stem for small images: a 3x3 convolution of stride 1 and no max-pooling."""
 
+from typing import Annotated
+
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from moca.errors import MocaError
-from moca.models.encoder import AfterStage, Encoder, unchanged
+from moca.models.encoders.base import AfterStage, Encoder, unchanged
 from moca.models.norm import BatchNorm2d
 
 
@@ -30,7 +33,14 @@ class BasicBlock(nn.Module):
 class ResNet18(Encoder):
     """Four stages of two basic blocks; non-negative features after average pooling."""
 
-    def __init__(self, shape: tuple[int, int, int], width: int = 64, pool: int | None = None) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        width: Annotated[int, Field(ge=1, description="channels of the first stage; 64 offline, 20 online")] = 64,
+        pool: Annotated[
+            int | None, Field(ge=1, description="side of the average pooling window; the whole map if not given")
+        ] = None,
+    ) -> None:
         channels, height, breadth = shape
         side = (-(-height // 8), -(-breadth // 8))
         cells = 1 if pool is None else (side[0] // pool) * (side[1] // pool)

@@ -1,0 +1,65 @@
+"""Options from a file, and to one: TOML or YAML, with the same names as on the command line."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from moca.errors import MocaError
+
+
+def with_config(options: dict[str, Any], config: Path | None, save: Path | None) -> dict[str, Any]:
+    """The options given and those of the file; where both have one, the given one wins. Then written, if asked for."""
+    both = (read(config) if config else {}) | options
+    if save:
+        write(save, both)
+    return both
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The options of a file, by the names that Python has for them."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = _yaml(text) if path.suffix in (".yaml", ".yml") else tomllib.loads(text)
+    except OSError as error:
+        raise MocaError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise MocaError(f"{path} is not what its name says: {str(error).splitlines()[0]}") from None
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+        raise MocaError(f"{path} must hold options by their names, such as lr = 0.1")
+    return {key.replace("-", "_"): value for key, value in values.items() if value is not None}
+
+
+def _yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ImportError:
+        raise MocaError("YAML files need the extra yaml: pip install 'moca-cl[yaml]'; or use TOML") from None
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
+
+
+def write(path: Path, options: dict[str, Any]) -> None:
+    """Write options so that `read` gives them again. JSON's values are TOML's and YAML's too."""
+    sign = ": " if path.suffix in (".yaml", ".yml") else " = "
+    lines = [f"{key}{sign}{json.dumps(_plain(value), ensure_ascii=False)}\n" for key, value in options.items()]
+    try:
+        path.write_text("".join(lines), encoding="utf-8")
+    except OSError as error:
+        raise MocaError(f"'{path}' cannot be written: {error.strerror}; choose another with --save-config") from None
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as numbers: the command line has text only."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except (TypeError, ValueError):
+            continue
+    return {"true": True, "false": False}.get(str(value).lower(), value)

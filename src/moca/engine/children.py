@@ -1,0 +1,125 @@
+"""Several runs at once on a CPU: each is a `moca resume` command of its own, as a person would type it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from moca.engine.folder import RESULT
+from moca.engine.interrupt import Interrupt
+from moca.engine.pack import Ending
+from moca.engine.progress import ProgressBar
+from moca.engine.result import Result
+from moca.errors import MocaError
+
+IMAGES = "images"
+"""The word before the last line of a child: how many images it has trained on."""
+
+
+def side_by_side(runs: Sequence[tuple[str, Path]], jobs: int, bar: ProgressBar) -> list[Ending]:
+    """Carry out runs, each with its name and the folder that it has been given, `jobs` at a time.
+
+    A child that is killed costs the run that it had. After a defect in one the others keep their state, as after
+    Ctrl-C.
+    """
+    endings: list[Ending] = [None] * len(runs)
+    defect: RuntimeError | None = None
+    waiting, busy, said = deque(enumerate(runs)), dict[int, _Child](), SimpleQueue[tuple[int, str]]()
+    with Interrupt() as interrupt:
+        try:
+            while busy or (waiting and not interrupt.requested):
+                while waiting and len(busy) < jobs and not interrupt.requested:
+                    number, (name, folder) = waiting.popleft()
+                    busy[number] = _Child(number, name, folder, jobs, said)
+                if interrupt.requested:
+                    for child in busy.values():
+                        child.stop()
+                with suppress(Empty):
+                    number, line = said.get(timeout=0.2)
+                    if line:
+                        done = len(runs) - len(waiting) - len(busy) + 1
+                        busy[number].told(line, lambda steps, where: bar(steps, f"run {done}/{len(runs)} {where}"))  # noqa: B023
+                        continue
+                    try:
+                        endings[number] = busy.pop(number).ending()
+                    except MocaError as error:
+                        endings[number] = error
+                    except RuntimeError as error:
+                        defect = defect or error
+                        interrupt.request()
+        finally:
+            for child in busy.values():  # only where this is left at once
+                child.process.kill()
+    if defect is not None:
+        raise defect
+    return endings
+
+
+class _Child:
+    """One run in a process of its own, and a thread that listens to it."""
+
+    def __init__(self, number: int, name: str, folder: Path, jobs: int, said: SimpleQueue[tuple[int, str]]) -> None:
+        self.name, self.folder, self.images, self.stopping = name, folder, 0, False
+        threads = str(max(1, (os.cpu_count() or 1) // jobs))
+        path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "moca", "resume", str(folder), "--progress", "lines", "--no-keep-model"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"OMP_NUM_THREADS": threads, "PYTHONPATH": path},
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches every process of a terminal; this one is told once, by us
+        )
+        self.errors: list[str] = []
+        for target in (lambda: self._listen(number, said), self._collect):
+            threading.Thread(target=target, daemon=True).start()
+
+    def _listen(self, number: int, said: SimpleQueue[tuple[int, str]]) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said.put((number, line.rstrip("\n") or " "))
+        self.process.wait()
+        said.put((number, ""))
+
+    def _collect(self) -> None:
+        assert self.process.stderr is not None
+        self.errors.extend(self.process.stderr)
+
+    def told(self, line: str, bar: Callable[[int, str], None]) -> None:
+        """A line of the child: steps done and where it is, or at its end how many images it has trained on."""
+        count, _, where = line.partition("\t")
+        if count == IMAGES:
+            self.images = int(where)
+        elif count.lstrip("-").isdigit():
+            bar(int(count), f"{self.name} {where}")
+
+    def stop(self) -> None:
+        """Ask the run to keep its state and end."""
+        if not self.stopping:
+            self.stopping = True
+            with suppress(OSError):
+                self.process.send_signal(signal.SIGINT)
+
+    def ending(self) -> Ending:
+        """What came of the run."""
+        code = self.process.returncode
+        if (self.folder / RESULT).is_file():
+            result = Result.load(self.folder)
+            result.images_this_time = self.images
+            return result
+        if code == 130:
+            return None
+        if code == 1 and self.errors and self.errors[-1].startswith("moca: "):
+            raise MocaError(self.errors[-1].removeprefix("moca: ").strip())
+        if code < 0:
+            raise MocaError("its process was killed; the same comparison again goes on with it")
+        raise RuntimeError(f"a run failed\n{''.join(self.errors)}")

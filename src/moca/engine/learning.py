@@ -1,0 +1,177 @@
+"""Learning: model, learner, memory and optimiser, which take new samples as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from moca import graph_branch
+from moca.batch import Batch
+from moca.data import Protocol, Transform
+from moca.engine.device import has_bfloat16, pick_device
+from moca.engine.numerics import Numerics
+from moca.engine.optimiser import build_optimiser, grown, load_optimiser
+from moca.engine.outputs import Outputs
+from moca.engine.passes import Passes
+from moca.learners import Learner, Losses
+from moca.memory import Memory
+from moca.models import build_model
+from moca.perturb import perturbation
+from moca.random import Random, derive
+from moca.settings import Run
+from moca.state import Stateful
+from moca.streams import Task
+
+
+class Step(NamedTuple):
+    """What came of a step: the terms of its loss, and the tensors that somebody asked for."""
+
+    losses: Losses
+    outputs: dict[str, Tensor]
+
+
+class Learning(Stateful):
+    """A learner at work. It knows nothing of a stream: batches and tasks come, and the classes may become more.
+
+    Between any two steps `state_dict` holds all that is needed to go on.
+    """
+
+    def __init__(
+        self,
+        settings: Run,
+        protocol: Protocol,
+        shape: tuple[int, int, int],
+        classes: int,
+        offered: int | None = None,
+        outputs: Sequence[str] = (),
+    ) -> None:
+        """`settings` leave nothing open; `offered` is how many samples will come, where that is known; `outputs` names
+        the tensors that every step is to give."""
+        assert settings.model is not None
+        self.settings, self.device, self.classes = settings, pick_device(settings.device), classes
+        seeds = settings.seed
+        self.model = build_model(settings.model, settings.head, shape, classes, seeds.of("init")).to(self.device)
+        self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
+        threads = settings.threads or (1 if getattr(self.model.encoder, "small", False) else None)
+        self.numerics = Numerics(threads, tf32=settings.precision == "tf32" if self.device.type == "cuda" else None)
+        self.lr = torch.tensor(settings.lr, device=self.device)
+        self.transform = Transform(
+            protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
+        )
+        self.learner: Learner = settings.learner.make()
+        self.memory = self._build_memory(offered)
+        moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
+        plain = Transform.plain(protocol, self.device)
+        self.learner.attach(self.model, classes, moved, self.memory, plain, settings.short_batch == "skip")
+        self.passes = Passes(settings.bn_passes, self.learner)
+        self.outputs = Outputs(outputs)
+        self.images_trained = 0
+        self._new_optimiser()
+
+    def _build_memory(self, offered: int | None) -> Memory | None:
+        """With no more slots than samples will be offered."""
+        learner, choice, seed = self.learner, self.settings.memory, self.settings.seed.of("memory")
+        if not learner.draws:
+            return None
+        size = choice.size * (self.classes if choice.per == "class" else 1)
+        size = size if offered is None else min(size, offered)
+        store = None
+        if learner.store is not None:
+            store = learner.store(size, Random(seed, "memory/store", self.device), learner)
+        return Memory(size, store, learner.draw(Random(seed, "memory/draw", self.device), learner))
+
+    def _new_optimiser(self) -> None:
+        self.optimiser = build_optimiser(self.settings.optimiser, self.model.parameters(), self.lr)
+
+    @property
+    def replay_size(self) -> int:
+        """Replayed samples a draw, once the memory holds that many."""
+        return self.settings.replay_batch or self.settings.batch
+
+    def begin_task(self, task: Task) -> None:
+        """A task begins."""
+        self.learner.begin_task(task)
+        if self.settings.optimiser.anew:
+            self._new_optimiser()
+
+    def end_task(self, samples: Batch) -> None:
+        """A task has been learnt from these samples."""
+        self.model.eval()
+        self.learner.end_task(samples)
+        self.model.train()
+
+    def step(self, raw: Tensor, y: Tensor) -> Step:
+        """One update on new samples and a replay of the memory, which is then offered the new samples.
+
+        Compiled where asked for and where the batch is a whole one: every other size would be compiled anew.
+        """
+        compiled = self.settings.execution == "compiled" and len(y) == self.settings.batch
+        batch = Batch(image=raw, x=self.transform(raw), y=y)
+        drawn = self._replay(batch)
+        with self.model.one_step(compiled), graph_branch.step():
+            new, replays = self.passes(batch, drawn)
+            losses = self.learner.losses(new, *replays)
+        self.images_trained += sum(len(batch.y) for batch in (new, *replays))
+        self.outputs.watch(new, replays)
+        self.learner.update(losses, self.optimiser)
+        if self.memory is not None and self.learner.store is not None:
+            kept = {name: getattr(new, name).detach() for name in self.learner.keeps}
+            self.memory.add(image=raw, y=y, **kept)
+        return Step({name: loss.detach() for name, loss in losses.items()}, self.outputs.collect(new, replays))
+
+    def _replay(self, new: Batch) -> list[Batch]:
+        """Independent draws from the memory, each image transformed afresh."""
+        if self.memory is None or len(self.memory) == 0:
+            return []
+        return [self._replayed(self.memory.draw(self.replay_size, new)) for _ in range(self.learner.draws)]
+
+    def _replayed(self, drawn: dict[str, Tensor]) -> Batch:
+        return Batch(**drawn, x=self.transform(drawn["image"]), old=self.learner.is_old(drawn["y"]))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The learner's score of every class, for images as the encoder sees them."""
+        return self.learner.predict(x)
+
+    def grow(self, classes: int) -> None:
+        """Make room for more classes: in the head, the optimiser, the counters of classes and the memory."""
+        if classes <= self.classes:
+            return
+        before, old = list(self.model.parameters()), self.optimiser
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(derive(self.settings.seed.of("init"), f"grow/{classes}"))
+            self.model.grow(classes)
+        self.learner.grow(classes)
+        if self.memory is not None:
+            self.memory.grow(classes)
+        self._new_optimiser()
+        grown(self.optimiser, old, dict(zip(self.model.parameters(), before, strict=True)))
+        self.classes = classes
+
+    def state(self) -> dict[str, Any]:
+        """All that changes while learning."""
+        return {
+            "classes": self.classes,
+            "images_trained": self.images_trained,
+            "model": dict(self.model.state_dict()),
+            "optimiser": self.optimiser.state_dict(),
+            "learner": self.learner.state(),
+            "memory": self.memory.state() if self.memory is not None else None,
+            "augment": self.transform.random.state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.grow(state["classes"])
+        self.images_trained = state["images_trained"]
+        self.model.load_state_dict(state["model"])
+        self._new_optimiser()
+        load_optimiser(self.optimiser, deepcopy(state["optimiser"]), self.lr)
+        self.learner.load_state_dict(state["learner"])
+        if self.memory is not None:
+            self.memory.load_state_dict(state["memory"])
+        self.transform.random.load_state_dict(state["augment"])

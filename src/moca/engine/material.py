@@ -1,0 +1,62 @@
+"""What a run is made of besides its settings: its data set, and the stream of tasks over it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moca.data import Dataset, load
+from moca.data.own import dataset
+from moca.defaults import complete
+from moca.errors import MocaError
+from moca.settings import Own, Run
+from moca.streams import Stream, class_incremental
+
+
+class Material:
+    """Completes runs and builds their streams, opening each data set and dealing each stream once."""
+
+    def __init__(self) -> None:
+        self.sets: dict[Any, Dataset] = {}
+        self.streams: dict[Any, Stream] = {}
+
+    def __call__(self, given: Run) -> tuple[Run, Stream]:
+        """The run with nothing left open, and its stream."""
+        own = given.data.object if isinstance(given.data, Own) else None
+        if isinstance(own, Stream):
+            return self._on_stream(given, own)
+        run = complete(given, data := self.dataset(given))
+        assert run.tasks is not None
+        assert run.class_order is not None
+        key = (id(data), run.tasks, run.class_order, run.validation, run.seed.of("classes"))
+        if key not in self.streams:
+            self.streams[key] = class_incremental(data, *key[1:])
+        return run, self.streams[key]
+
+    def dataset(self, run: Run) -> Dataset:
+        """The data set of a run under its protocol."""
+        own = run.data.object if isinstance(run.data, Own) else run.data
+        if own is None:
+            raise MocaError(
+                f"the data of this run ('{run.data.name}') were an object of Python, which settings.json cannot hold; "  # type: ignore[union-attr]
+                "go on from Python, handing them in again: moca.resume(folder, data=...)"
+            )
+        named = isinstance(own, str)
+        key = (own if named else id(own), run.data_dir, run.image_size, run.protocol)
+        if key not in self.sets:
+            data = load(own, data_dir=run.data_dir, size=run.image_size) if named else _made(own)
+            self.sets[key] = data if run.protocol is None else data.using(run.protocol)
+        return self.sets[key]
+
+    def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
+        """A stream of the user's own: its tasks are what they are."""
+        fixed = {"tasks", "class_order", "protocol", "validation"} & given.model_fields_set
+        if fixed - ({"tasks", "class_order"} if len(given.model_fields_set) == len(Run.model_fields) else set()):
+            raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
+        return complete(given, stream.dataset), stream
+
+
+def _made(own: Any) -> Dataset:
+    """A data set of what a user has in Python: (train, test), or training data alone."""
+    if isinstance(own, tuple) and len(own) == 2 and all(isinstance(part, tuple) for part in own):
+        return dataset(*own)
+    return dataset(own)

@@ -1,0 +1,51 @@
+"""Optimisers whose learning rate is a tensor, so that a recorded step follows the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Adam, AdamW, Optimizer
+
+from moca.settings import optimisers as settings
+
+
+def build_optimiser(
+    choice: settings.SGD | settings.Adam | settings.AdamW, parameters: Iterable[nn.Parameter], lr: Tensor
+) -> Optimizer:
+    """The optimiser that the settings ask for, over the parameters that are trained."""
+    trained = [p for p in parameters if p.requires_grad]
+    on_gpu = lr.device.type == "cuda"  # the other kinds read the learning rate back to the host
+    if isinstance(choice, settings.SGD):
+        return torch.optim.SGD(
+            trained, lr, choice.momentum, weight_decay=choice.weight_decay, nesterov=choice.nesterov, fused=on_gpu
+        )
+    kind = AdamW if isinstance(choice, settings.AdamW) else Adam
+    return kind(
+        trained, lr, (choice.beta1, choice.beta2), choice.eps, choice.weight_decay, capturable=on_gpu, fused=on_gpu
+    )
+
+
+def load_optimiser(optimiser: Optimizer, state: dict[str, object], lr: Tensor) -> None:
+    """Go on from where `state` was taken, with the learning rate still that tensor."""
+    optimiser.load_state_dict(state)
+    for group in optimiser.param_groups:
+        group["lr"] = lr
+
+
+def grown(new: Optimizer, old: Optimizer, renewed: dict[nn.Parameter, nn.Parameter]) -> Optimizer:
+    """The new optimiser with the old one's state, where `renewed` parameters have taken the place of shorter ones: what
+    it knows about rows that have come is zero."""
+    for parameter, before in renewed.items():
+        if before in old.state:
+            new.state[parameter] = {name: _longer(v, before, parameter) for name, v in old.state[before].items()}
+    return new
+
+
+def _longer(value: object, before: Tensor, now: Tensor) -> object:
+    if not isinstance(value, Tensor) or value.shape != before.shape or before.shape == now.shape:
+        return value
+    longer = torch.zeros_like(now)
+    longer[: len(value)] = value
+    return longer

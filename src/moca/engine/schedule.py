@@ -1,0 +1,82 @@
+"""Schedule: which samples come when, at which learning rate, and how far a run has got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from moca.random import Random
+from moca.settings import Run
+from moca.state import Stateful
+from moca.streams import Stream, Task
+
+
+class Schedule(Stateful):
+    """The tasks of a stream in epochs and batches. The order of an epoch is a function of the seed and the position
+    alone, so that a run goes on in the middle of one."""
+
+    remembers = ("task", "epoch", "batch", "steps_done")
+
+    def __init__(self, settings: Run, stream: Stream, merged: bool = False) -> None:
+        """`merged` brings all tasks at once, as one."""
+        self.settings, self.stream = settings, stream
+        self.tasks = stream.merged() if merged else stream
+        self.task = self.epoch = self.batch = self.steps_done = 0
+
+    @property
+    def current(self) -> Task:
+        """The task that is being learnt."""
+        return self.tasks[self.task]
+
+    @property
+    def batches(self) -> int:
+        """Batches in an epoch of the current task."""
+        return _batches(self.current, self.settings.batch)
+
+    @property
+    def total(self) -> int:
+        """Steps of a whole run."""
+        return sum(_batches(task, self.settings.batch) for task in self.tasks) * self.settings.epochs
+
+    @property
+    def offered(self) -> int:
+        """Samples that come in a whole run."""
+        return self.settings.epochs * sum(len(task.train) for task in self.tasks)
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the current epoch."""
+        rates, epochs = self.settings.schedule, self.settings.epochs
+        if rates.anew:
+            return self.settings.lr * rates.factor(self.epoch, epochs)
+        return self.settings.lr * rates.factor(self.task * epochs + self.epoch, len(self.tasks) * epochs)
+
+    def epochs_left(self, device: torch.device) -> Iterator[Tensor]:
+        """The samples of each epoch of the current task, from the current one on, in the order in which they come."""
+        while self.epoch < self.settings.epochs:
+            indices = self.current.train.to(device)
+            random = Random(self.settings.seed.of("data"), f"order/{self.task}/{self.epoch}", device)
+            yield indices[random.permutation(len(indices))]
+            self.epoch, self.batch = self.epoch + 1, 0
+
+    def batches_left(self, order: Tensor) -> Iterator[Tensor]:
+        """The batches of an epoch from the current one on; each counts as done once the next is asked for."""
+        size = self.settings.batch
+        while self.batch < self.batches:
+            yield order[self.batch * size : (self.batch + 1) * size]
+
+    def advance(self) -> None:
+        """A step has been done."""
+        self.batch += 1
+        self.steps_done += 1
+
+    def next_task(self) -> bool:
+        """Move on to the next task; False after the last one."""
+        self.task, self.epoch = self.task + 1, 0
+        return self.task < len(self.tasks)
+
+
+def _batches(task: Task, size: int) -> int:
+    return -(-len(task.train) // size)

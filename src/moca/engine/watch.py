@@ -1,0 +1,81 @@
+"""Watchers: told about the steps, the tasks and the end of a run. None of them can change it; one can end it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Tensor
+
+from moca.engine.evaluate import Accuracies
+from moca.errors import Diverged
+
+if TYPE_CHECKING:
+    from moca.engine.result import Result
+    from moca.engine.run import Running
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one step did, and where in the run it was."""
+
+    step: int
+    """From 1 on."""
+    task: int
+    """From 0 on, as the epoch."""
+    epoch: int
+    lr: float
+    losses: dict[str, float]
+    """The terms of the loss."""
+    outputs: dict[str, Tensor] = field(default_factory=dict)
+    """The tensors that were asked for, on the device."""
+
+    @property
+    def loss(self) -> float:
+        """The whole loss."""
+        return sum(self.losses.values())
+
+
+class Watcher:
+    """Override what you want to know. Steps come in groups, some time after they were done: a GPU is not waited for.
+
+    `wants` names outputs of a step (`moca.engine.outputs.KNOWN`), such as "replay.features".
+    """
+
+    wants: ClassVar[Sequence[str]] = ()
+
+    def begin(self, run: Running) -> None:
+        """A run begins, or goes on."""
+
+    def steps(self, records: Sequence[StepRecord]) -> None:
+        """Some steps have been done; by default each is handed to `step`."""
+        for record in records:
+            self.step(record)
+
+    def step(self, record: StepRecord) -> None:
+        """A step has been done."""
+
+    def task(self, learned: int, accuracies: Accuracies) -> None:
+        """So many tasks have been learned, and all of them tested; none before training."""
+
+    def end(self, result: Result) -> None:
+        """The run has ended."""
+
+
+class Guard(Watcher):
+    """Ends a run whose loss is no longer a number."""
+
+    def begin(self, run: Running) -> None:
+        """Know what could help."""
+        self.folder = run.folder.path
+        self.advice = "lower lr" + (" or lambda" if run.settings.perturb.name != "none" else "")
+
+    def step(self, record: StepRecord) -> None:
+        """Look at the loss."""
+        if not math.isfinite(record.loss):
+            raise Diverged(
+                f"the loss is no longer a finite number at step {record.step} (task {record.task + 1}, epoch "
+                f"{record.epoch + 1}); {self.advice}. The metrics up to there are in {self.folder}"
+            )

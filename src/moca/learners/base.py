@@ -1,0 +1,153 @@
+"""What every learner is: at most five verbs, of which one, the loss of a step, is required."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import torch
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.memory import Draw, Memory, Reservoir, Store, Uniform
+from moca.models.model import Model
+from moca.parts import Part
+from moca.perturb.base import Perturbation
+from moca.perturb.none import Unmoved
+from moca.state import Stateful
+
+if TYPE_CHECKING:
+    from moca.streams import Task
+
+Losses = dict[str, Tensor]
+"""The terms of the loss by name; unless a learner updates in its own way, their sum is minimised."""
+
+
+class OfficialPasses(NamedTuple):
+    """The official code's training-mode passes in order, n = new batch, b = replay batch (1 = the first of two draws).
+
+    Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time.
+    """
+
+    first_task: str
+    later: str
+    unperturbed: str
+    """In later tasks, where a short batch is not perturbed."""
+    without_replay: str = "n"
+    """While the memory is empty."""
+
+
+class Learner(Part, Stateful):
+    """A method of continual learning.
+
+    `losses` says what the loss of a step is; all batches come with their features, the new one with its logits too.
+    The other verbs have defaults: `begin_task`, `update`, `end_task`, `predict`. Options are declared with `option`,
+    and what must survive a checkpoint is named in `remembers`.
+    """
+
+    draws: ClassVar[int] = 1
+    """Independent replay batches a step; 0 for learners without memory."""
+    keeps: ClassVar[tuple[str, ...]] = ()
+    """What the memory keeps of each sample beside image and label: fields of the new batch, such as its logits."""
+    store: ClassVar[type[Store] | None] = Reservoir
+    """Which of the new samples the memory takes in after each step; None where the learner fills it itself."""
+    draw: ClassVar[type[Draw]] = Uniform
+    """Which stored samples are replayed."""
+    sees_all_tasks: ClassVar[bool] = False
+    """Whether all tasks come at once."""
+    static: ClassVar[bool] = True
+    """Whether a step is a function of tensors with fixed shapes that never asks the device; others run eagerly."""
+    refuses: ClassVar[str] = ""
+    """Why it takes no perturbation, if so."""
+    recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
+    (`offline`) or of data set and protocol (`cifar100/offline`)."""
+
+    remembers: ClassVar[tuple[str, ...]] = ("seen", "current", "first_task", "perturbation")
+
+    model: Model
+    perturbation: Perturbation
+    memory: Memory | None
+    view: Callable[[Tensor], Tensor]
+    """Raw images as the encoder sees them when nothing is augmented."""
+    seen: Tensor
+    """Which classes came in the tasks so far, the current one included."""
+    current: Tensor
+    """Which classes the current task has."""
+
+    def attach(
+        self,
+        model: Model,
+        classes: int,
+        perturbation: Perturbation | None = None,
+        memory: Memory | None = None,
+        view: Callable[[Tensor], Tensor] | None = None,
+        skips_short: bool = False,
+    ) -> Self:
+        """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
+        self.model, self.memory, self.view = model, memory, view or Tensor.float
+        self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
+        device = next(model.parameters()).device
+        self.seen = torch.zeros(classes, dtype=torch.bool, device=device)
+        self.current = torch.zeros(classes, dtype=torch.bool, device=device)
+        self.first_task = True
+        self.prepare()
+        return self
+
+    def prepare(self) -> None:
+        """Make what else the learner keeps; called once, when all it works on is there."""
+
+    def begin_task(self, task: Task) -> None:
+        """A new task begins: some of its classes have come before, or none."""
+        self.first_task = not bool(self.seen.any())
+        self.current.zero_()
+        self.current[list(task.classes)] = True
+        self.seen |= self.current
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """The terms of the loss. `replays` holds `draws` batches, none while the memory is empty."""
+        raise NotImplementedError
+
+    def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
+        """One step of the optimiser down the sum of the losses."""
+        optimiser.zero_grad()
+        torch.stack(list(losses.values())).sum().backward()
+        optimiser.step()
+
+    def end_task(self, samples: Batch) -> None:
+        """A task has been learnt; `samples` are the raw images and labels of its training set, the model is in
+        evaluation mode."""
+
+    def predict(self, x: Tensor) -> Tensor:
+        """A score of every class for images as the encoder sees them; the highest is the prediction."""
+        scores: Tensor = self.model(x)
+        return scores
+
+    def grow(self, classes: int) -> None:
+        """Make room for more classes."""
+        more = classes - len(self.seen)
+        self.seen = torch.cat([self.seen, self.seen.new_zeros(more)])
+        self.current = torch.cat([self.current, self.current.new_zeros(more)])
+        self.perturbation.grow(classes)
+
+    @property
+    def together(self) -> bool:
+        """Whether BatchNorm takes new and replayed samples for one batch."""
+        return False
+
+    def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
+        """The passes of the official code with this perturbation, where they are known."""
+        return None
+
+    def is_old(self, y: Tensor) -> Tensor:
+        """True for samples whose class belongs to earlier tasks only."""
+        return ~self.current[y]
+
+    def perturbs(self, new: Batch, replay: Batch) -> bool:
+        """Whether this step is perturbed: not in the first task, where no class is old, nor where that is skipped."""
+        return not self.first_task and not (self.skips_short and len(new.y) != len(replay.y))
+
+    def perturbed(self, replay: Batch, new: Batch) -> Tensor:
+        """The seam: features of the replayed samples, those of old classes moved."""
+        replay.moved = self.perturbation(replay, new) if self.perturbs(new, replay) else replay.features
+        return replay.moved

@@ -1,0 +1,121 @@
+"""iCaRL: incremental classifier and representation learning; exemplars by herding, nearest class mean."""
+
+from copy import deepcopy
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Learner, Losses
+from moca.parts import option
+from moca.sphere import project
+
+if TYPE_CHECKING:
+    from moca.streams import Task
+
+_AT_ONCE = 500
+"""Images whose features are computed together."""
+
+
+class ICaRL(Learner):
+    """The network learns features by binary cross-entropy and distillation; classes are told by their mean features.
+
+    The original trains on the union of new data and exemplars. Here each step has a batch of both, weighted by how many
+    there are: the same mean, with less variance.
+    """
+
+    unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
+
+    store = None
+    remembers = ("teacher", "means", "new_share")
+    refuses = "its replayed samples are learnt from the outputs of the old network, not from labels"
+    recipes = {
+        "offline": {"head": "linear", "optimiser": "sgd:weight_decay=1e-5"},
+        "cifar100/offline": {"lr": 0.3},
+        "tinyimagenet/offline": {"lr": 0.03},
+    }
+
+    def prepare(self) -> None:
+        """The network of before this task, and the classes' means."""
+        self.teacher = deepcopy(self.model).requires_grad_(False).eval()
+        self.means = torch.zeros(len(self.seen), self.model.head.weight.shape[1], device=self.seen.device)
+        self.new_share = 1.0
+
+    def begin_task(self, task: "Task") -> None:
+        """The network so far becomes the teacher."""
+        super().begin_task(task)
+        assert self.memory is not None
+        self.teacher.load_state_dict(self.model.state_dict())
+        self.new_share = len(task.train) / (len(task.train) + len(self.memory))
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """BCE over the classes seen, the mean of the union of new data and exemplars."""
+        if not replays:
+            return {"new": self._bce(new, new.logits)}
+        (replay,) = replays
+        replayed = self._bce(replay, self.model.classify(replay.features))
+        return {"new": self.new_share * self._bce(new, new.logits), "replay": (1 - self.new_share) * replayed}
+
+    def _bce(self, batch: Batch, logits: Tensor) -> Tensor:
+        """Old classes are to keep the teacher's outputs, new ones to be told apart."""
+        targets = F.one_hot(batch.y, len(self.seen)).to(logits.dtype)
+        if not self.first_task:
+            with torch.no_grad():
+                targets = torch.where(self.current, targets, self.teacher(batch.x).sigmoid())
+        each = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
+        return (each * self.seen).sum() / (len(batch.y) * self.seen.sum())
+
+    def end_task(self, samples: Batch) -> None:
+        """Exemplars of the new classes by herding, fewer of the old ones, and the means of all."""
+        assert self.memory is not None
+        room = self.memory.size // int(self.seen.sum())
+        kept = self.memory.all()
+        images, labels = [], []
+        for c in self.seen.nonzero().flatten().tolist():
+            if self.current[c]:
+                of_class = samples.image[(samples.y == c).to(samples.image.device)]
+                chosen = of_class[herding(self._features(of_class), room).to(of_class.device)].to(self.seen.device)
+            else:
+                chosen = kept["image"][kept["y"] == c][:room]
+            if len(chosen):
+                self.means[c] = self._unit(self._features(chosen).mean(0))
+            images.append(chosen)
+            labels.append(torch.full((len(chosen),), c, device=self.seen.device))
+        self.memory.rewrite(image=torch.cat(images), y=torch.cat(labels))
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Minus the distance to each class's mean, for the classes that have one."""
+        far = torch.cdist(self._unit(self.model.encode(x)), self.means)
+        return torch.where(self.means.any(1), -far, -torch.inf)
+
+    def grow(self, classes: int) -> None:
+        """Room for more classes in the teacher and the means."""
+        more = classes - len(self.seen)
+        super().grow(classes)
+        self.teacher.grow(classes)
+        self.teacher.requires_grad_(False)
+        self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
+
+    @torch.no_grad()
+    def _features(self, images: Tensor) -> Tensor:
+        """Of raw images, not augmented."""
+        device = self.seen.device
+        return torch.cat([self._unit(self.model.encode(self.view(i.to(device)))) for i in images.split(_AT_ONCE)])
+
+    def _unit(self, h: Tensor) -> Tensor:
+        return project(h) if self.unit else h
+
+
+def herding(features: Tensor, count: int) -> Tensor:
+    """Row numbers, one after the other, each bringing the mean of those chosen nearest to the mean of all."""
+    mean, total = features.mean(0), torch.zeros_like(features[0])
+    free = torch.ones(len(features), dtype=torch.bool, device=features.device)
+    chosen = []
+    for k in range(1, min(count, len(features)) + 1):
+        far = ((total + features) / k - mean).norm(dim=1)
+        best = far.masked_fill(~free, torch.inf).argmin()
+        total, free[best] = total + features[best], False
+        chosen.append(best)
+    return torch.stack(chosen) if chosen else torch.zeros(0, dtype=torch.int64)

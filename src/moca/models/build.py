@@ -1,0 +1,61 @@
+"""Models from settings, or around an encoder of the user's own."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import torch
+from torch import nn
+
+from moca.errors import MocaError
+from moca.models.encoders.base import Encoder
+from moca.models.heads import build_head
+from moca.models.model import Model
+from moca.models.norm import keep_batches_apart
+from moca.random import derive
+from moca.settings import Choice
+from moca.settings import heads as settings
+
+Shape = tuple[int, int, int]
+
+
+def build_model(
+    encoder: Choice, head: settings.Cosine | settings.Linear, shape: Shape, classes: int, seed: int = 0
+) -> Model:
+    """The model that the settings ask for, with initial weights that depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive(seed, "init"))
+        body = _encoder(encoder, shape)
+        features = body.features if isinstance(body, Encoder) else _features(body, shape, encoder.name)
+        return Model(body, build_head(head, features, classes))
+
+
+def _encoder(choice: Choice, shape: Shape) -> nn.Module:
+    """The encoder chosen: made for images of this shape, or a copy of the module that was given."""
+    if choice.own and choice.part is None:
+        body: Any = copy.deepcopy(choice.make())
+    else:
+        takes_shape = "shape" in inspect.signature(choice.part).parameters
+        body = choice.part(**({"shape": shape} if takes_shape else {}), **choice.options)
+    if not isinstance(body, nn.Module):
+        raise MocaError(f"model '{choice.name}' must be a torch module or make one; it is a {type(body).__name__}")
+    return body if isinstance(body, Encoder) else keep_batches_apart(body)
+
+
+def _features(body: nn.Module, shape: Shape, name: str) -> int:
+    """The length of the features of an encoder that does not say it: what it makes of two black images."""
+    training = body.training
+    try:
+        with torch.no_grad():
+            made = body.eval()(torch.zeros(2, *shape))
+    except Exception as error:
+        first = str(error).strip().partition("\n")[0]
+        raise MocaError(f"model '{name}' cannot take images of {shape[0]}x{shape[1]}x{shape[2]}: {first}") from None
+    finally:
+        body.train(training)
+    if not isinstance(made, torch.Tensor) or made.dim() != 2 or len(made) != 2:
+        got = tuple(made.shape) if isinstance(made, torch.Tensor) else type(made).__name__
+        raise MocaError(f"model '{name}' must make one feature vector of each image: (2, d) of 2 images, not {got}")
+    return made.shape[1]

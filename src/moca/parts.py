@@ -1,0 +1,232 @@
+"""Parts: methods with options of their own, found by name. One file a method; a user's own are found the same way.
+
+Every module of `learners/`, `perturb/` and `models/encoders/` but `base` is one part and bears its name: adding a file
+adds a method. A part is found by that name, by one given with `register` (also in a package that has an entry point in
+the group `moca.plugins`), or by its dotted path, such as `mypackage.mine.Mine`.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import sys
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+from pydantic import Field
+from pydantic.fields import FieldInfo
+
+from moca.errors import MocaError, nearest
+
+PLUGINS = "moca.plugins"
+"""The entry-point group of packages that bring parts: what each names is loaded, and registers what it has."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a part: its default, what it means, its limits."""
+
+    default: Any
+    about: dict[str, Any]
+
+    def field(self) -> FieldInfo:
+        """The same for pydantic."""
+        made: FieldInfo = Field(self.default, **self.about)
+        return made
+
+
+def option(default: Any, description: str, **limits: Any) -> Any:
+    """Declare an option in the body of a part: `alpha: float = option(0.1, "weight of the logits", ge=0)`.
+
+    Limits are those of pydantic's `Field`: ge, gt, le, lt, alias, ...
+    """
+    return Option(default, {"description": description, **limits})
+
+
+class Part:
+    """Something with options, which become attributes: `DERpp(alpha=0.2).alpha`."""
+
+    options: ClassVar[dict[str, Option]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
+        cls.options = cls.options | own
+        for name, declared in own.items():
+            setattr(cls, name, declared.default)
+
+    def __init__(self, **options: Any) -> None:
+        from moca.settings.choice import options_of
+
+        for name, value in options_of(type(self)).checked(options).items():
+            setattr(self, name, value)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse options that do not go together, by a `MocaError`."""
+
+
+def declared_options(part: Any) -> dict[str, tuple[Any, FieldInfo]]:
+    """Type and field of each option: those declared in a `Part`, or the keyword parameters of anything else that is
+    called to make one (an encoder's class, or a function), `shape` excepted."""
+    if isinstance(part, type) and issubclass(part, Part):
+        return {name: (_type_of(part, name), declared.field()) for name, declared in part.options.items()}
+    maker: Any = vars(part)["__init__"] if isinstance(part, type) and "__init__" in vars(part) else part
+    hints = typing.get_type_hints(maker, include_extras=True)
+    made = {}
+    for name, parameter in inspect.signature(part).parameters.items():
+        if name == "shape" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        made[name] = (hints.get(name, Any), FieldInfo(default=default))
+    return made
+
+
+def _type_of(part: type[Part], name: str) -> Any:
+    home = next(cls for cls in part.__mro__ if name in vars(cls).get("__annotations__", {}))
+    lone = SimpleNamespace(__annotations__={name: home.__annotations__[name]})
+    return typing.get_type_hints(lone, vars(sys.modules[home.__module__]), include_extras=True)[name]
+
+
+@dataclass
+class Kind:
+    """One kind of part: what there is of it, and how it is found."""
+
+    name: str
+    """As messages call it."""
+    folder: str
+    """Below this package; every module there but `base` is a part."""
+    registered: dict[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def built_in(self) -> dict[str, Path]:
+        """The file of each part that comes with moca."""
+        files = sorted((Path(__file__).parent / self.folder).glob("*.py"))
+        return {file.stem: file for file in files if file.stem not in ("__init__", "base")}
+
+    def lines(self) -> dict[str, str]:
+        """Every known name with one line about it. No part that comes with moca is loaded for it."""
+        load_plugins()
+        own = {name: (inspect.getdoc(part) or "").split("\n")[0] for name, part in self.registered.items()}
+        return {name: _first_line(file) for name, file in self.built_in.items()} | own
+
+    def find(self, name: str) -> Any:
+        """The part of that name."""
+        if name in self.registered:
+            return self.registered[name]
+        if name in self.built_in:
+            module = importlib.import_module(f"moca.{self.folder.replace('/', '.')}.{name}")
+            return _defined_in(module)
+        if "." in name:
+            return _by_path(name, self.name)
+        load_plugins()
+        if name in self.registered:
+            return self.registered[name]
+        raise MocaError(f"unknown {self.name} {name!r}; {nearest(name, [*self.built_in, *self.registered])}")
+
+
+LEARNERS = Kind("learner", "learners")
+PERTURBATIONS = Kind("perturbation", "perturb")
+ENCODERS = Kind("model", "models/encoders")
+KINDS = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS}
+"""By the setting that chooses among them."""
+
+
+def register(part: Any = None, *, name: str | None = None) -> Any:
+    """Make a part known by name: `moca.register(Mine, name="mine")`, or as a decorator, with or without a name.
+
+    Learners and perturbations are subclasses of `moca.Learner` and `moca.Perturbation`; any other class or function is
+    taken for one that makes an encoder.
+    """
+    if part is None:
+        return functools.partial(register, name=name)
+    if not callable(part):
+        raise MocaError(f"a class or a function is registered, not {part!r}")
+    kind, called = kind_of(part), name or part.__name__.lower()
+    if called in kind.built_in or kind.registered.get(called, part) is not part:
+        raise MocaError(f"there is a {kind.name} '{called}' already; register yours under another name")
+    if "." in called or ":" in called or "+" in called:
+        raise MocaError(f"'{called}' cannot be a name: '.', ':' and '+' have a meaning of their own")
+    kind.registered[called] = part
+    return part
+
+
+def kind_of(part: Any) -> Kind:
+    """Which kind of part a class, a function or an object is."""
+    from moca.learners.base import Learner
+    from moca.perturb.base import Perturbation
+
+    cls = part if isinstance(part, type) else type(part)
+    return LEARNERS if issubclass(cls, Learner) else PERTURBATIONS if issubclass(cls, Perturbation) else ENCODERS
+
+
+def path_of(part: Any) -> str | None:
+    """The name or dotted path by which a class or function can be found again, if there is one."""
+    for kind in KINDS.values():
+        for name, known in kind.registered.items():
+            if known is part:
+                return name
+    module, name = getattr(part, "__module__", None), getattr(part, "__qualname__", "<")
+    if module in (None, "__main__") or "<" in name:
+        return None
+    if getattr(sys.modules.get(str(module)), name, None) is not part:
+        return None
+    ours = any(str(module).startswith(f"moca.{kind.folder.replace('/', '.')}.") for kind in KINDS.values())
+    return str(module).rpartition(".")[2] if ours else f"{module}.{name}"
+
+
+@functools.cache
+def load_plugins() -> None:
+    """Load the packages that bring parts, once."""
+    for entry in entry_points(group=PLUGINS):
+        try:
+            entry.load()
+        except Exception as error:
+            raise MocaError(
+                f"the plugin '{entry.value}' cannot be loaded ({type(error).__name__}: {error}); repair or uninstall it"
+            ) from None
+
+
+def _first_line(file: Path) -> str:
+    """The first line of a module's docstring, read without loading the module."""
+    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return text.split("\n")[0]
+
+
+def _defined_in(module: ModuleType) -> Any:
+    """The part that a module defines: its one public class with options or layers."""
+    own = (value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__)
+    (part,) = (cls for cls in own if not cls.__name__.startswith("_") and _is_part(cls))
+    return part
+
+
+def _is_part(cls: type) -> bool:
+    return any(base.__name__ in ("Part", "Encoder") and base.__module__.startswith("moca.") for base in cls.__mro__)
+
+
+def _by_path(path: str, kind: str) -> Callable[..., Any]:
+    module_name, _, name = path.rpartition(".")
+    here = str(Path.cwd())
+    added = here not in sys.path and "" not in sys.path
+    if added:
+        sys.path.insert(0, here)  # as `python -m` does
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name))
+        why = "there is no such module here" if missing else f"{type(error).__name__}: {error}"
+        raise MocaError(f"{kind} '{path}' cannot be loaded: {why}") from None
+    finally:
+        if added:
+            sys.path.remove(here)
+    part: Callable[..., Any] | None = getattr(module, name, None)
+    if part is None or not callable(part):
+        raise MocaError(f"{kind} '{path}' cannot be loaded: module '{module_name}' has no class or function '{name}'")
+    return part

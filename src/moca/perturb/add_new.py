@@ -1,0 +1,18 @@
+"""Add new feature: towards a new sample's feature, the paper's test of which direction helps."""
+
+from typing import ClassVar
+
+from torch import Tensor
+
+from moca.batch import Batch, paired
+from moca.perturb.base import Perturbation
+
+
+class AddNew(Perturbation):
+    """n = h(x_new). The released ER-ACE and DER++ files do this under the name Gaussian."""
+
+    official_pass: ClassVar[str | None] = "n"
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """A new sample's feature for each replayed one, paired by row."""
+        return paired(new.features, len(replay.features))

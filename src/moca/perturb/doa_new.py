@@ -1,0 +1,16 @@
+"""DOA-new: dropout-based augmentation from a new sample's feature."""
+
+from torch import Tensor
+
+from moca.batch import Batch, paired
+from moca.perturb.doa_old import DOAOld
+
+
+class DOANew(DOAOld):
+    """n = Dropout(h(x_new)): towards a new sample's feature, a random part of it missing."""
+
+    official_pass = "n"
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Dropout on the new samples, paired by row."""
+        return paired(self.dropped(new), len(replay.features))

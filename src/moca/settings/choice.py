@@ -1,0 +1,170 @@
+"""The choice of a part with its options: by name, as a class, or as an object of the user's own."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Hashable
+from typing import Any, ClassVar
+
+from pydantic import BeforeValidator, ConfigDict, PrivateAttr, SerializerFunctionWrapHandler, create_model
+from pydantic import model_serializer as serializer
+
+from moca.errors import MocaError
+from moca.parts import Kind, Part, declared_options, path_of
+from moca.settings.base import Settings, parse, validate
+
+
+class Choice(Settings):
+    """A part by its name, with every option. The options are fields of a class made for each part (`options_of`)."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    part: ClassVar[Any] = None
+    """What is chosen: a class, or a function that makes an encoder."""
+    name: str
+    _object: Any = PrivateAttr(None)
+    """What was given instead of a name, where no name leads back to it: settings.json can only say what it is."""
+    _own: bool = PrivateAttr(False)
+
+    @property
+    def own(self) -> bool:
+        """Whether it is an object of the user's own, which exists in Python only."""
+        return self._own
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Every option with its value."""
+        return {name: value for name, value in self if name != "name"}
+
+    @classmethod
+    def checked(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """The options by name, with the defaults of those that are not given; a mistake is a `MocaError`."""
+        return validate(cls, {"name": cls.model_fields["name"].default, **options}).options
+
+    def with_defaults(self, defaults: dict[str, Any]) -> Choice:
+        """The same, with these values of options that were not given."""
+        if self._own or not defaults:
+            return self
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        missing = {name: value for name, value in validate(type(self), {"name": self.name, **defaults})
+                   if name in self._fields_named(defaults) and name not in given}  # fmt: skip
+        return self.model_copy(update=missing)
+
+    def _fields_named(self, options: dict[str, Any]) -> set[str]:
+        return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
+
+    def make(self) -> Any:
+        """The part itself, ready for one run."""
+        if self._object is not None:
+            return copy.copy(self._object)
+        if self.part is None:
+            raise MocaError(
+                f"'{self.name}' was an object of Python, which settings.json cannot hold; go on from Python, handing "
+                "it in again: moca.resume(folder, ...)"
+            )
+        return self.part(**self.options)
+
+    @serializer(mode="wrap")
+    def _with_own(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        return fields | ({"own": True} if self._own else {})
+
+
+def options_of(part: Any, name: str | None = None) -> type[Choice]:
+    """The settings of a part, made from what it declares."""
+    return _options_of(part, name)
+
+
+@functools.cache
+def _options_of(part: Hashable, name: str | None) -> type[Choice]:
+    maker: Any = part
+    called = name or path_of(maker) or maker.__name__
+    fields: dict[str, Any] = declared_options(maker)
+    if "name" in fields:
+        raise MocaError(f"'{called}' has an option 'name', which is what every part is called by; rename it")
+    made = create_model(maker.__name__, __base__=Choice, __doc__=maker.__doc__, name=(str, called), **fields)
+    made.part = maker
+    return made
+
+
+class Own(Settings):
+    """Data of the user's own: known to Python, and to settings.json by its name only."""
+
+    name: str
+    own: bool = True
+    _object: Any = PrivateAttr(None)
+
+    @classmethod
+    def of(cls, value: Any, name: str) -> Own:
+        """Around an object."""
+        made = cls(name=name)
+        made._object = value
+        return made
+
+    @property
+    def object(self) -> Any:
+        """What was given."""
+        return self._object
+
+
+def chosen(kind: Kind) -> BeforeValidator:
+    """Turn any accepted form into the choice of a part of this kind."""
+
+    def choose(value: Any) -> Choice:
+        if isinstance(value, Choice):
+            return value
+        if isinstance(value, str | dict | None):
+            return _by_name(value, kind)
+        if not callable(value) and not isinstance(value, Part):
+            raise MocaError(
+                f"a {kind.name} is written as name:option=value or as a mapping, or is a class or an object of yours; "
+                f"{value!r} is none of these"
+            )
+        return _given(value, kind)
+
+    return BeforeValidator(choose)
+
+
+def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
+    options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
+    name = options.pop("name", None)
+    if options.get("own") is True:
+        return _absent(str(name))
+    if not isinstance(name, str):
+        raise MocaError(f"a {kind.name} needs its name: {{'name': ..., 'option': value}}")
+    part = kind.find(name)
+    made = validate(options_of(part, name), {"name": name, **options})
+    return _sound(made)
+
+
+def _sound(made: Choice) -> Choice:
+    """Refuse options that do not go together."""
+    if isinstance(made.part, type) and issubclass(made.part, Part):
+        made.make()
+    return made
+
+
+def _given(value: Any, kind: Kind) -> Choice:
+    """A class or an object instead of a name. It can be written down where a name leads back to it."""
+    if isinstance(value, type) or (not isinstance(value, Part) and not hasattr(value, "parameters")):
+        path = path_of(value)
+        made = options_of(value, path or value.__name__)(name=path or value.__name__)
+        made._own = path is None
+        return _sound(made)
+    cls = type(value)
+    path = path_of(cls) if isinstance(value, Part) and cls.__init__ is Part.__init__ else None
+    if isinstance(value, Part):
+        options = {name: getattr(value, name) for name in cls.options}
+        made = options_of(cls, path or cls.__name__)(name=path or cls.__name__, **options)
+    else:
+        made = Choice(name=cls.__name__)
+    made._object, made._own = value, path is None
+    return made
+
+
+def _absent(name: str) -> Choice:
+    """Where settings.json names an object of Python."""
+    made = Choice(name=name)
+    made._own = True
+    return made

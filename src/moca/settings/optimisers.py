@@ -1,0 +1,102 @@
+"""Settings of optimisers, and of how the learning rate changes."""
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from moca.settings.base import Settings, choice
+
+_LARGEST = 1e30
+"""What float32 holds, with room to spare."""
+
+
+class OptimiserSettings(Settings):
+    """What every optimiser has."""
+
+    weight_decay: float = Field(0.0, ge=0, le=_LARGEST, description="weight decay")
+    anew: bool = Field(True, description="forget its state at the beginning of every task")
+
+
+class SGD(OptimiserSettings):
+    """Stochastic gradient descent."""
+
+    name: Literal["sgd"] = "sgd"
+    momentum: float = Field(0.0, ge=0, lt=1, description="momentum")
+    nesterov: bool = Field(False, description="Nesterov's momentum")
+
+
+class Adam(OptimiserSettings):
+    """Adam."""
+
+    name: Literal["adam"] = "adam"
+    beta1: float = Field(0.9, ge=0, lt=1, description="decay of the mean gradient")
+    beta2: float = Field(0.999, ge=0, lt=1, description="decay of the mean squared gradient")
+    eps: float = Field(1e-8, gt=0, description="added to the root of the latter")
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay."""
+
+    name: Literal["adamw"] = "adamw"  # type: ignore[assignment]
+    weight_decay: float = Field(0.01, ge=0, le=_LARGEST, description="weight decay")
+
+
+OPTIMISERS = (SGD, Adam, AdamW)
+Optimiser = Annotated[SGD | Adam | AdamW, choice("optimiser", *OPTIMISERS)]
+
+
+class ScheduleSettings(Settings):
+    """How the learning rate changes from epoch to epoch."""
+
+    anew: bool = Field(True, description="begin anew with every task; off: one schedule over all tasks")
+
+    def factor(self, epoch: int, epochs: int) -> float:
+        """What the learning rate is multiplied by in this epoch of so many."""
+        raise NotImplementedError
+
+
+class Constant(ScheduleSettings):
+    """The same rate throughout."""
+
+    name: Literal["constant"] = "constant"
+
+    def factor(self, epoch: int, epochs: int) -> float:
+        """Always 1."""
+        return 1.0
+
+
+def _several(value: Any) -> Any:
+    """One epoch, or several: 35, '35 45' or (35, 45)."""
+    if isinstance(value, str):
+        return tuple(value.replace(",", " ").split())
+    return (value,) if isinstance(value, int) else value
+
+
+class Steps(ScheduleSettings):
+    """The rate drops after some epochs."""
+
+    name: Literal["steps"] = "steps"
+    at: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_several)] = Field(
+        (35, 45), description="epochs after which it drops"
+    )
+    by: float = Field(0.1, gt=0, description="what it is multiplied by then")
+
+    def factor(self, epoch: int, epochs: int) -> float:
+        """A power of `by`."""
+        return float(self.by ** sum(epoch >= end for end in self.at))
+
+
+class Cosine(ScheduleSettings):
+    """The rate falls along half a cosine."""
+
+    name: Literal["cosine"] = "cosine"
+    final: float = Field(0.0, ge=0, le=1, description="the share of the rate that it falls to")
+
+    def factor(self, epoch: int, epochs: int) -> float:
+        """From 1 in the first epoch towards `final` after the last."""
+        return self.final + (1 - self.final) * (1 + math.cos(math.pi * epoch / epochs)) / 2
+
+
+SCHEDULES = (Constant, Steps, Cosine)
+Schedule = Annotated[Constant | Steps | Cosine, choice("schedule", *SCHEDULES)]
