@@ -32,9 +32,6 @@ class Batch:
     def __getattr__(self, name: str) -> Tensor:
         raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...)")
 
-    def __len__(self) -> int:
-        return len(next(iter(self.__dict__.values())))
-
     def replace(self, **fields: Tensor) -> Self:
         """The same batch with some fields set."""
         return type(self)(**(self.__dict__ | fields))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moca import class_incremental
+from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
 
@@ -22,16 +22,12 @@ def make_trainer(make_dataset):
     """A trainer on a toy stream (by default 2 tasks of 2 classes, 16 or 17 samples each), with small settings."""
 
     def make(counts=(8, 8, 9, 8), stream=None, protocol=None, **settings):
-        settings = validate(Run, SMALL | settings)
         protocol = {"crop_padding": 1, "flip": True} if protocol is None else protocol
-        stream = stream or class_incremental(
-            make_dataset(counts, **protocol),
-            settings.tasks or 2,
-            settings.class_order or "natural",
-            settings.validation,
-            settings.seed.of("classes"),
-        )
-        return Trainer(settings, stream)
+        data = stream if stream is not None else make_dataset(counts, **protocol)
+        if stream is not None:
+            settings = {name: value for name, value in settings.items() if name != "tasks"}
+        small = {name: value for name, value in SMALL.items() if stream is None or name != "tasks"}
+        return Trainer(*Material()(validate(Run, {"data": data} | small | settings)))
 
     return make
 
@@ -43,8 +39,8 @@ def train():
     def train(trainer, look=None):
         history = []
         while True:
-            for losses in trainer.steps():
-                history.append({name: loss.item() for name, loss in losses.items()})
+            for step in trainer.steps():
+                history.append({name: loss.item() for name, loss in step.losses.items()})
                 if look:
                     look(trainer)
             if not trainer.next_task():

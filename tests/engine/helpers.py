@@ -1,8 +1,16 @@
 """A run without anything around it."""
 
 from moca import Result
+from moca.engine import run as running
 from moca.engine.interrupt import Interrupt
+from moca.engine.material import Material
 from moca.engine.run import Running
+from moca.settings import Run, validate
+
+
+def begin(settings: dict, out, advance=None, **options) -> Running:
+    """A new run, ready to be finished."""
+    return running.start(*Material()(validate(Run, settings)), out, advance, **options)
 
 
 def finish(run: Running) -> Result:
@@ -11,3 +19,8 @@ def finish(run: Running) -> Result:
         for _ in run.steps(interrupt):
             pass
     return run.result
+
+
+def complete(settings: dict) -> Run:
+    """The settings with nothing left open."""
+    return Material()(validate(Run, settings))[0]

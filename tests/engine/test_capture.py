@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from moca.engine.capture import CapturedStep
+from moca.engine.outputs import Outputs
 from moca.state import tensors_in
 
 
@@ -32,34 +33,52 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "graph", lambda graph, stream: nullcontext())
 
 
-@pytest.mark.parametrize("method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "wap"}, {"momentum": 0.9}])
+@pytest.mark.parametrize(
+    "method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "wap"}, {"optimiser": "sgd:momentum=0.9"}]
+)
 def test_recording_leaves_no_trace(make_trainer, no_gpu, method):
     trainer = make_trainer(**method)
     for _ in trainer.steps():
         pass
     trainer.next_task()
     before = trainer.state_dict()
-    CapturedStep(trainer)._record(trainer.tasks[1].train[:4])
-    after = trainer.state()
-    assert before["position"] == after["position"]
+    CapturedStep(trainer.learning, trainer.feed)._record(trainer.schedule.tasks[1].train[:4])
+    assert before["schedule"] == trainer.schedule.state()
+    before, after = before["learning"], trainer.learning.state()
     assert before["memory"]["offered"] == after["memory"]["offered"]
     known = list(tensors_in({key: before[key] for key in ("model", "memory", "augment")}))
     found = list(tensors_in({key: after[key] for key in ("model", "memory", "augment")}))
     assert len(known) == len(found)
     assert all(torch.equal(a, b) for a, b in zip(known, found, strict=True))
-    assert torch.equal(before["learner"]["perturbation"]["random"]["count"], trainer.learner.perturbation.random.count)
-    made_anew = [t for state in trainer.optimiser.state.values() for t in state.values()]
+    assert torch.equal(
+        before["learner"]["perturbation"]["random"]["count"], trainer.learning.learner.perturbation.random.count
+    )
+    made_anew = [t for state in trainer.learning.optimiser.state.values() for t in state.values()]
     assert all(not t.any() for t in made_anew)
     if method.get("perturb") == "vt":
-        assert not trainer.learner.perturbation.means.means.any(), "means made while recording start at zero"
+        assert not trainer.learning.learner.perturbation.means.any(), "means made while recording start at zero"
 
 
-@pytest.mark.parametrize(("epochs", "recorded"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("epochs", "recorded"), [(1, {6}), (2, {6, 4, 5})])
 def test_only_shapes_that_come_again_are_recorded(make_trainer, no_gpu, epochs, recorded):
-    trainer = make_trainer(epochs=epochs)
-    captured = CapturedStep(trainer)
-    whole, short = trainer.tasks[0].train[:6], trainer.tasks[0].train[:4]
-    assert not captured._recurs(whole), "the memory is empty"
-    list(trainer.steps())
-    assert captured._recurs(whole)
-    assert captured._recurs(short) == recorded
+    """The first step, when the memory is empty, and the short last batch of a single epoch are not."""
+    trainer, sizes = make_trainer(epochs=epochs), set()
+    trainer.captured = CapturedStep(trainer.learning, trainer.feed)
+    original = trainer.captured._record
+    trainer.captured._record = lambda index: sizes.add(len(index)) or original(index)
+    while True:
+        list(trainer.steps())
+        if not trainer.next_task():
+            break
+    assert sizes == recorded
+
+
+def test_outputs_are_declared_before_and_copied_after(make_trainer, no_gpu):
+    trainer = make_trainer(perturb="gaussian")
+    trainer.learning.outputs = Outputs(["replay.moved", "new.features.gradient"])
+    trainer.captured = CapturedStep(trainer.learning, trainer.feed)
+    steps = list(trainer.steps())
+    assert "replay.moved" not in steps[0].outputs, "nothing is replayed in the first step"
+    assert steps[1].outputs.keys() == {"replay.moved", "new.features.gradient"}
+    recording = trainer.captured.recordings[6]
+    assert recording.outputs["replay.moved"].data_ptr() != steps[1].outputs["replay.moved"].data_ptr()

@@ -24,6 +24,8 @@ FAST = {
     "memory": 20,
     "tasks": 2,
     "batch": 64,
+    "epochs": 1,
+    "lr": 0.1,
     "device": "cpu",
     "threads": 1,
 }
@@ -50,10 +52,12 @@ def test_every_combination_with_every_seed(tmp_path):
     [
         ({}, ["er"]),
         ({"learner": "er_ace", "perturb": "wap:lambda=1.5,steps=2"}, ["er_ace+wap:lambda=1.5,steps=2"]),
-        ({"perturb": ["none", "gaussian", "gaussian:lambda=1"]}, ["er", "er+gaussian", "er+gaussian:lambda=1.0"]),
+        ({"perturb": ["none", "gaussian", "gaussian:lambda=3"]}, ["er", "er+gaussian", "er+gaussian:lambda=3.0"]),
         ({"lr": [0.1, 0.2]}, ["er lr=0.1", "er lr=0.2"]),
         ({"learner": ["derpp:alpha=0.3"]}, ["derpp:alpha=0.3"]),
         ({"tasks": [2, 5], "epochs": [1]}, ["er epochs=1 tasks=2", "er epochs=1 tasks=5"]),
+        ({"perturb": ["gaussian:lambda=1", "gaussian:lambda=2"]}, ["er+gaussian:lambda=1.0", "er+gaussian:lambda=2.0"]),
+        ({"head": ["cosine:scale=1", "linear"]}, ["er head=cosine:scale=1.0", "er head=linear"]),
     ],
 )
 def test_labels_say_what_differs(tmp_path, settings, labels):
@@ -66,13 +70,13 @@ def test_labels_say_what_differs(tmp_path, settings, labels):
 @pytest.mark.parametrize(
     ("settings", "seeds", "words"),
     [
-        ({"perturb": ["gaussian", "gaussian:lambda=2"]}, (0,), "two of the runs are the same"),
+        ({"perturb": ["gaussian", "gaussian:lambda=1"]}, (0,), "two of the runs are the same"),
         ({}, (1, 1), "two of the runs are the same"),
         ({}, (), "nothing to run"),
         ({"perturb": []}, (0,), "nothing to run"),
         ({"seed": 3}, (0,), "takes seeds="),
         ({"perturb": ["none", "gausian"]}, (0,), "did you mean 'gaussian'"),
-        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "has nothing to move"),
+        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "takes no perturbation: it replays nothing"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, words):
@@ -130,7 +134,9 @@ def test_more_seeds_later_only_run_the_new_ones(made, tmp_path, monkeypatch):
     folder = shutil.copytree(made.folder, tmp_path / "out")
     started = []
     original = comparing.start
-    monkeypatch.setattr(comparing, "start", lambda s, *args: started.append(str(s.seed)) or original(s, *args))
+    monkeypatch.setattr(
+        comparing, "start", lambda s, *args, **kw: started.append(str(s.seed)) or original(s, *args, **kw)
+    )
     more = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3, 4), out=folder)
     assert started == ["4", "4"]
     assert [len(row.finished) for row in more.rows] == [3, 3]
@@ -167,14 +173,14 @@ def test_jobs_side_by_side_give_the_same_numbers(made, tmp_path):
     assert forget_times(side_by_side.results) == forget_times(made.results)
 
 
-@pytest.mark.parametrize("jobs", [0, -1])
+@pytest.mark.parametrize("jobs", [0, -1, "x", 1.5])
 def test_fewer_than_one_job(tmp_path, jobs):
-    with pytest.raises(MocaError, match="jobs must be at least 1"):
+    with pytest.raises(MocaError, match="jobs must be a whole number from 1 on"):
         moca.compare(**FAST, jobs=jobs, out=tmp_path / "out")
 
 
 def test_a_run_that_diverges_does_not_stop_the_others(tmp_path):
-    made = moca.compare(**FAST, head="linear", lr=[1e30, 0.1], seeds=2, out=tmp_path / "out")
+    made = moca.compare(**FAST | {"lr": [1e30, 0.1]}, head="linear", seeds=2, out=tmp_path / "out")
     assert [r.status for r in made.results] == ["diverged"] * 2 + ["finished"] * 2
     broken, fine = made.rows
     assert broken.finished == []
@@ -238,14 +244,14 @@ def test_spread(values, text):
     assert Spread.of(values).percent() == text
 
 
-@pytest.mark.parametrize(("execution", "jobs", "seats"), [("auto", None, 8), ("auto", 3, 3), ("compiled", 3, 1)])
-def test_how_many_runs_share_a_gpu(tmp_path, monkeypatch, execution, jobs, seats):
+@pytest.mark.parametrize(("execution", "jobs", "at_a_time"), [("auto", None, 8), ("auto", 3, 3), ("compiled", 3, 1)])
+def test_how_many_runs_share_a_gpu(tmp_path, monkeypatch, execution, jobs, at_a_time):
     asked = []
     monkeypatch.setattr(comparing, "pick_device", lambda name: torch.device("cuda"))
-    monkeypatch.setattr(comparing, "take_turns", lambda runs, seats: asked.append(seats) or [None] * len(runs))
+    monkeypatch.setattr(comparing, "take_turns", lambda runs, at_a_time: asked.append(at_a_time) or [None] * len(runs))
     plans = comparing.plan(FAST | {"execution": execution}, [0, 1], tmp_path / "out")
     assert comparing.carry_out(plans, jobs, shown=False).interrupted
-    assert asked == [seats]
+    assert asked == [at_a_time]
 
 
 def test_an_impossible_run_is_refused_before_any_other_begins(tmp_path):

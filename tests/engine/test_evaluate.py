@@ -7,7 +7,7 @@ import torch
 
 from moca import class_incremental
 from moca.engine import evaluate as evaluation
-from moca.engine.evaluate import evaluate, predict
+from moca.engine.evaluate import evaluate, in_evaluation
 
 
 @pytest.fixture
@@ -40,24 +40,24 @@ def test_equals_a_loop_over_images(make_dataset, make_trainer, order):
     stream = class_incremental(dataset, 2, order)
     trainer = make_trainer(stream=stream, epochs=3)
     list(trainer.steps())
-    measured = evaluate(trainer.model, stream)
-    class_il, task_il = slow_accuracies(trainer.model, stream)
+    measured = evaluate(trainer.learning.model, trainer.learning.predict, stream)
+    class_il, task_il = slow_accuracies(trainer.learning.model, stream)
     assert measured.class_il == pytest.approx(class_il)
     assert measured.task_il == pytest.approx(task_il)
     assert measured.class_il[1] < measured.task_il[1], "the unseen task: all classes compete against two"
 
 
 def test_as_many_numbers_as_the_stream_has_tasks_learned_or_not(trained):
-    assert trained.task == 0
-    assert len(evaluate(trained.model, trained.stream).class_il) == 2
-    assert len(evaluate(trained.model, trained.stream[:1]).task_il) == 1
+    assert trained.schedule.task == 0
+    assert len(evaluate(trained.learning.model, trained.learning.predict, trained.schedule.stream).class_il) == 2
+    assert len(evaluate(trained.learning.model, trained.learning.predict, trained.schedule.stream[:1]).task_il) == 1
 
 
 def test_a_class_never_seen_can_win(make_trainer):
     trainer = make_trainer(head="linear")
     with torch.no_grad():
-        trainer.model.head.bias.copy_(torch.tensor([0.0, 0.0, 1e6, 0.0]))
-    measured = evaluate(trainer.model, trainer.stream)
+        trainer.learning.model.head.bias.copy_(torch.tensor([0.0, 0.0, 1e6, 0.0]))
+    measured = evaluate(trainer.learning.model, trainer.learning.predict, trainer.schedule.stream)
     assert measured.class_il == [0.0, 0.5], "everything is called class 2"
     assert measured.task_il[1] == 0.5
     assert measured.task_il[0] > 0
@@ -65,18 +65,18 @@ def test_a_class_never_seen_can_win(make_trainer):
 
 @pytest.mark.parametrize("training", [True, False])
 def test_leaves_the_model_as_it_was(trained, training):
-    trained.model.train(training)
-    before = copy.deepcopy(trained.model.state_dict())
-    evaluate(trained.model, trained.stream)
-    assert all(module.training == training for module in trained.model.modules())
-    for name, value in trained.model.state_dict().items():
+    trained.learning.model.train(training)
+    before = copy.deepcopy(trained.learning.model.state_dict())
+    evaluate(trained.learning.model, trained.learning.predict, trained.schedule.stream)
+    assert all(module.training == training for module in trained.learning.model.modules())
+    for name, value in trained.learning.model.state_dict().items():
         assert value.equal(before[name]), name
-    assert all(p.requires_grad for p in trained.model.parameters())
+    assert all(p.requires_grad for p in trained.learning.model.parameters())
 
 
 def test_large_test_sets_are_cut_into_batches(trained, monkeypatch):
-    images, protocol = trained.stream.train.images, trained.stream.dataset.protocol
-    whole = predict(trained.model, images, protocol)
+    images, protocol = trained.schedule.stream.train.images, trained.schedule.stream.dataset.protocol
+    whole = in_evaluation(trained.learning.model, trained.learning.predict, images, protocol)
     monkeypatch.setattr(evaluation, "_BATCH", 7)
-    torch.testing.assert_close(predict(trained.model, images, protocol), whole)
+    torch.testing.assert_close(in_evaluation(trained.learning.model, trained.learning.predict, images, protocol), whole)
     assert not whole.requires_grad

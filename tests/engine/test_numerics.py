@@ -49,19 +49,19 @@ def test_runs_that_take_turns_keep_their_own(make_trainer, monkeypatch):
     """Steps of three trainers in turn: each sees its own switches, whoever was made or worked last."""
     trainers, seen = [make_trainer(**method) for method in METHODS], []
     for trainer in trainers:
-        step = trainer.step
-        trainer.numerics = replace(trainer.numerics, tf32=trainer is trainers[0])  # as on a GPU
-        monkeypatch.setattr(trainer, "step", lambda raw, y, step=step: seen.append(switches()) or step(raw, y))
+        learning, step = trainer.learning, trainer.learning.step
+        learning.numerics = replace(learning.numerics, tf32=trainer is trainers[0])  # as on a GPU
+        monkeypatch.setattr(learning, "step", lambda raw, y, step=step: seen.append(switches()) or step(raw, y))
     torch.set_num_threads(4)
     for _ in zip(*[trainer.steps() for trainer in trainers], strict=True):
         pass
     assert seen[:6] == [(2, True, True, True), (1, False, False, True), (1, False, False, True)] * 2
-    assert [trainer.model.bf16 for trainer in trainers] == [False, False, True]
+    assert [trainer.learning.model.bf16 for trainer in trainers] == [False, False, True]
 
 
 def test_without_a_gpu_its_switches_are_left_alone(make_trainer):
     before = switches()[1:]
-    with make_trainer().numerics():
+    with make_trainer().learning.numerics():
         assert switches()[1:] == before
 
 
@@ -78,5 +78,5 @@ def test_a_result_names_the_threads_of_its_run(tmp_path):
 
 
 def test_a_larger_model_uses_the_threads_of_the_process(make_trainer):
-    assert make_trainer(model="resnet18:width=2").numerics.threads is None
-    assert make_trainer(model="resnet18:width=2", threads=2).numerics.threads == 2
+    assert make_trainer(model="resnet18:width=2").learning.numerics.threads is None
+    assert make_trainer(model="resnet18:width=2", threads=2).learning.numerics.threads == 2

@@ -6,14 +6,15 @@ import pytest
 import torch
 
 from moca import Batch
+from tests.engine.methods import EVERY
 
-METHODS = [
-    {"learner": "er", "perturb": "vt", "lr_milestones": (1,)},
-    {"learner": "derpp", "perturb": "wap"},
-    {"learner": "er_ace", "momentum": 0.9},
-    {"learner": "er", "perturb": "gaussian", "passes": "concatenated"},
-    {"learner": "er", "perturb": "vmf:kappa=20", "bn_passes": "official"},
-]
+METHODS = EVERY | {
+    "a schedule": {"perturb": "vt", "schedule": "steps:at=1"},
+    "momentum": {"learner": "er_ace:mask=official", "optimiser": "sgd:momentum=0.9,anew=false"},
+    "adam": {"optimiser": "adam", "schedule": "cosine:anew=false", "lr": 0.01},
+    "concatenated": {"learner": "er:passes=concatenated", "perturb": "gaussian"},
+    "official passes": {"perturb": "vmf:kappa=20", "bn_passes": "official", "short_batch": "skip"},
+}
 
 
 def assert_identical(a, b):
@@ -41,32 +42,32 @@ def through_a_file(state):
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: " ".join(map(str, m.values())))
+@pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_bits(make_trainer, train, method):
-    first, second = make_trainer(**method), make_trainer(**method)
+    first, second = make_trainer(**METHODS[method]), make_trainer(**METHODS[method])
     history = train(first)
     torch.rand(5)  # somebody else's random numbers must not matter
     assert train(second) == history
     assert_identical(first.state_dict(), second.state_dict())
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda m: " ".join(map(str, m.values())))
+@pytest.mark.parametrize("method", METHODS)
 def test_resumes_exactly_from_between_any_two_steps(make_trainer, train, method):
     """12 steps: 3 batches x 2 epochs x 2 tasks. States after each, and at the border between the tasks."""
-    trainer, states = make_trainer(**method), []
+    trainer, states = make_trainer(**METHODS[method]), []
     states.append(through_a_file(trainer.state_dict()))
     history = train(trainer, lambda t: states.append(through_a_file(t.state_dict())))
     assert len(history) == 12
     for done in (0, 1, 3, 4, 6, 7, 11, 12):
-        resumed = make_trainer(**method)
+        resumed = make_trainer(**METHODS[method])
         resumed.load_state_dict(states[done])
-        assert resumed.steps_done == done
+        assert resumed.schedule.steps_done == done
         assert train(resumed) == history[done:]
         assert_identical(resumed.state_dict(), trainer.state_dict())
 
 
 def test_resumes_exactly_after_the_next_task_has_begun(make_trainer, train):
-    method = METHODS[0] | {"momentum": 0.9}
+    method = METHODS["a schedule"] | {"optimiser": "sgd:momentum=0.9"}
     trainer = make_trainer(**method)
     list(trainer.steps())
     trainer.next_task()
@@ -79,19 +80,19 @@ def test_resumes_exactly_after_the_next_task_has_begun(make_trainer, train):
 
 
 def test_a_state_in_memory_is_a_copy_and_can_be_used_twice(make_trainer, train):
-    method = METHODS[0] | {"momentum": 0.9}
+    method = METHODS["a schedule"] | {"optimiser": "sgd:momentum=0.9"}
     trainer = make_trainer(**method)
     steps = trainer.steps()
     for _ in range(4):
         next(steps)
     state = trainer.state_dict()
     kept = through_a_file(state)
-    rest = [{k: v.item() for k, v in losses.items()} for losses in steps]
+    rest = [{k: v.item() for k, v in step.losses.items()} for step in steps]
     assert_identical(state, kept)
     for _ in range(2):
         resumed = make_trainer(**method)
         resumed.load_state_dict(state)
-        again = [{k: v.item() for k, v in losses.items()} for losses in resumed.steps()]
+        again = [{k: v.item() for k, v in step.losses.items()} for step in resumed.steps()]
         assert again == rest
 
 
@@ -101,21 +102,23 @@ PURPOSES = ["classes", "init", "data", "augment", "memory", "perturb"]
 def traces(make_trainer, seed):
     """What each purpose's random numbers decide, one by one."""
     trainer = make_trainer((12,) * 10, tasks=5, class_order="random", perturb="gaussian", seed=seed)
-    weights = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
+    weights = torch.cat([p.detach().flatten() for p in trainer.learning.model.parameters()])
     visited = []
-    choices = trainer.stream.train.images[trainer.tasks[0].train].flatten(1)
-    trainer.step = lambda raw, y: visited.append(torch.cdist(raw.flatten(1) * 1.0, choices * 1.0).argmin(1)) or {}
+    choices = trainer.schedule.stream.train.images[trainer.schedule.tasks[0].train].flatten(1)
+    trainer.learning.step = lambda raw, y: (
+        visited.append(torch.cdist(raw.flatten(1) * 1.0, choices * 1.0).argmin(1)) or {}
+    )
     list(trainer.steps())
-    images = trainer.stream.train.images[:8]
-    trainer.memory.add(y=torch.arange(100))
+    images = trainer.schedule.stream.train.images[:8]
+    trainer.learning.memory.add(y=torch.arange(100))
     replay = Batch(features=torch.arange(15.0).view(3, 5) + 1)
     return {
-        "classes": trainer.stream.names,
+        "classes": trainer.schedule.stream.names,
         "init": weights.tolist(),
         "data": torch.cat(visited).tolist(),
-        "augment": trainer.transform(images).tolist(),
-        "memory": (trainer.memory.all()["y"].tolist(), trainer.memory.draw(5)["y"].tolist()),
-        "perturb": trainer.learner.perturbation(replay, Batch()).tolist(),
+        "augment": trainer.learning.transform(images).tolist(),
+        "memory": (trainer.learning.memory.all()["y"].tolist(), trainer.learning.memory.draw(5)["y"].tolist()),
+        "perturb": trainer.learning.learner.perturbation(replay, Batch()).tolist(),
     }
 
 

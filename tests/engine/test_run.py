@@ -20,15 +20,17 @@ from moca import MocaError, Result, api
 from moca.engine import run as running
 from moca.engine.evaluate import evaluate
 from moca.engine.folder import RunFolder
+from moca.engine.material import Material
 from moca.learners.er import ER
 from moca.measures import summarise
 from moca.models import build_model
-from moca.settings import Run, validate
-from tests.engine.helpers import finish
+from tests.engine.helpers import begin, complete, finish
 
 FAST = {
     "data": "digits",
     "memory": 40,
+    "epochs": 1,
+    "lr": 0.1,
     "model": "mlp:width=16,depth=1,features=8",
     "head": "cosine:scale=8",
     "device": "cpu",
@@ -56,7 +58,7 @@ def assert_same_run(a, b):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    return moca.run(**FAST, perturb="vt", epochs=2, out=tmp_path_factory.mktemp("runs") / "finished")
+    return moca.run(**FAST | {"epochs": 2}, perturb="vt", out=tmp_path_factory.mktemp("runs") / "finished")
 
 
 def test_the_folder_of_a_finished_run(finished):
@@ -70,7 +72,7 @@ def test_the_folder_of_a_finished_run(finished):
     ]
     assert RunFolder.open(folder).settings() == finished.settings
     steps = lines(folder / "steps.jsonl")
-    stream = running.build_stream(finished.settings)
+    stream = Material()(finished.settings)[1]
     batches = [math.ceil(len(task.train) / 32) for task in stream]
     assert [s["step"] for s in steps] == list(range(1, 2 * sum(batches) + 1))
     assert [(s["task"], s["epoch"]) for s in steps] == [
@@ -115,10 +117,10 @@ def test_a_result_can_be_loaded(finished):
 
 
 def test_the_kept_model_has_the_accuracy_that_was_measured(finished):
-    stream = running.build_stream(finished.settings)
+    stream = Material()(finished.settings)[1]
     model = build_model(finished.settings.model, finished.settings.head, stream.dataset.shape, 10, seed=99)
     model.load_state_dict(load_file(finished.folder / "model.safetensors"))
-    assert evaluate(model, stream).class_il == finished.accuracy_matrix[-1]
+    assert evaluate(model, model, stream).class_il == finished.accuracy_matrix[-1]
 
 
 def test_the_model_is_kept_only_if_wanted(tmp_path):
@@ -127,14 +129,14 @@ def test_the_model_is_kept_only_if_wanted(tmp_path):
 
 
 def test_same_seed_same_run_and_other_seed_another(finished, tmp_path):
-    same = moca.run(**FAST, perturb="vt", epochs=2, out=tmp_path / "same")
+    same = moca.run(**FAST | {"epochs": 2}, perturb="vt", out=tmp_path / "same")
     assert_same_run(same.folder, finished.folder)
-    other = moca.run(**FAST, perturb="vt", epochs=2, seed=1, out=tmp_path / "other")
+    other = moca.run(**FAST | {"epochs": 2}, perturb="vt", seed=1, out=tmp_path / "other")
     assert other.accuracy_matrix != finished.accuracy_matrix
 
 
 def test_joint_has_one_stage_over_all_tasks(tmp_path):
-    result = moca.run(**FAST | {"head": "linear"}, learner="joint", epochs=12, out=tmp_path / "joint")
+    result = moca.run(**FAST | {"head": "linear", "epochs": 12}, learner="joint", out=tmp_path / "joint")
     assert len(result.accuracy_matrix) == 2
     assert all(len(row) == 5 for row in result.accuracy_matrix)
     assert result.final_accuracy > 0.7
@@ -146,7 +148,9 @@ def test_joint_has_one_stage_over_all_tasks(tmp_path):
 def test_validation_never_looks_at_the_test_set(tmp_path, monkeypatch):
     looked = []
     original = running.evaluate
-    monkeypatch.setattr(running, "evaluate", lambda model, stream: looked.append(stream) or original(model, stream))
+    monkeypatch.setattr(
+        running, "evaluate", lambda model, predict, stream: looked.append(stream) or original(model, predict, stream)
+    )
     moca.run(**FAST, validation=0.2, out=tmp_path / "a")
     digits = moca.load("digits")
     assert len(looked) == 6
@@ -206,7 +210,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run_and_keeps_its_metrics(tmp_pat
 
 
 def test_an_infinite_loss_stops_the_run_too(tmp_path):
-    result = moca.run(**FAST | {"head": "linear"}, lr=1e30, out=tmp_path / "a")
+    result = moca.run(**FAST | {"head": "linear", "lr": 1e30}, out=tmp_path / "a")
     assert result.status == "diverged"
     assert "; lower lr. The metrics" in result.message
 
@@ -224,12 +228,14 @@ def interrupt_when(reached):
     return advance
 
 
-@pytest.mark.parametrize("method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "gaussian", "momentum": 0.5}])
+@pytest.mark.parametrize(
+    "method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "gaussian", "optimiser": "sgd:momentum=0.5"}]
+)
 @pytest.mark.parametrize("reached", [1, 150])
 def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
     settings = FAST | method | {"epochs": 6}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
-    half = finish(running.start(validate(Run, settings), tmp_path / "half", interrupt_when(reached)))
+    half = finish(begin(settings, tmp_path / "half", interrupt_when(reached)))
     assert half.status == "interrupted"
     assert f"moca resume {tmp_path / 'half'}" in half.message
     assert not (tmp_path / "half" / "result.json").exists()
@@ -253,7 +259,7 @@ def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, mon
             raise Killed
 
     with pytest.raises(Killed):
-        finish(running.start(validate(Run, settings), tmp_path / "killed", kill))
+        finish(begin(settings, tmp_path / "killed", kill))
     killed = lines(tmp_path / "killed" / "steps.jsonl")
     assert killed[-1]["task"] == 2, "lines of the third task were written and must be taken back"
     resumed = moca.resume(tmp_path / "killed", keep_model=False)
@@ -305,23 +311,22 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
         raise Killed
 
     with pytest.raises(Killed):
-        finish(running.start(validate(Run, settings), tmp_path / "killed", kill))
+        finish(begin(settings, tmp_path / "killed", kill))
     assert (tmp_path / "killed" / "steps.jsonl").exists()
     assert_same_run(whole.folder, moca.resume(tmp_path / "killed", keep_model=False).folder)
 
 
 @pytest.mark.parametrize("left", ["checkpoint.pt.part", "settings.json.part", "model.safetensors", "notes.txt"])
 def test_whatever_a_killed_run_left_it_begins_anew(tmp_path, finished, left):
-    settings = validate(Run, FAST | {"perturb": "vt", "epochs": 2})
-    RunFolder.create(tmp_path / "killed", settings).release()
+    RunFolder.create(tmp_path / "killed", complete(FAST | {"perturb": "vt", "epochs": 2})).release()
     (tmp_path / "killed" / left).write_text("half")
     assert_same_run(finished.folder, moca.resume(tmp_path / "killed").folder)
 
 
 def test_a_run_that_cannot_go_on_keeps_its_settings(tmp_path, monkeypatch):
-    RunFolder.create(tmp_path / "a", validate(Run, FAST)).release()
+    RunFolder.create(tmp_path / "a", complete(FAST)).release()
 
-    def refuses(settings, stream):
+    def refuses(settings, stream, outputs):
         raise MocaError("not today")
 
     with monkeypatch.context() as patch:
@@ -349,7 +354,7 @@ def test_a_run_that_another_process_ends_meanwhile_is_left_alone(tmp_path, finis
 
 
 def test_lines_that_were_lost_are_not_made_up(tmp_path):
-    half = finish(running.start(validate(Run, FAST | {"epochs": 6}), tmp_path / "half", interrupt_when(60)))
+    half = finish(begin(FAST | {"epochs": 6}, tmp_path / "half", interrupt_when(60)))
     (half.folder / "steps.jsonl").write_text("")
     with pytest.raises(MocaError, match="has lost lines since the run stopped; bring them back, or remove"):
         moca.resume(half.folder)
@@ -370,7 +375,7 @@ def own_images(tmp_path):
 
 
 def test_a_run_does_not_go_on_with_other_images(tmp_path, own_images):
-    half = finish(running.start(validate(Run, own_images), tmp_path / "half", interrupt_when(1)))
+    half = finish(begin(own_images, tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
     path = tmp_path / "images" / "class1" / "3.png"
     content = path.read_bytes()
@@ -382,16 +387,12 @@ def test_a_run_does_not_go_on_with_other_images(tmp_path, own_images):
 
 
 def test_a_run_does_not_go_on_with_other_settings_but_may_go_elsewhere(tmp_path):
-    half = finish(running.start(validate(Run, FAST), tmp_path / "half", interrupt_when(1)))
+    half = finish(begin(FAST, tmp_path / "half", interrupt_when(1)))
     path = half.folder / "settings.json"
     settings = json.loads(path.read_text())
     path.write_text(json.dumps(settings | {"lr": 0.7}))
     with pytest.raises(MocaError, match=r"settings of run .* have changed since it stopped \(lr\)"):
         moca.resume(half.folder)
-    # As a version of moca would have written it that did not have this setting yet.
-    kept = torch.load(half.folder / "checkpoint.pt", weights_only=True)
-    del kept["state"]["settings"]["bn_passes"], kept["state"]["settings"]["memory"]["per"]
-    torch.save(kept, half.folder / "checkpoint.pt")
     elsewhere = {"threads": 2, "device": "auto", "data_dir": str(tmp_path / "store")}
     assert all(settings[name] != value for name, value in elsewhere.items())
     path.write_text(json.dumps(settings | elsewhere))
@@ -409,7 +410,7 @@ def test_a_run_finds_its_folder_of_images_from_anywhere(tmp_path, own_images, mo
     (tmp_path / "images").rename(tmp_path / "here" / "images")
     monkeypatch.chdir(tmp_path / "here")
     begun = api._placed(own_images | {"data": data, "data_dir": "../store"})
-    half = finish(running.start(validate(Run, begun), tmp_path / "half", interrupt_when(1)))
+    half = finish(begin(begun, tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
     monkeypatch.chdir("/")
     assert moca.resume(half.folder).status == "finished"
@@ -443,36 +444,38 @@ def test_too_much_for_the_memory_is_one_line(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
 def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path):
-    words = [word for key, value in FAST.items() for word in ("--" + key.replace("_", "-"), str(value))]
+    words = [
+        word for key, value in (FAST | {"epochs": 3}).items() for word in ("--" + key.replace("_", "-"), str(value))
+    ]
     limited = (
         "import resource, signal, sys; from moca.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)); sys.exit(main())"
     )
-    command = [sys.executable, "-c", limited, "run", *words, "--out", str(tmp_path / "a"), "--epochs", "3"]
+    command = [sys.executable, "-c", limited, "run", *words, "--out", str(tmp_path / "a")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith(
-        "put that right and go on (moca resume, or the same comparison again), or choose another folder with out="
+        "put that right and go on (moca resume, or the same comparison again), or choose another folder with --out"
     )
     assert "Traceback" not in done.stderr
     assert moca.resume(tmp_path / "a").status == "finished"
 
 
 def test_a_diverged_run_cannot_go_on(tmp_path):
-    result = moca.run(**FAST | {"head": "linear"}, lr=1e30, out=tmp_path / "a")
+    result = moca.run(**FAST | {"head": "linear", "lr": 1e30}, out=tmp_path / "a")
     with pytest.raises(MocaError, match="it has diverged"):
         moca.resume(result.folder)
 
 
 def test_a_run_that_cannot_be_opened_again_leaves_its_folder_free(tmp_path, monkeypatch):
-    half = finish(running.start(validate(Run, FAST | {"epochs": 3}), tmp_path / "half", interrupt_when(1)))
+    half = finish(begin(FAST | {"epochs": 3}, tmp_path / "half", interrupt_when(1)))
 
-    def no_memory(settings, stream):
+    def no_memory(settings, stream, outputs):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     with monkeypatch.context() as patch:
         patch.setattr(running, "Trainer", no_memory)
         with pytest.raises(torch.OutOfMemoryError) as kept:
-            running.resume(half.folder)
+            running.resume(*Material()(half.settings), half.folder)
         RunFolder(half.folder).claim()
     assert kept.value.__traceback__ is not None, "what holds on to the folder is still there"

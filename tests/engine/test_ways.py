@@ -8,22 +8,16 @@ import shutil
 import pytest
 import torch
 
+from tests.engine.methods import EVERY
 from tests.engine.test_reproducible import assert_identical, through_a_file
 
-METHODS = {
-    "er": {},
-    "gaussian": {"perturb": "gaussian"},
-    "vt": {"perturb": "vt"},
-    "wap": {"perturb": "wap"},
+METHODS = EVERY | {
     "wap twice": {"perturb": "wap:steps=2,labels=random"},
-    "vmf": {"perturb": "vmf"},
     "fixed angle": {"perturb": "gaussian:fixed_angle=30"},
     "angle cap": {"perturb": "doa_old:angle_cap=20"},
     "official passes": {"perturb": "doa_new", "bn_passes": "official"},
-    "derpp": {"learner": "derpp", "perturb": "doa_old"},
-    "er_ace": {"learner": "er_ace", "perturb": "wap"},
-    "concatenated": {"passes": "concatenated", "momentum": 0.9, "weight_decay": 1e-4},
-    "finetune": {"learner": "finetune"},
+    "concatenated": {"learner": "er:passes=concatenated", "optimiser": "sgd:momentum=0.9,weight_decay=1e-4"},
+    "adam": {"optimiser": "adamw", "schedule": "cosine"},
 }
 STEPS = 5
 """In each task; after more, rounding has grown to something else in any arithmetic."""
@@ -60,16 +54,16 @@ def first_steps(trainer):
     for task in range(2):
         steps = trainer.steps()
         for _ in range(STEPS):
-            losses.append(sum(next(steps).values()).item())
-            if trainer.memory is not None:
+            losses.append(sum(next(steps).losses.values()).item())
+            if trainer.learning.memory is not None:
                 kept.append(
                     {
                         name: field[:-1].cpu().clone()
-                        for name, field in trainer.memory.fields.items()
+                        for name, field in trainer.learning.memory.fields.items()
                         if name != "logits"
                     }
                 )
-        trainer.epoch = trainer.batch = 0
+        trainer.schedule.epoch = trainer.schedule.batch = 0
         if task == 0:
             trainer.next_task()
     return torch.tensor(losses), kept
@@ -77,9 +71,12 @@ def first_steps(trainer):
 
 def random_counts(trainer):
     """How many random numbers each purpose has taken."""
-    counts = [trainer.transform.random.count.item(), trainer.learner.perturbation.random.count.item()]
-    if trainer.memory is not None:
-        counts += [trainer.memory.storing.random.count.item(), trainer.memory.drawing.random.count.item()]
+    counts = [trainer.learning.transform.random.count.item(), trainer.learning.learner.perturbation.random.count.item()]
+    if trainer.learning.memory is not None:
+        counts += [
+            trainer.learning.memory.storing.random.count.item(),
+            trainer.learning.memory.drawing.random.count.item(),
+        ]
     return counts
 
 
@@ -98,12 +95,12 @@ def test_bfloat16_on_the_cpu(trainer, method):
 
 def test_the_tolerance_of_reduced_precision_tells_a_perturbation_from_none(trainer):
     with pytest.raises(AssertionError, match="not close"):
-        assert_agrees(trainer("gaussian", precision="bf16"), trainer("er"), REDUCED)
+        assert_agrees(trainer("er+gaussian", precision="bf16"), trainer("er"), REDUCED)
 
 
 @compiles
 @pytest.mark.filterwarnings("ignore")  # torch's compiler warns about itself
-@pytest.mark.parametrize("method", ["er", "wap"])
+@pytest.mark.parametrize("method", ["er", "er+wap"])
 def test_compiled_on_the_cpu(trainer, method):
     small = {"model": "convnet:width=4,features=8"}  # quick to compile
     assert_agrees(trainer(method, execution="compiled", **small), trainer(method, **small), rtol=1e-4)
@@ -126,7 +123,7 @@ def test_on_a_gpu(trainer, method, execution, precision, rtol):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("method", ["er", "wap"])
+@pytest.mark.parametrize("method", ["er", "er+wap"])
 def test_compiled_on_a_gpu(trainer, method):
     assert_agrees(trainer(method, device="cuda", execution="compiled"), trainer(method), rtol=1e-3)
 
@@ -141,7 +138,7 @@ def test_captured_equals_eager_bit_by_bit(trainer, train, method, precision):
     for execution in ("eager", "captured"):
         run = trainer(method, device="cuda", execution=execution, precision=precision)
         histories.append(train(run))
-        states.append(run.model.state_dict())
+        states.append(run.learning.model.state_dict())
     assert histories[0] == histories[1]
     assert_identical(dict(states[0]), dict(states[1]))
 
@@ -157,7 +154,7 @@ def test_a_captured_run_goes_on_exactly_where_it_stopped(trainer, train, method)
         resumed = trainer(method, **way)
         resumed.load_state_dict(states[done - 1])
         assert train(resumed) == history[done:]
-        assert_identical(dict(resumed.model.state_dict()), dict(whole.model.state_dict()))
+        assert_identical(dict(resumed.learning.model.state_dict()), dict(whole.learning.model.state_dict()))
 
 
 @pytest.mark.gpu
@@ -165,9 +162,9 @@ def test_a_captured_run_goes_on_exactly_where_it_stopped(trainer, train, method)
 @pytest.mark.parametrize("execution", ["eager", "captured"])
 def test_a_set_too_large_for_the_device_is_streamed_with_the_same_numbers(trainer, train, monkeypatch, execution):
     way = {"device": "cuda", "execution": execution}
-    expected = train(trainer("vt", **way))
+    expected = train(trainer("er+vt", **way))
     monkeypatch.setattr("moca.engine.feed._SHARE", 0.0)
-    streamed = trainer("vt", **way)
+    streamed = trainer("er+vt", **way)
     assert not streamed.feed.resident
     assert streamed.feed.images.device.type == "cpu"
     assert train(streamed) == expected

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -24,8 +25,8 @@ IMAGES = "images"
 """The word before the last line of a child: how many images it has trained on."""
 
 
-def side_by_side(runs: Sequence[tuple[str, Path]], jobs: int, bar: ProgressBar) -> list[Ending]:
-    """Carry out runs, each with its name and the folder that it has been given, `jobs` at a time.
+def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar: ProgressBar) -> list[Ending]:
+    """Carry out runs, each with its name and what gives it a folder with its settings, `jobs` at a time.
 
     A child that is killed costs the run that it had. After a defect in one the others keep their state, as after
     Ctrl-C.
@@ -37,8 +38,16 @@ def side_by_side(runs: Sequence[tuple[str, Path]], jobs: int, bar: ProgressBar) 
         try:
             while busy or (waiting and not interrupt.requested):
                 while waiting and len(busy) < jobs and not interrupt.requested:
-                    number, (name, folder) = waiting.popleft()
-                    busy[number] = _Child(number, name, folder, jobs, said)
+                    number, (name, given_folder) = waiting.popleft()
+                    try:
+                        folder = given_folder()
+                        if (folder / RESULT).is_file():
+                            endings[number] = result = Result.load(folder)
+                            bar(result.steps, f"{name} done before")
+                        else:
+                            busy[number] = _Child(number, name, folder, jobs, said)
+                    except MocaError as error:
+                        endings[number] = error
                 if interrupt.requested:
                     for child in busy.values():
                         child.stop()
@@ -57,7 +66,7 @@ def side_by_side(runs: Sequence[tuple[str, Path]], jobs: int, bar: ProgressBar) 
                         interrupt.request()
         finally:
             for child in busy.values():  # only where this is left at once
-                child.process.kill()
+                child.close()
     if defect is not None:
         raise defect
     return endings
@@ -70,29 +79,32 @@ class _Child:
         self.name, self.folder, self.images, self.stopping = name, folder, 0, False
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
         path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
+        self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by `close`
         self.process = subprocess.Popen(
             [sys.executable, "-m", "moca", "resume", str(folder), "--progress", "lines", "--no-keep-model"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self.errors,
             env=os.environ | {"OMP_NUM_THREADS": threads, "PYTHONPATH": path},
             text=True,
             start_new_session=True,  # Ctrl-C reaches every process of a terminal; this one is told once, by us
         )
-        self.errors: list[str] = []
-        for target in (lambda: self._listen(number, said), self._collect):
-            threading.Thread(target=target, daemon=True).start()
+        self.listener = threading.Thread(target=self._listen, args=(number, said), daemon=True)
+        self.listener.start()
 
     def _listen(self, number: int, said: SimpleQueue[tuple[int, str]]) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            said.put((number, line.rstrip("\n") or " "))
+        with self.process.stdout as lines:
+            for line in lines:
+                said.put((number, line.rstrip("\n") or " "))
         self.process.wait()
         said.put((number, ""))
 
-    def _collect(self) -> None:
-        assert self.process.stderr is not None
-        self.errors.extend(self.process.stderr)
+    def close(self) -> None:
+        """End it, if it has not ended, and let go of what it used."""
+        self.process.kill()
+        self.listener.join()
+        self.errors.close()
 
     def told(self, line: str, bar: Callable[[int, str], None]) -> None:
         """A line of the child: steps done and where it is, or at its end how many images it has trained on."""
@@ -111,15 +123,17 @@ class _Child:
 
     def ending(self) -> Ending:
         """What came of the run."""
-        code = self.process.returncode
+        self.errors.seek(0)
+        said, code = self.errors.readlines(), self.process.returncode
+        self.close()
         if (self.folder / RESULT).is_file():
             result = Result.load(self.folder)
             result.images_this_time = self.images
             return result
         if code == 130:
             return None
-        if code == 1 and self.errors and self.errors[-1].startswith("moca: "):
-            raise MocaError(self.errors[-1].removeprefix("moca: ").strip())
+        if code == 1 and said and said[-1].startswith("moca: "):
+            raise MocaError(said[-1].removeprefix("moca: ").strip())
         if code < 0:
             raise MocaError("its process was killed; the same comparison again goes on with it")
-        raise RuntimeError(f"a run failed\n{''.join(self.errors)}")
+        raise RuntimeError(f"a run failed\n{''.join(said)}")

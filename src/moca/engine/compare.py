@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,9 @@ from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.run import Advance, Running, resume, start
+from moca.engine.run import Running, resume, start
 from moca.engine.schedule import Schedule
-from moca.engine.watch import Watcher
+from moca.engine.watch import Advance, Watcher
 from moca.errors import MocaError
 from moca.settings import Choice, Own, Run, Settings, validate
 from moca.streams import Stream
@@ -127,7 +128,7 @@ def carry_out(
                 made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers) for i, p in enumerate(plans, 1)]
                 endings = take_turns(made, at_a_time)
             else:
-                endings = side_by_side([(p.label, _given_folder(p)) for p in plans], at_a_time, bar)
+                endings = side_by_side([(p.label, partial(_given_folder, p)) for p in plans], at_a_time, bar)
     results = [e for e in endings if isinstance(e, Result)]
     return Outcome(
         results,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from moca.engine.evaluate import Accuracies
 from moca.engine.folder import STEPS, TASKS
-from moca.engine.watch import StepRecord, Watcher
+from moca.engine.watch import StepRecord, TaskRecord, Watcher
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
@@ -20,17 +20,17 @@ class Journal(Watcher):
 
     def begin(self, run: Running) -> None:
         """Know where to write."""
-        self.run = run
+        self.folder = run.folder
 
     def steps(self, records: Sequence[StepRecord]) -> None:
         """Lines of steps.jsonl."""
         sound = takewhile(lambda record: math.isfinite(record.loss), records)
-        self.run.folder.append(STEPS, [_line(record) for record in sound])
+        self.folder.append(STEPS, [_line(record) for record in sound])
 
-    def task(self, learned: int, accuracies: Accuracies) -> None:
+    def task(self, record: TaskRecord) -> None:
         """A line of tasks.jsonl."""
-        line = {"learned": learned, "class_il": accuracies.class_il, "task_il": accuracies.task_il}
-        self.run.folder.append(TASKS, [line | {"steps": self.run.steps_done, "seconds": self.run.seconds}])
+        line = {"learned": record.learned, **asdict(record.accuracies)}
+        self.folder.append(TASKS, [line | {"steps": record.steps, "seconds": record.seconds}])
 
 
 def _line(record: StepRecord) -> dict[str, float]:

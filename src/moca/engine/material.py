@@ -57,6 +57,8 @@ class Material:
 
 def _made(own: Any) -> Dataset:
     """A data set of what a user has in Python: (train, test), or training data alone."""
+    if isinstance(own, Dataset):
+        return own
     if isinstance(own, tuple) and len(own) == 2 and all(isinstance(part, tuple) for part in own):
         return dataset(*own)
     return dataset(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from moca.engine.journal import Journal
 from moca.engine.learning import Step
 from moca.engine.result import Result, Status
 from moca.engine.trainer import Trainer
-from moca.engine.watch import Guard, StepRecord, Watcher
+from moca.engine.watch import Advance, Guard, Progress, StepRecord, TaskRecord, Watcher
 from moca.environment import environment
 from moca.errors import Diverged, MocaError
 from moca.settings import Run
@@ -26,9 +26,6 @@ from moca.streams import Stream
 
 _FLUSH = (50, 500)
 """Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time."""
-
-Advance = Callable[[int, str], None]
-"""Called with the number of steps just done (negative: to be done again) and where the run is."""
 
 
 def start(
@@ -99,7 +96,7 @@ class Running:
         self.trainer, self.folder, self.keep_model = trainer, folder, keep_model
         self.settings, self.stream = trainer.settings, trainer.schedule.stream
         self.advance = advance or (lambda steps, where: None)
-        self.watchers = [Journal(), *watchers, Guard()]
+        self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
         self.class_il: list[list[float]] = []
         self.task_il: list[list[float]] = []
         self.seconds = 0.0
@@ -159,7 +156,6 @@ class Running:
             for place, step in self.waiting
         ]
         self.waiting = []
-        self.advance(len(records), f"task {self.trainer.schedule.task + 1}/{len(self.trainer.schedule.tasks)}")
         for watcher in self.watchers:
             watcher.steps(records)
 
@@ -170,7 +166,7 @@ class Running:
         self.class_il.append(accuracies.class_il)
         self.task_il.append(accuracies.task_il)
         for watcher in self.watchers:
-            watcher.task(len(self.class_il) - 1, accuracies)
+            watcher.task(TaskRecord(len(self.class_il) - 1, accuracies, self.steps_done, self.seconds))
 
     def _save_model(self) -> None:
         settings = self.settings.model_dump(mode="json", by_alias=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,6 +38,19 @@ class StepRecord:
         return sum(self.losses.values())
 
 
+@dataclass(frozen=True)
+class TaskRecord:
+    """What a test found out."""
+
+    learned: int
+    """Tasks learned so far; none before training."""
+    accuracies: Accuracies
+    """On every task of the stream."""
+    steps: int
+    """Done so far, in so much training time."""
+    seconds: float
+
+
 class Watcher:
     """Override what you want to know. Steps come in groups, some time after they were done: a GPU is not waited for.
 
@@ -57,11 +70,30 @@ class Watcher:
     def step(self, record: StepRecord) -> None:
         """A step has been done."""
 
-    def task(self, learned: int, accuracies: Accuracies) -> None:
-        """So many tasks have been learned, and all of them tested; none before training."""
+    def task(self, record: TaskRecord) -> None:
+        """A task has been learned, and all of them tested; also before training."""
 
     def end(self, result: Result) -> None:
         """The run has ended."""
+
+
+Advance = Callable[[int, str], None]
+"""Called with the number of steps just done (negative: to be done again) and where the run is."""
+
+
+class Progress(Watcher):
+    """Says how far the run is."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.advance = advance
+
+    def begin(self, run: Running) -> None:
+        """Know how many tasks there are."""
+        self.tasks = len(run.trainer.schedule.tasks)
+
+    def steps(self, records: Sequence[StepRecord]) -> None:
+        """So many more are done."""
+        self.advance(len(records), f"task {records[-1].task + 1}/{self.tasks}")
 
 
 class Guard(Watcher):

@@ -17,7 +17,7 @@ class DERpp(Learner):
 
     draws = 2
     keeps = ("logits",)
-    recipes = {"offline": {"lr": 0.03}}
+    recipes = {"offline": {"lr": 0.03}, "small": {"lr": 0.01}}
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + alpha MSE(logits, stored logits) + beta CE(replay), the last one perturbed."""

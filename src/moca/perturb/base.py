@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
@@ -41,10 +40,11 @@ class Perturbation(Part, Stateful):
     """Whether features are moved at all."""
     official_pass: ClassVar[str | None] = None
     """What the official code passes through the network for it besides (n: new batch, b: replay batch), where known."""
-    recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+    recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "online": {"lambda": 0.8},
         "online_augmented": {"lambda": 0.8},
         "proxy": {"lambda": 1.0},
+        "small": {"lambda": 1.0},
     }
     """Options, where they differ from their defaults, by the name of the protocol (`offline`) or of data set and
     protocol (`cifar100/offline`)."""
@@ -93,7 +93,7 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         self.random.to(h.device)
         with torch.no_grad():
-            n = self.direction(replay, new or _NoBatch()).to(h.dtype)
+            n = self.direction(replay, _NoBatch() if new is None else new).detach().to(h.dtype)
         return self._move(h, n, old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:

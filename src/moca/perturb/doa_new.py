@@ -3,6 +3,7 @@
 from torch import Tensor
 
 from moca.batch import Batch, paired
+from moca.perturb.base import Perturbation
 from moca.perturb.doa_old import DOAOld
 
 
@@ -10,6 +11,7 @@ class DOANew(DOAOld):
     """n = Dropout(h(x_new)): towards a new sample's feature, a random part of it missing."""
 
     official_pass = "n"
+    recipes = Perturbation.recipes
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Dropout on the new samples, paired by row."""

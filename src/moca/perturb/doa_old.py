@@ -17,6 +17,7 @@ class DOAOld(Perturbation):
     site: Literal["feature", "stages"] = option("feature", "drop the final feature, or after every stage")
 
     official_pass = "b"
+    recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
 
     @property
     def needs(self) -> tuple[str, ...]:

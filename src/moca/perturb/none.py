@@ -10,6 +10,7 @@ class Unmoved(Perturbation):
     """Every feature stays where it is."""
 
     options = {}  # none of those that say how far to move
+    recipes = {}
     moves = False
     official_pass = ""
 

@@ -18,6 +18,7 @@ class VMF(Perturbation):
     sampler: Literal["exact", "official"] = option("exact", "official: its envelope, biased for kappa above 10")
 
     official_pass = ""
+    recipes = Perturbation.recipes | {"small": {"lambda": 1.0, "kappa": 10.0}}
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """A fresh sample around every feature."""

@@ -21,6 +21,7 @@ class VT(Perturbation):
     momentum: float = option(0.9, "of the running class means", ge=0, lt=1)
 
     official_pass = ""
+    recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
     remembers = ("means", "batches")
     means: Tensor | None = None
     """A row a class."""

@@ -12,7 +12,7 @@ from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
 from moca.parts import option
 from moca.perturb.base import Perturbation
-from moca.perturb.rows import old_rows_in_turn
+from moca.rows import old_rows_in_turn
 
 
 class WAP(Perturbation):
@@ -29,6 +29,7 @@ class WAP(Perturbation):
     labels: Literal["batch", "random"] = option("batch", "adversarial labels: the new batch's, or drawn")
 
     official_pass = ""
+    recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
 
     @property
     def needs(self) -> tuple[str, ...]:

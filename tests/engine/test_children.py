@@ -1,0 +1,164 @@
+"""Runs as child commands: real processes, killed and interrupted for real."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from moca import MocaError, Result
+from moca.engine import children
+from moca.engine.children import side_by_side
+from moca.engine.folder import RunFolder
+from moca.engine.progress import ProgressBar
+from tests.engine.helpers import complete
+
+SHORT = {
+    "data": "digits",
+    "memory": 40,
+    "epochs": 1,
+    "model": "mlp:width=16,depth=1,features=8",
+    "device": "cpu",
+    "threads": 1,
+}
+
+
+def carried_out(runs, jobs):
+    return side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], jobs, ProgressBar(1, shown=False))
+
+
+def a_run(out, **settings):
+    def folder():
+        RunFolder.create(out, complete(SHORT | settings)).release()
+        return out
+
+    return folder
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The processes that were started, as they are started."""
+    made = []
+
+    class Seen(subprocess.Popen):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    monkeypatch.setattr(children.subprocess, "Popen", Seen)
+    return made
+
+
+def when(there, what):
+    """Do something in another thread once a file is there."""
+
+    def wait():
+        until = time.monotonic() + 60
+        while not there.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        what()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_runs_are_done_and_say_how_many_images_they_saw(tmp_path):
+    told = []
+    bar = ProgressBar(1, shown=False)
+    bar.__class__ = type("Told", (ProgressBar,), {"__call__": lambda self, steps, where: told.append((steps, where))})
+    endings = side_by_side([(f"run {i}", a_run(tmp_path / str(i))) for i in range(3)], 2, bar)
+    assert [e.status for e in endings] == ["finished"] * 3
+    assert sum(steps for steps, _ in told) == sum(e.steps for e in endings)
+    assert all(e.images_this_time == round(e.images_per_second * e.seconds) for e in endings)
+    assert not list(tmp_path.glob("*/model.safetensors"))
+
+
+def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, started):
+    """One run is under way beside it, others are still to come."""
+    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=20)]
+    runs += [a_run(tmp_path / f"later{i}") for i in range(2)]
+    thread = when(tmp_path / "lost" / "steps.jsonl", lambda: started[0].kill())
+    lost, first, *later = carried_out(runs, jobs=2)
+    thread.join()
+    assert str(lost) == "its process was killed; the same comparison again goes on with it"
+    assert [ending.status for ending in (first, *later)] == ["finished"] * 3
+
+
+def test_a_mistake_of_a_run_is_told_in_its_line(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "thesis.tex").write_text("years of work")
+    used, done = carried_out([a_run(tmp_path / "a"), a_run(tmp_path / "b")], jobs=2)
+    assert isinstance(used, MocaError)
+    assert "is already used" in str(used)
+    assert isinstance(done, Result)
+
+
+def test_a_mistake_that_only_the_child_finds(tmp_path):
+    def damaged():
+        a_run(tmp_path / "a")()
+        (tmp_path / "a" / "checkpoint.pt").write_text("half")
+        return tmp_path / "a"
+
+    (ending,) = carried_out([damaged], jobs=1)
+    assert isinstance(ending, MocaError)
+    assert str(ending).endswith("is damaged; remove it, and the run begins anew when resumed")
+
+
+@pytest.fixture
+def broken(monkeypatch, tmp_path):
+    """A module that breaks every child as it is loaded."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'resume' in sys.argv and any('broken' in word for word in sys.argv):\n"
+        "    import moca.engine.trainer as t\n    def fail(*a): raise ZeroDivisionError('a defect of ours')\n"
+        "    t.Schedule.advance = fail\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+
+def test_a_defect_is_not_hidden_nor_where_it_was_and_the_others_keep_their_state(tmp_path, broken):
+    runs = [a_run(tmp_path / "a", epochs=1000), a_run(tmp_path / "broken")]
+    with pytest.raises(RuntimeError, match=r"(?s)a run failed.*in fail.*ZeroDivisionError: a defect of ours"):
+        carried_out(runs, jobs=2)
+    assert not (tmp_path / "a" / "result.json").exists()
+    assert not (tmp_path / "a" / "lock").exists()
+
+
+def test_ctrl_c_stops_the_runs_under_way_and_begins_no_other(tmp_path):
+    runs = [a_run(tmp_path / "a", epochs=1000), a_run(tmp_path / "b", epochs=1000), a_run(tmp_path / "c")]
+    thread = when(tmp_path / "a" / "steps.jsonl", partial(os.kill, os.getpid(), signal.SIGINT))
+    assert carried_out(runs, jobs=2) == [None, None, None]
+    thread.join()
+    assert (tmp_path / "a" / "checkpoint.pt").is_file()
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_second_ctrl_c_waits_for_nobody(tmp_path, started, monkeypatch):
+    monkeypatch.setattr(children._Child, "stop", lambda self: None)  # one that does not listen
+
+    def twice():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.7)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = when(tmp_path / "a" / "steps.jsonl", twice)
+    with pytest.raises(KeyboardInterrupt):
+        carried_out([a_run(tmp_path / "a", epochs=100000)], jobs=1)
+    thread.join()
+    assert started[0].wait(timeout=10) == -signal.SIGKILL
+
+
+def test_a_run_that_nobody_reads_any_more_keeps_its_state_and_ends(tmp_path):
+    """As when the comparison was killed."""
+    folder = a_run(tmp_path / "a", epochs=100000)()
+    command = [sys.executable, "-m", "moca", "resume", str(folder), "--progress", "lines"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline().split("\t")[0] == "50"
+        child.stdout.close()
+        assert child.wait(timeout=60) == 130
+        assert "Traceback" not in child.stderr.read()
+    assert (folder / "checkpoint.pt").is_file()

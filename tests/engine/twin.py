@@ -1,0 +1,314 @@
+"""A run in plain PyTorch that is slow and easy to believe: lists for the memory, loops, losses spelled out.
+
+It takes from moca the network, the random numbers and the vMF sampler only. Every learner and every perturbation has
+its few lines here.
+"""
+
+import copy
+import math
+
+import torch
+import torch.nn.functional as F
+
+from moca import sphere
+from moca.models import build_model
+from moca.random import Random
+
+
+class Twin:
+    """The run that the settings describe."""
+
+    def __init__(self, settings, stream):
+        self.settings, self.stream = settings, stream
+        self.model = build_model(settings.model, settings.head, stream.shape, stream.classes, 0)
+        self.model.train()
+        self.memory, self.offered = [], 0
+        self.store, self.drawing = Random(0, "memory/store"), Random(0, "memory/draw")
+        self.noise, self.augment = Random(0, "perturb"), Random(0, "augment")
+        self.history, self.seen_before, self.now = [], set(), set()
+        self.highest, self.class_means, self.velocity, self.moments = 0, {}, None, None
+        self.name = settings.learner.name
+
+    def run(self):
+        s = self.settings
+        tasks = self.stream.merged() if self.name == "joint" else self.stream
+        for number, task in enumerate(tasks):
+            self.teacher = copy.deepcopy(self.model).eval()
+            self.task_size, self.stored_size = len(task.train), len(self.memory)
+            self.seen_before |= self.now
+            self.now = set(task.classes)
+            if s.optimiser.anew:
+                self.velocity = self.moments = None
+            for epoch in range(s.epochs):
+                self.lr = s.lr * self.factor(number, epoch, len(tasks))
+                bits = Random(0, f"order/{number}/{epoch}").bits(len(task.train)).tolist()
+                order = [task.train[i].item() for i in sorted(range(len(bits)), key=lambda i: bits[i])]
+                while order:
+                    chosen, order = order[: s.batch], order[s.batch :]
+                    self.step(chosen)
+            if self.name == "icarl":
+                self.keep_exemplars(task)
+        return self
+
+    def factor(self, task, epoch, tasks):
+        schedule, epochs = self.settings.schedule, self.settings.epochs
+        if not schedule.anew:
+            epoch, epochs = task * epochs + epoch, tasks * epochs
+        if schedule.name == "steps":
+            return math.prod(schedule.by for end in schedule.at if epoch >= end)
+        return (1 + math.cos(math.pi * epoch / epochs)) / 2 if schedule.name == "cosine" else 1
+
+    def step(self, chosen):
+        draws = {"derpp": 2, "finetune": 0, "joint": 0}.get(self.name, 1)
+        raw, y = self.stream.train.images[chosen], self.stream.train.labels[chosen]
+        x = self.transform(raw)
+        replays = [self.draw() for _ in range(draws)] if self.memory else []
+        h, replays = self.encode(x, replays)
+        self.new_x, self.new_h, self.new_y = x, h.detach(), y
+        logits = self.model.head(h)
+        losses = self.losses(logits, y, replays)
+        self.update(losses)
+        self.history.append({name: loss.item() for name, loss in losses.items()})
+        if draws and self.name != "icarl":
+            for row in zip(raw, y.tolist(), logits.detach(), strict=True):
+                self.offer({"image": row[0], "y": row[1], "logits": row[2]})
+
+    def update(self, losses):
+        parameters, s = list(self.model.parameters()), self.settings.optimiser
+        if self.name == "agem" and "reference" in losses:
+            gradients = torch.autograd.grad(losses["new"], parameters, retain_graph=True)
+            reference = torch.autograd.grad(losses["reference"], parameters)
+            dot = sum((g * r).sum() for g, r in zip(gradients, reference, strict=True))
+            if dot < 0:
+                length = sum((r * r).sum() for r in reference)
+                gradients = [g - dot / length * r for g, r in zip(gradients, reference, strict=True)]
+        else:
+            gradients = torch.autograd.grad(sum(losses.values()), parameters)
+        with torch.no_grad():
+            if s.name == "sgd":
+                gradients = [g + s.weight_decay * p for g, p in zip(gradients, parameters, strict=True)]
+                if self.velocity is None:
+                    self.velocity = [g.clone() for g in gradients]
+                else:
+                    self.velocity = [s.momentum * v + g for v, g in zip(self.velocity, gradients, strict=True)]
+                steps = self.velocity
+            else:
+                steps = self.adam(gradients)
+            for parameter, step in zip(parameters, steps, strict=True):
+                if s.name == "adamw":
+                    parameter *= 1 - self.lr * s.weight_decay
+                parameter -= self.lr * step
+
+    def adam(self, gradients):
+        s = self.settings.optimiser
+        if self.moments is None:
+            self.moments = 0, [torch.zeros_like(g) for g in gradients], [torch.zeros_like(g) for g in gradients]
+        number, first, second = self.moments
+        first = [s.beta1 * m + (1 - s.beta1) * g for m, g in zip(first, gradients, strict=True)]
+        second = [s.beta2 * v + (1 - s.beta2) * g * g for v, g in zip(second, gradients, strict=True)]
+        self.moments = number + 1, first, second
+        one, two = 1 - s.beta1 ** (number + 1), 1 - s.beta2 ** (number + 1)
+        return [m / one / ((v / two).sqrt() + s.eps) for m, v in zip(first, second, strict=True)]
+
+    def transform(self, images, augment=True):
+        if not (self.settings.augment and augment):
+            return torch.stack([(i / 255 - 0.3) / 0.25 for i in images])
+        assert (self.stream.protocol.crop_padding, self.stream.protocol.flip) == (1, True)
+        draw, result = self.augment.uniform(3, len(images)).tolist(), []
+        for image, down, right, mirror in zip(images, *draw, strict=True):
+            top, left, side = int(3 * down), int(3 * right), image.shape[-1]
+            crop = F.pad(image, (1, 1, 1, 1))[:, top : top + side, left : left + side]
+            result.append(((crop.flip(2) if mirror < 0.5 else crop) / 255 - 0.3) / 0.25)
+        return torch.stack(result)
+
+    def draw(self):
+        count = self.settings.replay_batch or self.settings.batch
+        tickets = self.drawing.uniform(self.settings.memory.size, dtype=torch.float64).tolist()
+        if self.name == "agem":
+            tickets = [t - (i < len(self.memory) and self.memory[i]["y"] in self.now) for i, t in enumerate(tickets)]
+        slots = sorted(range(len(self.memory)), key=lambda i: -tickets[i])[:count]
+        rows = [self.memory[i] for i in slots]
+        return {
+            "x": self.transform(torch.stack([r["image"] for r in rows])),
+            "y": torch.tensor([r["y"] for r in rows]),
+            "logits": torch.stack([r["logits"] for r in rows]) if "logits" in rows[0] else None,
+        }
+
+    @property
+    def together(self):
+        return getattr(self.settings.learner, "passes", "") == "concatenated"
+
+    def encode(self, x, replays):
+        if self.together and replays:
+            (replay,) = replays
+            h = self.model.encoder(torch.cat([x, replay["x"]]))
+            replay["h"] = h[len(x) :]
+            return h[: len(x)], [replay]
+        h = self.model.encoder(x)
+        for replay in replays:
+            replay["h"] = self.model.encoder(replay["x"])
+        return h, replays
+
+    def losses(self, logits, y, replays):
+        return getattr(self, f"losses_of_{self.name}")(logits, y, replays)
+
+    def losses_of_finetune(self, logits, y, replays):
+        return {"new": F.cross_entropy(logits, y)}
+
+    losses_of_joint = losses_of_finetune
+
+    def losses_of_er(self, logits, y, replays):
+        losses = {"new": F.cross_entropy(logits, y)}
+        if replays:
+            losses["replay"] = self.replayed(replays[-1])
+            if self.together:
+                n, m = len(y), len(replays[-1]["y"])
+                losses = {"new": n / (n + m) * losses["new"], "replay": m / (n + m) * losses["replay"]}
+        return losses
+
+    def losses_of_er_ace(self, logits, y, replays):
+        self.highest = max(self.highest, *y.tolist())
+        known = self.seen_before | self.now
+        if self.settings.learner.mask == "official":
+            known = set(range(self.highest))
+        if self.seen_before:
+            logits = logits.clone()
+            for c in known - set(y.tolist()):
+                logits[:, c] = -1e30
+        return {"new": F.cross_entropy(logits, y)} | ({"replay": self.replayed(replays[-1])} if replays else {})
+
+    def losses_of_derpp(self, logits, y, replays):
+        losses = {"new": F.cross_entropy(logits, y)}
+        if replays:
+            difference = self.model.head(replays[0]["h"]) - replays[0]["logits"]
+            losses["logits"] = self.settings.learner.alpha * (difference**2).sum() / difference.numel()
+            losses["replay"] = self.settings.learner.beta * self.replayed(replays[1])
+        return losses
+
+    def losses_of_agem(self, logits, y, replays):
+        losses = {"new": F.cross_entropy(logits, y)}
+        if replays and self.seen_before:
+            (replay,) = replays
+            logits = self.model.head(self.perturbed(replay))
+            old = [i for i, label in enumerate(replay["y"].tolist()) if label in self.seen_before]
+            losses["reference"] = F.cross_entropy(logits[old], replay["y"][old]) if old else 0 * logits.sum()
+        return losses
+
+    def losses_of_icarl(self, logits, y, replays):
+        if not replays:
+            return {"new": self.bce(logits, self.new_x, y)}
+        (replay,) = replays
+        n, m = self.task_size, self.stored_size
+        replayed = self.bce(self.model.head(replay["h"]), replay["x"], replay["y"])
+        return {"new": n / (n + m) * self.bce(logits, self.new_x, y), "replay": m / (n + m) * replayed}
+
+    def bce(self, logits, x, y):
+        with torch.no_grad():
+            told = self.teacher(x).sigmoid()
+        losses = []
+        for row, label in enumerate(y.tolist()):
+            for c in sorted(self.seen_before | self.now):
+                p = logits[row, c].sigmoid()
+                target = told[row, c] if c in self.seen_before else float(c == label)
+                losses.append(-(target * p.log() + (1 - target) * (1 - p).log()))
+        return sum(losses) / len(losses)
+
+    def keep_exemplars(self, task):
+        """Herding: each exemplar brings their mean nearest to the class's."""
+        room, kept = self.settings.memory.size // len(self.seen_before | self.now), []
+        self.model.eval()
+        for c in sorted(self.seen_before | self.now):
+            if c in self.now:
+                of_class = [i for i in task.train.tolist() if self.stream.train.labels[i] == c]
+                images = list(self.stream.train.images[of_class])
+                with torch.no_grad():
+                    h = F.normalize(self.model.encode(self.transform(images, augment=False)))
+                chosen = []
+                while len(chosen) < min(room, len(images)):
+                    free = [i for i in range(len(images)) if i not in chosen]
+                    chosen.append(min(free, key=lambda i: (h[[*chosen, i]].mean(0) - h.mean(0)).norm().item()))  # noqa: B023
+                kept += [{"image": images[i], "y": c} for i in chosen]
+            else:
+                kept += [row for row in self.memory if row["y"] == c][:room]
+        self.memory = kept
+        self.model.train()
+
+    def replayed(self, replay):
+        return F.cross_entropy(self.model.head(self.perturbed(replay)), replay["y"])
+
+    def perturbed(self, replay):
+        perturb, h = self.settings.perturb, replay["h"]
+        skipped = self.settings.short_batch == "skip" and len(replay["y"]) != len(self.new_y)
+        if perturb.name == "none" or not self.seen_before or skipped:
+            return h
+        with torch.no_grad():
+            n = getattr(self, f"direction_of_{perturb.name}")(replay).detach()
+        rows = []
+        for feature, way, label in zip(h, n, replay["y"].tolist(), strict=True):
+            if label in self.seen_before:
+                length = feature.norm()
+                way = way / way.norm() if way.norm() > 0 else way
+                moved = feature / length + perturb.lam * way
+                feature = length * moved / moved.norm()
+            rows.append(feature)
+        return torch.stack(rows)
+
+    def paired(self, rows, replay):
+        return torch.stack([rows[i % len(rows)] for i in range(len(replay["y"]))])
+
+    def direction_of_gaussian(self, replay):
+        return self.noise.normal(*replay["h"].shape)
+
+    def direction_of_vmf(self, replay):
+        return sphere.sample_vmf(F.normalize(replay["h"]), self.settings.perturb.kappa, self.noise)
+
+    def dropout(self, h):
+        return h * (self.noise.uniform(*h.shape) >= self.settings.perturb.rate)
+
+    def direction_of_doa_old(self, replay):
+        return self.dropout(replay["h"])
+
+    def direction_of_doa_new(self, replay):
+        return self.paired(self.dropout(self.new_h), replay)
+
+    def direction_of_add_new(self, replay):
+        return self.paired(self.new_h, replay)
+
+    def direction_of_minus_new(self, replay):
+        return -self.paired(self.new_h, replay)
+
+    def direction_of_fgsm(self, replay):
+        with torch.enable_grad():
+            h = replay["h"].detach().requires_grad_()
+            F.cross_entropy(self.model.head(h), replay["y"]).backward(inputs=[h])
+        return h.grad.sign()
+
+    def direction_of_vt(self, replay):
+        labels, ways = self.new_y.tolist(), []
+        for c in set(labels):
+            mean = torch.stack([h for h, y in zip(self.new_h, labels, strict=True) if y == c]).mean(0)
+            self.class_means[c] = 0.9 * self.class_means[c] + 0.1 * mean if c in self.class_means else mean
+        for h, y in zip(self.new_h, labels, strict=True):
+            way = h - self.class_means[y]
+            ways.append(way if way.norm() > 1e-5 * h.norm() else torch.zeros_like(way))
+        return self.paired(torch.stack(ways), replay)
+
+    def direction_of_wap(self, replay):
+        """A copy of the network makes one step towards calling the old samples new, on these samples alone."""
+        proxy, labels = copy.deepcopy(self.model), self.paired(self.new_y, replay)
+        old = [i for i, label in enumerate(replay["y"].tolist()) if label in self.seen_before]
+        if old:
+            with torch.enable_grad():
+                loss = F.cross_entropy(proxy.head(proxy.encoder(replay["x"][old])), labels[old])
+                loss.backward()
+            for parameter in proxy.encoder.parameters():
+                parameter.data -= self.settings.perturb.step_size * self.lr * parameter.grad
+        return proxy.encoder(replay["x"])
+
+    def offer(self, row):
+        u, size = self.store.uniform(1, dtype=torch.float64).item(), self.settings.memory.size
+        if len(self.memory) < size:
+            self.memory.append(row)
+        elif (slot := int(u * (self.offered + 1))) < size:
+            self.memory[slot] = row
+        self.offered += 1
