@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import IO
 
 import numpy as np
@@ -54,7 +54,7 @@ def _opened(item: Item) -> IO[bytes]:
     return io.BytesIO(item) if isinstance(item, bytes) else open(item, "rb")  # noqa: PTH123 - one call an image
 
 
-def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
+def decode_chunk(items: Iterable[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
     """Blocks of equal images, the first item being row `start` of its split; each names what cannot be read in it.
 
     A block ends where the next image would take it over BLOCK_BYTES, so that large images do not pile up.
@@ -62,23 +62,20 @@ def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bo
     images: list[Pixels] = []
     rows: list[int] = []
     bad: list[tuple[int, str]] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        for row, item in enumerate(items, start):
-            try:
-                image = decode(item, size, colour)
-            except Exception as error:
-                bad.append((row, _reason(error)))
-                continue
-            if images and image.shape != images[0].shape:
-                yield Block(_stacked(images), np.array(rows), bad)
-                images, rows, bad = [], [], []
-            images.append(image)
-            rows.append(row)
-            if (len(images) + 1) * image.nbytes > BLOCK_BYTES:
-                yield Block(_stacked(images), np.array(rows), bad)
-                images, rows, bad = [], [], []
+    for row, item in enumerate(items, start):
+        try:
+            image = decode(item, size, colour)
+        except Exception as error:
+            bad.append((row, _reason(error)))
+            continue
+        if images and image.shape != images[0].shape:
+            yield Block(_stacked(images), np.array(rows), bad)
+            images, rows, bad = [], [], []
+        images.append(image)
+        rows.append(row)
+        if (len(images) + 1) * image.nbytes > BLOCK_BYTES:
+            yield Block(_stacked(images), np.array(rows), bad)
+            images, rows, bad = [], [], []
     yield Block(_stacked(images), np.array(rows, np.int64), bad)
 
 
