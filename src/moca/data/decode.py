@@ -7,8 +7,11 @@ keeps its upper 8 bits; a camera's orientation mark is obeyed.
 from __future__ import annotations
 
 import io
+import os
+import stat
 import warnings
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -51,7 +54,11 @@ def decode(item: Item, size: int | None = None, colour: bool = False) -> Pixels:
 
 
 def _opened(item: Item) -> IO[bytes]:
-    return io.BytesIO(item) if isinstance(item, bytes) else open(item, "rb")  # noqa: PTH123 - one call an image
+    if isinstance(item, bytes):
+        return io.BytesIO(item)
+    if not stat.S_ISREG(os.stat(item).st_mode):  # noqa: PTH116 - one call an image
+        raise ValueError("a pipe, socket or device, not a file")  # opening a pipe would wait for ever
+    return open(item, "rb")  # noqa: PTH123 - likewise
 
 
 def decode_chunk(items: Iterable[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
@@ -90,6 +97,8 @@ def _reason(error: Exception) -> str:
         return "not an image of a known format"
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return f"more than {MAX_PIXELS:,} pixels"
+    if isinstance(error, FileNotFoundError) and Path(error.filename).is_symlink():
+        return "a link to a file that does not exist"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
