@@ -161,7 +161,7 @@ def show(
     per_class
         Images of each class.
     tasks
-        Deal the classes into this many tasks [default: the protocol's, or 5].
+        Deal the classes into this many tasks [default: the protocol's, or up to 5].
     protocol
         Use the tasks and class order of this protocol (offline, online, proxy).
     """

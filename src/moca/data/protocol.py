@@ -26,8 +26,8 @@ class Protocol:
     """The order in which classes arrive: natural, or one of the data set's named orders."""
 
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
-        """The customary split or, where there is none, five tasks (or as many as there are classes)."""
-        return self.tasks or min(5, classes)
+        """The customary split or, where there is none, five tasks; fewer where a task would have a single class."""
+        return self.tasks or max(1, min(5, classes // 2))
 
 
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:

@@ -40,7 +40,7 @@ def show(
 ) -> Shown:
     """Write a PNG with `per_class` training images of each class, in the order and tasks of a protocol.
 
-    `tasks` deals the classes into that many tasks instead; without either it is five.
+    `tasks` deals the classes into that many tasks instead; without either it is five, of two classes or more.
     """
     dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
     dataset = dataset.using(protocol) if protocol else dataset
