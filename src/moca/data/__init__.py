@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from moca.data.adding import Added, add
     from moca.data.checking import Checked, check
-    from moca.data.dataset import Dataset, Split
+    from moca.data.in_memory import Dataset, Split
     from moca.data.inventory import listing, remove
     from moca.data.loading import load
     from moca.data.protocol import Protocol
@@ -37,10 +37,10 @@ __all__ = [
 _HOMES = {
     "Added": "adding",
     "Checked": "checking",
-    "Dataset": "dataset",
+    "Dataset": "in_memory",
     "Protocol": "protocol",
     "Shown": "sheet",
-    "Split": "dataset",
+    "Split": "in_memory",
     "Store": "store",
     "Transform": "transform",
     "add": "adding",

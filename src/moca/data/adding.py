@@ -12,8 +12,9 @@ from moca.data import catalogue, provider
 from moca.data.fingerprint import Differences
 from moca.data.growth import most_bytes
 from moca.data.naming import named, refuse_empty
-from moca.data.proving import prove
+from moca.data.proving import origin, prove
 from moca.data.readers import open_source
+from moca.data.repeats import repeats
 from moca.data.source import Options, Source
 from moca.data.splitting import Chosen, as_given, split_off
 from moca.data.store import Info, Store, is_name
@@ -115,6 +116,8 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
+    if same is None:  # of a published set everybody has the same images, whatever they are
+        notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
     settled = same or expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR
@@ -13,12 +13,12 @@ import torch
 
 from moca.data import catalogue
 from moca.data.adding import add
-from moca.data.dataset import Dataset, Split
 from moca.data.digits import load_digits
+from moca.data.in_memory import Dataset, Split
 from moca.data.place import exists, is_broken, named, refuse_unfit
-from moca.data.protocol import Protocol
+from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
-from moca.data.store import Info, Store
+from moca.data.store import Store
 from moca.data.watch import Watch
 from moca.errors import MocaError, nearest
 
@@ -128,18 +128,12 @@ def _open(store: Store, name: str, title: str) -> Dataset:
         images = torch.from_numpy(arrays[f"{which}_images"]).permute(0, 3, 1, 2)
         return Split(images, torch.from_numpy(arrays[f"{which}_labels"]))
 
+    used: tuple[Protocol, Mapping[str, Protocol], Mapping[str, tuple[int, ...]]]
     same = store.entry(name).get("known")
     if same and catalogue.known(same).shape == info.shape:
         known = catalogue.known(same)
         default = next(iter(known.protocols.values()))
-        rest = (default, known.protocols, known.orders, info.fingerprint)
-        return Dataset(title, split("train"), split("test"), info.classes, *rest)
-    return Dataset(title, split("train"), split("test"), info.classes, own_protocol(info), fingerprint=info.fingerprint)
-
-
-def own_protocol(info: Info) -> Protocol:
-    """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour."""
-    side = min(info.shape[:2])
-    std = tuple(max(s, 1 / 255) for s in info.std)
-    model = "resnet18" if side >= 16 else "convnet"
-    return Protocol(info.mean, std, crop_padding=max(1, side // 8), flip=info.shape[2] == 3, model=model)
+        used = (default, known.protocols, known.orders)
+    else:
+        used = (own_protocol(info.shape, info.mean, info.std), {}, {})
+    return Dataset(title, split("train"), split("test"), info.classes, *used, info.fingerprint, info.notes)

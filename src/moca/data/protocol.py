@@ -30,6 +30,17 @@ class Protocol:
         return self.tasks or max(1, min(5, classes // 2))
 
 
+def own_protocol(shape: tuple[int, int, int], mean: Sequence[float], std: Sequence[float]) -> Protocol:
+    """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour.
+
+    The shape is height, width, channels.
+    """
+    side = min(shape[:2])
+    spread = tuple(max(s, 1 / 255) for s in std)
+    model = "resnet18" if side >= 16 else "convnet"
+    return Protocol(tuple(mean), spread, crop_padding=max(1, side // 8), flip=shape[2] == 3, model=model)
+
+
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:
     """Classes, in their order of arrival, in so many tasks of equal size (as nearly as can be), or of these sizes."""
     sizes = _equal(len(order), tasks, dataset) if isinstance(tasks, int) else tuple(tasks)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from PIL import Image, ImageDraw
 
-from moca.data.dataset import Dataset, Split
+from moca.data.in_memory import Dataset, Split
 from moca.data.loading import load
 from moca.data.protocol import deal
 from moca.data.source import Pixels
