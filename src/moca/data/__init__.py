@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from moca.data.in_memory import Dataset, Split
     from moca.data.inventory import listing, remove
     from moca.data.loading import load
+    from moca.data.own import dataset
     from moca.data.protocol import Protocol
     from moca.data.sheet import Shown, show
     from moca.data.store import Store
@@ -28,6 +29,7 @@ __all__ = [
     "Transform",
     "add",
     "check",
+    "dataset",
     "listing",
     "load",
     "remove",
@@ -45,6 +47,7 @@ _HOMES = {
     "Transform": "transform",
     "add": "adding",
     "check": "checking",
+    "dataset": "own",
     "listing": "inventory",
     "load": "loading",
     "remove": "inventory",

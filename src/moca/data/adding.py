@@ -131,18 +131,14 @@ def _write(
     """The arrays of both splits, and what is to be known about them."""
     folder.mkdir()
     watch("storing", 0, 2)
-    total, squares = write_arrays(chosen[0], folder, "train")
+    moments = write_arrays(chosen[0], folder, "train")
     watch("storing", 1, 2)
     write_arrays(chosen[1], folder, "test")
     watch("storing", 2, 2)
-    shape = chosen[0].raw.shape
-    pixels = len(chosen[0].members) * shape[0] * shape[1]
-    mean = total / pixels / 255
-    std = np.sqrt(np.maximum(squares / pixels / 255**2 - mean**2, 0))
     train, test = (tuple(np.bincount(s.labels, minlength=len(classes)).tolist()) for s in chosen)
     return Info(
-        _address(fingerprint, classes), fingerprint, classes, shape, train, test,
-        tuple(mean.tolist()), tuple(std.tolist()), tuple(notes),
+        _address(fingerprint, classes), fingerprint, classes, chosen[0].raw.shape, train, test,
+        *moments.mean_and_std(), tuple(notes),
     )  # fmt: skip
 
 

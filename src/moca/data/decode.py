@@ -37,20 +37,25 @@ def decode(item: Item, size: int | None = None, colour: bool = False) -> Pixels:
     with _opened(item) as file, Image.open(file, formats=FORMATS) as opened:
         if opened.width * opened.height > MAX_PIXELS:
             raise TooLarge(f"{opened.width}x{opened.height} pixels are more than {MAX_PIXELS:,}")
-        image: Image.Image = opened
-        if opened.mode == "I;16":
-            image = Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
-        if "exif" in opened.info:
-            image = ImageOps.exif_transpose(image)
-        wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
-        if image.mode in ("I", "F"):
-            raise ValueError(f"pixels of type {image.mode} are not supported")
-        if image.mode != wanted:
-            image = image.convert(wanted)
-        if size is not None and image.size != (size, size):
-            image = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
-        shape = (image.height, image.width, len(image.getbands()))
-        return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
+        return pixels(opened, size, colour)
+
+
+def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -> Pixels:
+    """A picture as (height, width, channels)."""
+    image = opened
+    if opened.mode == "I;16":
+        image = Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
+    if "exif" in opened.info:
+        image = ImageOps.exif_transpose(image)
+    wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
+    if image.mode in ("I", "F"):
+        raise ValueError(f"pixels of type {image.mode} are not supported")
+    if image.mode != wanted:
+        image = image.convert(wanted)
+    if size is not None and image.size != (size, size):
+        image = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
+    shape = (image.height, image.width, len(image.getbands()))
+    return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
 
 
 def _opened(item: Item) -> IO[bytes]:
