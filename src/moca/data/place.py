@@ -17,9 +17,10 @@ def refuse_unfit(path: Path) -> None:
     whole, home = path.resolve(), None
     with suppress(RuntimeError):  # a user without a home
         home = Path.home().resolve()
-    if whole == home or whole == Path(whole.anchor) or (home and whole in home.parents):
-        kind = "your home folder" if whole == home else "the whole disk, or all homes on it"
-        raise MocaError(f"{path} is {kind}; give the folder that holds the classes")
+    if whole == Path(whole.anchor):
+        raise MocaError(f"{path} is the whole disk; give the folder that holds the classes")
+    if home and home.is_relative_to(whole):
+        raise MocaError(f"{path} is or holds your home folder; give the folder that holds the classes")
 
 
 def exists(path: Path) -> bool:
