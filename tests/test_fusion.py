@@ -6,7 +6,7 @@ import torch
 
 from moca import fusion
 from moca.fusion import shared
-from moca.models import ResNet18
+from moca.models.encoders.resnet18 import ResNet18
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # torch's compiler warns about itself

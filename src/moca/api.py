@@ -4,6 +4,7 @@ import operator
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,11 +48,11 @@ def run(
     given = _checked(settings)
     material = Material()
     complete, stream = material(given)
-    if say and (told := choices_told(given, complete, stream.dataset)):
-        say(told)
+    told = choices_told(given, complete, stream.dataset)
     name = comparing.label(given)
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
-        return _alone(running.start, complete, stream, folder, name, progress, keep_model, watch)
+        begun = partial(say, told) if say and told else None
+        return _alone(running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
 
 
 def resume(
@@ -118,14 +119,18 @@ def _alone(
     progress: bool | Callable[[int, str], None],
     keep_model: bool,
     watch: Watcher | Sequence[Watcher],
+    begun: Callable[[], None] | None = None,
 ) -> Result:
-    """Carry out one run."""
+    """Carry out one run; `begun` is called once nothing stands in its way."""
     total = Schedule(settings, stream, settings.learner.make().sees_all_tasks).total
     with ProgressBar(total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 
         def opened() -> running.Running:
-            return begin(settings, stream, folder, advance, keep_model, _several(watch))
+            run = begin(settings, stream, folder, advance, keep_model, _several(watch))
+            if begun:
+                begun()
+            return run
 
         (ending,) = take_turns([Job(opened, pick_device(settings.device))], at_a_time=1)
     if isinstance(ending, MocaError):

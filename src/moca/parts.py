@@ -101,6 +101,8 @@ class Kind:
 
     name: str
     """As messages call it."""
+    setting: str
+    """The setting that chooses among them."""
     folder: str
     """Below this package; every module there but `base` is a part."""
     registered: dict[str, Any] = field(default_factory=dict)
@@ -132,10 +134,10 @@ class Kind:
         raise MocaError(f"unknown {self.name} {name!r}; {nearest(name, [*self.built_in, *self.registered])}")
 
 
-LEARNERS = Kind("learner", "learners")
-PERTURBATIONS = Kind("perturbation", "perturb")
-ENCODERS = Kind("model", "models/encoders")
-KINDS = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS}
+LEARNERS = Kind("learner", "learner", "learners")
+PERTURBATIONS = Kind("perturbation", "perturb", "perturb")
+ENCODERS = Kind("model", "model", "models/encoders")
+KINDS = {kind.setting: kind for kind in (LEARNERS, PERTURBATIONS, ENCODERS)}
 """By the setting that chooses among them."""
 
 

@@ -16,6 +16,7 @@ FAST = [
     *("--batch", "64"),
     *("--device", "cpu"),
     *("--threads", "1"),
+    *("--epochs", "1"),
 ]
 
 
@@ -72,15 +73,17 @@ def test_help_names_every_setting_with_its_default(moca):
 
 
 def test_ls_names_everything_with_one_line_each(moca):
-    from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, names
+    from moca.cli.parts import lines as all_lines
 
     code, out, _ = moca("ls")
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("   ")}
     assert "scikit-learn" in lines["digits"]
-    for entries in map(names, (LEARNERS, PERTURBATIONS, MODELS, HEADS)):
+    text = " ".join(out.split())
+    for entries in all_lines().values():
         for name, about in entries.items():
-            assert about in lines[name]
+            assert name in lines
+            assert f"{name} {about}"[:40] in text
 
 
 def test_a_run(moca, tmp_path):
@@ -98,16 +101,16 @@ def test_a_run(moca, tmp_path):
 def test_the_same_run_as_from_python(moca, tmp_path):
     import moca as package
 
-    moca("run", *FAST, "--learner", "derpp:alpha=0.2", "--augment", "false", "--lr-milestones", "1,2", "--out", "a")
+    moca("run", *FAST, "--learner", "derpp:alpha=0.2", "--augment", "false", "--schedule", "steps:at=1,2", "--out", "a")
     keywords = dict(zip((w[2:] for w in FAST[::2]), FAST[1::2], strict=True))
-    other = package.run(**keywords, learner="derpp:alpha=0.2", augment=False, lr_milestones=(1, 2), out="b")
+    other = package.run(**keywords, learner="derpp:alpha=0.2", augment=False, schedule="steps:at=1,2", out="b")
     mine = package.Result.load("a")
     assert mine.settings == other.settings
     assert mine.accuracy_matrix == other.accuracy_matrix
 
 
 def test_a_note_is_printed(moca):
-    code, out, _ = moca("run", *FAST[:2], "--memory", 5000, "--out", "a")
+    code, out, _ = moca("run", *FAST[:2], "--memory", 5000, "--epochs", 1, "--out", "a")
     assert code == 0
     assert "Note: the memory is as large as all training data" in out
 
@@ -130,7 +133,7 @@ MISTAKES = [
     ("run --memory -5", "memory.size = '-5'"),
     ("run --tasks 11", "'digits' has 10 classes, too few for 11 tasks; use tasks <= 10"),
     ("run --tasks 0", "tasks = '0'"),
-    ("run --learner er+wap:lambda=2", "give two settings, learner=er and perturb=wap:lambda=2"),
+    ("run --learner er+wap:lambda=2", "give two settings, --learner er and --perturb wap:lambda=2"),
     ("run --class-order foo", "known: natural, random (or class numbers)"),
     ("run --out used/file", "cannot be written: it is a file"),
     ("run --class-order 1,2", "each of the classes 0 to 9 exactly once"),
@@ -139,10 +142,23 @@ MISTAKES = [
     ("run --device cudaa", "unknown device 'cudaa'"),
     ("run --device mps", "unknown device 'mps'; use cpu, cuda or auto"),
     ("run --threads 100000", "threads = '100000'"),
-    ("run --lr-milestones 3,-3", "lr_milestones = '-3'"),
+    ("run --schedule steps:at=3,-3", "schedule.at = '-3'"),
+    ("run --schedule stepps", "unknown schedule 'stepps'; did you mean 'steps'?"),
+    ("run --optimiser sgd:momentun=0.9", "unknown option 'momentun' of 'sgd'; did you mean 'momentum'?"),
+    ("run --perturb wap:steps=1000000000", "perturb.steps = '1000000000': input should be less than or equal to 100"),
+    ("run --seeds 3", "use moca compare"),
+    ("run --jobs 2", "use moca compare"),
+    ("run --learner er derpp", "use moca compare"),
+    ("run --learner nowhere.Mine", "learner 'nowhere.Mine' cannot be loaded: there is no such module here"),
+    ("run --learner json.Mine", "module 'json' has no class or function 'Mine'"),
+    ("run --model json.dumps", "model"),
+    ("run --config nowhere.toml", "cannot read nowhere.toml"),
+    ("run --config used/file", "used/file is not what its name says"),
+    ("run --data ", "data is empty"),
+    ("run --learner xyz", "unknown learner 'xyz'; known: agem, derpp, "),
     ("run --image-size 16", "'digits' is stored in its own size"),
     ("data check digits", "'digits' is inside the package"),
-    ("run --bn-passes official --learner er_ace", "use bn_passes=clean"),
+    ("run --bn-passes official --learner er_ace", "use --bn-passes clean"),
     ("run extra", "extra"),
     ("ls digits", "'digits' is a data set; see moca data show digits"),
     ("run --out used", "run folder 'used' is already used"),
@@ -151,7 +167,7 @@ MISTAKES = [
     ("resume nowhere", "'nowhere' is not a run folder"),
     ("compare --perturb none gausian", "did you mean 'gaussian'?"),
     ("compare --seeds 0", "nothing to run"),
-    ("compare --jobs 0", "jobs must be at least 1"),
+    ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --seed 1 1", "two of the runs are the same"),
 ]
 
@@ -160,7 +176,7 @@ MISTAKES = [
 def test_a_mistake_is_one_line_on_stderr_and_an_exit_code(moca, tmp_path, words, says):
     (tmp_path / "used").mkdir()
     (tmp_path / "used" / "file").write_text("mine")
-    code, out, err = moca(*words.split())
+    code, out, err = moca(*(words.split(" ") if words.endswith(" ") else words.split()))
     assert code in (1, 2)
     assert out == ""
     assert err.startswith("moca: ")
@@ -175,7 +191,7 @@ def test_cuda_where_there_is_none(moca, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     code, out, err = moca("run", "--device", "cuda")
     assert (code, out) == (1, "")
-    assert err == "moca: no CUDA device can be used here; use device=cpu or device=auto\n"
+    assert err == "moca: no CUDA device can be used here; use --device cpu or --device auto\n"
 
 
 def test_a_mistake_in_a_real_process_has_no_traceback():
@@ -233,3 +249,91 @@ def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):
     entries = json.loads((tmp_path / "c" / "comparison.json").read_text())
     assert [e["not_finished"] for e in entries] == [1, 0]
     assert f"{100 * entries[1]['final_accuracy']['mean']:.2f}" in out
+
+
+OWN = """
+from moca import Learner, Perturbation, Watcher, option
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+class Mine(Learner):
+    "Replays, weighted."
+    weight: float = option(1.0, "of what is replayed", ge=0)
+
+    def losses(self, new, *replays):
+        losses = {"new": cross_entropy(new.logits, new.y)}
+        for replay in replays:
+            f = self.perturbed(replay, new)
+            losses["replay"] = self.weight * cross_entropy(self.model.classify(f), replay.y)
+        return losses
+
+class Opposite(Perturbation):
+    "Away from where it is."
+    def direction(self, replay, new):
+        return -replay.features
+
+def net(shape, width: int = 8):
+    return nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], width), nn.ReLU())
+"""
+
+
+def test_own_parts_by_their_dotted_paths(moca, tmp_path, monkeypatch):
+    (tmp_path / "mypackage.py").write_text(OWN)
+    words = ["run", *FAST[2:], "--learner", "mypackage.Mine:weight=0.5", "--model", "mypackage.net:width=5"]
+    done = in_a_process(*words, "--perturb", "mypackage.Opposite:lambda=0.5", "--out", "a")
+    assert done.returncode == 0, done.stderr
+    kept = json.loads((tmp_path / "a" / "settings.json").read_text())
+    assert kept["learner"] == {"name": "mypackage.Mine", "weight": 0.5}
+    assert kept["model"] == {"name": "mypackage.net", "width": 5}
+    assert kept["perturb"]["name"] == "mypackage.Opposite"
+    done = in_a_process("run", "--learner", "mypackage.Mine:weight=-1")
+    assert done.stderr == "moca: learner.weight = '-1': input should be greater than or equal to 0\n"
+    done = in_a_process("ls", "mypackage.Mine")
+    assert "mypackage.Mine:weight=1.0" in done.stdout
+
+
+@pytest.mark.parametrize("kind", ["toml", "yaml"])
+def test_options_from_a_file_and_to_one(moca, tmp_path, kind):
+    path = f"options.{kind}"
+    given = ("--perturb", "vt:lambda=0.5", "--lr", "0.05", "--augment", "false", "--save-config", path)
+    code, _, _ = moca("run", *FAST, *given, "--out", "a")
+    assert code == 0
+    code, _, _ = moca("run", "--config", path, "--lr", "0.2", "--out", "b")
+    assert code == 0
+    one, other = (json.loads((tmp_path / name / "settings.json").read_text()) for name in "ab")
+    assert (one["lr"], other["lr"]) == (0.05, 0.2), "what is given on the command line wins"
+    assert one | {"lr": 0} == other | {"lr": 0}
+
+
+def test_a_file_with_lists_is_a_comparison(moca, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        'model = "mlp:width=8,depth=1,features=4"\nepochs = 1\nperturb = ["none", "vt"]\nbatch = 64\n'
+    )
+    code, _, _ = moca("compare", "--config", "c.toml", "--seeds", 1, "--out", "c")
+    assert code == 0
+    assert [e["method"] for e in json.loads((tmp_path / "c" / "comparison.json").read_text())] == ["er", "er+vt"]
+    code, _, err = moca("run", "--config", "c.toml")
+    assert (code, err) == (
+        1,
+        "moca: a run has one perturb; to run several, use moca compare (in Python moca.compare)\n",
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")  # noqa: PTH110
+@pytest.mark.parametrize("words", ["ls", "--help", "data ls"])
+def test_an_output_that_is_full_is_one_line(words):
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = subprocess.run(
+            [sys.executable, "-m", "moca", *words.split()], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr == "moca: the output cannot be written: No space left on device\n"
+
+
+def test_the_run_says_what_was_chosen_for_it(moca):
+    code, _, err = moca("run", *FAST[:2], "--epochs", 1, "--memory", 25, "--out", "a")
+    assert code == 0
+    (line,) = [line for line in err.splitlines() if line.startswith("digits: ")]
+    assert "lr 0.03" in line
+    assert "'small' recipe" in line
+    assert "epochs" not in line, "what was given is not told"

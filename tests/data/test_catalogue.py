@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 import torch
-from moca.settings.models import Choice as ModelChoice
-from moca.settings.models import Cosine
 
 from moca.data import catalogue
 from moca.errors import MocaError
 from moca.models import build_model
-from moca.settings.base import validate
+from moca.settings import Run, validate
+from moca.settings.heads import Cosine
+from moca.settings.run import ModelChoice
 
 PICTURED = ("cifar10", "cifar100", "tinyimagenet", "miniimagenet", "mnist", "fashion_mnist")
 
@@ -61,11 +61,32 @@ def test_online_pixels_run_from_minus_one_to_one_without_augmentation():
 @pytest.mark.parametrize(("name", "features"), [("cifar10", 160), ("cifar100", 160), ("miniimagenet", 640)])
 def test_the_online_backbone_is_narrow_and_keeps_a_map_of_large_images(name, features, protocol):
     known = catalogue.known(name)
-    chosen = validate(ModelChoice, {"model": known.protocols[protocol].model}).model
+    chosen = validate(ModelChoice, {"model": known.protocols[protocol].recipe["model"]}).model
     height, width, channels = known.shape
     model = build_model(chosen, Cosine(), (channels, height, width), len(known.classes), seed=0)
     assert model.encode(torch.zeros(1, channels, height, width)).shape == (1, features)
-    assert "offline" not in known.protocols or known.protocols["offline"].model == "resnet18"
+    assert "offline" not in known.protocols or known.protocols["offline"].recipe["model"] == "resnet18"
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_recipe_is_made_of_settings_that_a_run_takes(name):
+    for protocol in catalogue.known(name).protocols.values():
+        assert validate(Run, dict(protocol.recipe)).epochs == protocol.recipe["epochs"]
+
+
+def test_the_offline_recipe_is_the_papers():
+    recipe = catalogue.known("cifar100").protocols["offline"].recipe
+    assert recipe == {
+        "model": "resnet18",
+        "epochs": 50,
+        "batch": 32,
+        "lr": 0.1,
+        "head": "cosine",
+        "memory": 500,
+        "schedule": "steps:at=35,45",
+    }
+    assert catalogue.known("tinyimagenet").protocols["offline"].recipe["epochs"] == 100
+    assert "schedule" not in catalogue.known("cifar10").protocols["offline"].recipe
 
 
 @pytest.mark.parametrize(("name", "count"), [("cifar100", 100), ("tinyimagenet", 200)])

@@ -21,7 +21,7 @@ def test_a_folder_works_wherever_a_name_does(tmp_path):
     assert dataset.name == "my flowers" and dataset.classes == ("iris", "lily", "rose", "tulip")
     stream = class_incremental(dataset, tasks=2)
     assert [task.classes for task in stream] == [(0, 1), (2, 3)] and len(stream[0].train) == 8
-    assert dataset.protocol.crop_padding == 1 and dataset.protocol.flip and dataset.protocol.model == "convnet"
+    assert dataset.protocol.crop_padding == 1 and dataset.protocol.flip and not dataset.protocol.recipe
     values = dataset.train.images.double() / 255
     torch.testing.assert_close(torch.tensor(dataset.protocol.mean).double(), values.mean((0, 2, 3)))
 

@@ -27,7 +27,7 @@ def test_tasks_follow_the_protocol(known_set, tmp_path):
     assert show("little", tmp_path / "a.png").tasks == ((2,), (1,), (0,))
     assert show("little", tmp_path / "a.png", tasks=1).tasks == ((2, 1, 0),)
     assert show("little", tmp_path / "a.png", tasks=2).tasks == ((2, 1), (0,))
-    assert show("little", tmp_path / "a.png", protocol="online").tasks == ((0,), (1,), (2,)), "as a run would"
+    assert show("little", tmp_path / "a.png", protocol="online").tasks == ((0, 1, 2),), "as a run would"
 
 
 def test_grey_images_and_embedded_sets(tmp_path):

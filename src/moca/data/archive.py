@@ -50,12 +50,14 @@ def extract(path: Path, folder: Path) -> None:
         EOFError,
         zlib.error,
         lzma.LZMAError,
-        NotImplementedError,
-        RuntimeError,
         ValueError,
         OverflowError,
     ) as error:
         raise MocaError(f"{path} cannot be extracted ({error}); it may be cut short, fetch it again") from None
+    except (NotImplementedError, RuntimeError) as error:  # a way of packing that Python does not know
+        raise MocaError(
+            f"{path} cannot be extracted here ({error}); extract it yourself, and pass the folder"
+        ) from None
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
             raise refused(path, f"'{_shown(Path(error.filename or '').name)}' cannot be a file's name here") from None
@@ -83,6 +85,8 @@ def _zip_members(path: Path) -> Iterator[Member]:
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise _not_plain(path, entry.filename)
+            if entry.flag_bits & 1:
+                raise MocaError(f"{path} is encrypted; extract it with its password, and pass the folder")
             if not entry.is_dir():
                 with archive.open(entry) as content:
                     yield entry.filename, content
@@ -116,7 +120,10 @@ def _counted(path: Path, count: int) -> None:
 
 
 def _not_plain(path: Path, name: str) -> MocaError:
-    return refused(path, f"'{_shown(name)}' is a link or device")
+    return MocaError(
+        f"{path} is refused: '{_shown(name)}' is a link or device; pack the files themselves (tar -h), "
+        "or extract it yourself if you trust it, and pass the folder"
+    )
 
 
 def _decompressed(path: Path) -> IO[bytes]:

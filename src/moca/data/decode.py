@@ -7,8 +7,11 @@ keeps its upper 8 bits; a camera's orientation mark is obeyed.
 from __future__ import annotations
 
 import io
+import os
+import stat
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -34,27 +37,36 @@ def decode(item: Item, size: int | None = None, colour: bool = False) -> Pixels:
     with _opened(item) as file, Image.open(file, formats=FORMATS) as opened:
         if opened.width * opened.height > MAX_PIXELS:
             raise TooLarge(f"{opened.width}x{opened.height} pixels are more than {MAX_PIXELS:,}")
-        image: Image.Image = opened
-        if opened.mode == "I;16":
-            image = Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
-        if "exif" in opened.info:
-            image = ImageOps.exif_transpose(image)
-        wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
-        if image.mode in ("I", "F"):
-            raise ValueError(f"pixels of type {image.mode} are not supported")
-        if image.mode != wanted:
-            image = image.convert(wanted)
-        if size is not None and image.size != (size, size):
-            image = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
-        shape = (image.height, image.width, len(image.getbands()))
-        return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
+        return pixels(opened, size, colour)
+
+
+def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -> Pixels:
+    """A picture as (height, width, channels)."""
+    image = opened
+    if opened.mode == "I;16":
+        image = Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
+    if "exif" in opened.info:
+        image = ImageOps.exif_transpose(image)
+    wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
+    if image.mode in ("I", "F"):
+        raise ValueError(f"pixels of type {image.mode} are not supported")
+    if image.mode != wanted:
+        image = image.convert(wanted)
+    if size is not None and image.size != (size, size):
+        image = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
+    shape = (image.height, image.width, len(image.getbands()))
+    return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
 
 
 def _opened(item: Item) -> IO[bytes]:
-    return io.BytesIO(item) if isinstance(item, bytes) else open(item, "rb")  # noqa: PTH123 - one call an image
+    if isinstance(item, bytes):
+        return io.BytesIO(item)
+    if not stat.S_ISREG(os.stat(item).st_mode):  # noqa: PTH116 - one call an image
+        raise ValueError("a pipe, socket or device, not a file")  # opening a pipe would wait for ever
+    return open(item, "rb")  # noqa: PTH123 - likewise
 
 
-def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
+def decode_chunk(items: Iterable[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
     """Blocks of equal images, the first item being row `start` of its split; each names what cannot be read in it.
 
     A block ends where the next image would take it over BLOCK_BYTES, so that large images do not pile up.
@@ -62,23 +74,20 @@ def decode_chunk(items: Sequence[Item], start: int, size: int | None, colour: bo
     images: list[Pixels] = []
     rows: list[int] = []
     bad: list[tuple[int, str]] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        for row, item in enumerate(items, start):
-            try:
-                image = decode(item, size, colour)
-            except Exception as error:
-                bad.append((row, _reason(error)))
-                continue
-            if images and image.shape != images[0].shape:
-                yield Block(_stacked(images), np.array(rows), bad)
-                images, rows, bad = [], [], []
-            images.append(image)
-            rows.append(row)
-            if (len(images) + 1) * image.nbytes > BLOCK_BYTES:
-                yield Block(_stacked(images), np.array(rows), bad)
-                images, rows, bad = [], [], []
+    for row, item in enumerate(items, start):
+        try:
+            image = decode(item, size, colour)
+        except Exception as error:
+            bad.append((row, _reason(error)))
+            continue
+        if images and image.shape != images[0].shape:
+            yield Block(_stacked(images), np.array(rows), bad)
+            images, rows, bad = [], [], []
+        images.append(image)
+        rows.append(row)
+        if (len(images) + 1) * image.nbytes > BLOCK_BYTES:
+            yield Block(_stacked(images), np.array(rows), bad)
+            images, rows, bad = [], [], []
     yield Block(_stacked(images), np.array(rows, np.int64), bad)
 
 
@@ -93,6 +102,8 @@ def _reason(error: Exception) -> str:
         return "not an image of a known format"
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return f"more than {MAX_PIXELS:,} pixels"
+    if isinstance(error, FileNotFoundError) and Path(error.filename).is_symlink():
+        return "a link to a file that does not exist"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from moca.data.dataset import Dataset, Protocol, Split, channel_statistics
+from moca.data.in_memory import Dataset, Protocol, Split, channel_statistics
 from moca.random import Random
 from moca.recipes import load_recipe
 

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+from stat import S_ISDIR
 
 import torch
 
 from moca.data import catalogue
 from moca.data.adding import add
-from moca.data.dataset import Dataset, Split
 from moca.data.digits import load_digits
-from moca.data.protocol import Protocol
-from moca.data.store import Info, Store
+from moca.data.in_memory import Dataset, Split
+from moca.data.place import exists, is_broken, named, refuse_unfit
+from moca.data.protocol import Protocol, own_protocol
+from moca.data.readers import located
+from moca.data.store import Store
 from moca.data.watch import Watch
 from moca.errors import MocaError, nearest
 
 _DEPTH = 5
 """How far down readers look; a link to a folder above must not lead round for ever."""
+_FILES = 2_000_000
 
 
 def load(
@@ -30,7 +35,7 @@ def load(
     A folder is taken into the store the first time and whenever a file in it has changed; `size` brings its images to
     that many pixels a side. Images of a stored set are mapped, not read: memory is used for what is touched.
     """
-    store, text = Store(data_dir), os.fspath(name)
+    store, text = Store(data_dir), named(os.fspath(name))
     if size is not None and (text == "digits" or text in store):
         raise MocaError(f"'{text}' is stored in its own size; image_size is for folders of images")
     if text == "digits":
@@ -40,8 +45,8 @@ def load(
     path = Path(text).expanduser()
     if text in catalogue.names() and not (os.sep in text or "/" in text):
         raise MocaError(f"'{text}' is not in the store yet; fetch it with: moca data add {text}")
-    if path.exists():
-        return _own(store, path.resolve(), size, watch)
+    if exists(path) or is_broken(path):
+        return _own(store, path, size, watch)
     if "/" in text or os.sep in text:
         raise MocaError(f"{text} does not exist; give a folder of images or the name of a data set")
     raise MocaError(f"unknown data set '{text}'; {nearest(text, {*catalogue.names(), *store})}")
@@ -49,14 +54,18 @@ def load(
 
 def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
     """What `load` takes, so that it works from anywhere: a name as it is, a path in full."""
-    text = os.fspath(name)
+    text = named(os.fspath(name))
     path = Path(text).expanduser()
-    named = text in catalogue.names() or text in Store(data_dir) or not path.exists()
-    return text if named else os.fspath(path.resolve())
+    known = text in catalogue.names() or text in Store(data_dir) or not exists(path)
+    return text if known else os.fspath(path.resolve())
 
 
 def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dataset:
+    refuse_unfit(path)
+    path = path.resolve()
     name = own_name(path)
+    if path.is_dir() and name not in store:
+        located(path)  # before the walk over all its files
     mark = _stamp(path, size)
     if name not in store or store.entry(name).get("stamp") != mark:
         try:
@@ -77,7 +86,10 @@ def own_name(path: Path) -> str:
 def _stamp(path: Path, size: int | None) -> str:
     """Changes with any file under the path: its name, length or time of change."""
     whole = hashlib.blake2b(f"size={size}".encode(), digest_size=16)
-    for line in sorted(_listing(path)):
+    lines = sorted(islice(_listing(path), _FILES + 1))
+    if len(lines) > _FILES:
+        raise MocaError(f"{path} holds more than {_FILES:,} files; give the folder that holds the classes")
+    for line in lines:
         whole.update(line)
     return whole.hexdigest()
 
@@ -93,14 +105,20 @@ def _listing(path: Path) -> Iterator[bytes]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.is_dir():
+                    about = _about(entry)
+                    if S_ISDIR(about.st_mode):
                         folders += [(entry.path, depth - 1)] if depth else []
                     else:
-                        stat = entry.stat()
-                        yield b"%s %d %d" % (os.fsencode(entry.path), stat.st_size, stat.st_mtime_ns)
+                        yield b"%s %d %d" % (os.fsencode(entry.path), about.st_size, about.st_mtime_ns)
         except OSError as error:
-            advice = "remove the broken link" if Path(error.filename).is_symlink() else "check its permissions"
-            raise MocaError(f"cannot read {error.filename} ({error.strerror}); {advice}") from None
+            raise MocaError(f"cannot read {error.filename} ({error.strerror}); check its permissions") from None
+
+
+def _about(entry: os.DirEntry[str]) -> os.stat_result:
+    try:
+        return entry.stat()
+    except OSError:  # a broken link: whoever reads it says so, if anybody does
+        return entry.stat(follow_symlinks=False)
 
 
 def _open(store: Store, name: str, title: str) -> Dataset:
@@ -110,17 +128,12 @@ def _open(store: Store, name: str, title: str) -> Dataset:
         images = torch.from_numpy(arrays[f"{which}_images"]).permute(0, 3, 1, 2)
         return Split(images, torch.from_numpy(arrays[f"{which}_labels"]))
 
+    used: tuple[Protocol, Mapping[str, Protocol], Mapping[str, tuple[int, ...]]]
     same = store.entry(name).get("known")
     if same and catalogue.known(same).shape == info.shape:
         known = catalogue.known(same)
         default = next(iter(known.protocols.values()))
-        rest = (default, known.protocols, known.orders, info.fingerprint)
-        return Dataset(title, split("train"), split("test"), info.classes, *rest)
-    return Dataset(title, split("train"), split("test"), info.classes, own_protocol(info), fingerprint=info.fingerprint)
-
-
-def own_protocol(info: Info) -> Protocol:
-    """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour."""
-    side = min(info.shape[:2])
-    std = tuple(max(s, 1 / 255) for s in info.std)
-    return Protocol(info.mean, std, crop_padding=max(1, side // 8), flip=info.shape[2] == 3)
+        used = (default, known.protocols, known.orders)
+    else:
+        used = (own_protocol(info.shape, info.mean, info.std), {}, {})
+    return Dataset(title, split("train"), split("test"), info.classes, *used, info.fingerprint, info.notes)

@@ -30,8 +30,18 @@ class Protocol:
     """Settings of a run, such as epochs and lr, that are used where none are given."""
 
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
-        """The customary split or, where there is none, five tasks (or as many as there are classes)."""
-        return self.tasks or min(5, classes)
+        """The customary split or, where there is none, five tasks; fewer where a task would have a single class."""
+        return self.tasks or max(1, min(5, classes // 2))
+
+
+def own_protocol(shape: tuple[int, int, int], mean: Sequence[float], std: Sequence[float]) -> Protocol:
+    """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour.
+
+    The shape is height, width, channels.
+    """
+    side = min(shape[:2])
+    spread = tuple(max(s, 1 / 255) for s in std)
+    return Protocol(tuple(mean), spread, crop_padding=max(1, side // 8), flip=shape[2] == 3)
 
 
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:

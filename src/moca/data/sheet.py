@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from PIL import Image, ImageDraw
 
-from moca.data.dataset import Dataset, Split
+from moca.data.in_memory import Dataset, Split
 from moca.data.loading import load
 from moca.data.protocol import deal
 from moca.data.source import Pixels
@@ -40,7 +40,7 @@ def show(
 ) -> Shown:
     """Write a PNG with `per_class` training images of each class, in the order and tasks of a protocol.
 
-    `tasks` deals the classes into that many tasks instead; without either it is five.
+    `tasks` deals the classes into that many tasks instead; without either it is five, of two classes or more.
     """
     dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
     dataset = dataset.using(protocol) if protocol else dataset

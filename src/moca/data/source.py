@@ -23,7 +23,7 @@ class Options:
     size: int | None = None
     """Bring every image to this many pixels a side: scaled to cover the square, then the middle cut out."""
     workers: int | None = None
-    """Processes that decode; by default as many as there are cores, once there are enough images to share out."""
+    """Threads that decode; by default as many as there are cores, up to eight."""
     most: int | None = None
     """Bytes that arrays may grow to, where they came in an archive."""
 

@@ -7,6 +7,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
+from moca.data.fingerprint import Digests, Labels
 from moca.data.writer import Raw, Selection
 from moca.errors import MocaError
 
@@ -21,25 +22,25 @@ def as_given(train: Raw, test: Raw) -> Chosen:
 
 def split_off(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> Chosen:
     """A share of each class as the test set."""
-    held = _held_out(train, classes, share, seed)
+    held = held_out(train.labels, train.digests, classes, share, seed)
     return Selection(train, np.flatnonzero(~held)), Selection(train, np.flatnonzero(held))
 
 
-def _held_out(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> NDArray[np.bool_]:
+def held_out(labels: Labels, digests: Digests, classes: tuple[str, ...], share: float, seed: int) -> NDArray[np.bool_]:
     """The test images: the same ones whatever order the images come in, since the choice goes by their digests."""
     draw = np.array(
         [
             int.from_bytes(hashlib.blake2b(d.tobytes(), digest_size=8, salt=b"%d" % seed).digest(), "big")
-            for d in train.digests
+            for d in digests
         ],
         np.uint64,
     )
-    held = np.zeros(len(train.labels), bool)
+    held = np.zeros(len(labels), bool)
     for label, name in enumerate(classes):
-        members = np.flatnonzero(train.labels == label)
+        members = np.flatnonzero(labels == label)
         if len(members) == 1:
             raise MocaError(
-                f"class '{name}' has one image; a test set cannot be split off, give train/ and test/ folders"
+                f"class '{name}' has one image; a test set cannot be split off, add images or give a test set"
             )
         if len(members):
             count = min(max(1, round(share * len(members))), len(members) - 1)

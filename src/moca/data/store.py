@@ -53,7 +53,7 @@ class Info:
     """Of each channel of the training images, for pixel values from 0 to 1."""
     std: tuple[float, ...]
     notes: tuple[str, ...] = ()
-    """What was done on the way in: images left out, resized, split off."""
+    """What a user should know: images left out, split off, twice under different labels or in both splits."""
 
     @property
     def images(self) -> int:
@@ -165,6 +165,7 @@ class Store:
             self.sets.mkdir(exist_ok=True)
             target = self.path(info.address)
             if target.exists():
+                (folder / "set.json").replace(target / "set.json")  # the notes are those of the last import
                 shutil.rmtree(folder)
             else:
                 folder.rename(target)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.fingerprint import Digests, Labels, canonical_order, image_digests
+from moca.data.moments import Moments
 from moca.data.source import BLOCK_BYTES, Part, Source
 from moca.data.watch import Watch
 from moca.errors import MocaError
@@ -125,16 +126,15 @@ class Selection:
         return self.raw.digests[self.members]
 
 
-def write_arrays(chosen: Selection, folder: Path, split: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Images and labels in canonical order; gives each channel's sum and sum of squares.
+def write_arrays(chosen: Selection, folder: Path, split: str) -> Moments:
+    """Images and labels in canonical order; gives the moments of the channels.
 
     Images are fetched with plain reads: a map of the raw file would count against memory in full.
     """
     members = chosen.members[canonical_order(chosen.labels, chosen.digests)]
     shape = chosen.raw.shape
     size = int(np.prod(shape))
-    total, squares = np.zeros(shape[2], np.int64), np.zeros(shape[2], np.int64)
-    table = np.arange(256, dtype=np.int64)
+    moments = Moments(shape[2])
     step = max(1, BLOCK_BYTES // size)
     buffer = np.empty((min(step, len(members)), size), np.uint8)
     with chosen.raw.path.open("rb", buffering=0) as source, (folder / f"{split}_images.npy").open("wb") as out:
@@ -146,13 +146,9 @@ def write_arrays(chosen: Selection, folder: Path, split: str) -> tuple[NDArray[n
                 source.readinto(row.data)
             filled = buffer[: len(block)]
             out.write(filled.data)
-            pixels = filled.reshape(-1, shape[2])
-            for channel in range(shape[2]):
-                counts = np.bincount(pixels[:, channel], minlength=256)
-                total[channel] += counts @ table
-                squares[channel] += counts @ table**2
+            moments.add(filled)
     np.save(folder / f"{split}_labels.npy", chosen.raw.labels[members])
-    return total.astype(np.float64), squares.astype(np.float64)
+    return moments
 
 
 def npy_header(shape: tuple[int, ...]) -> bytes:

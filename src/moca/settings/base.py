@@ -133,15 +133,15 @@ def _options(location: tuple[int | str, ...]) -> list[str]:
     return [part for part in location if isinstance(part, str) and not part.startswith(types)]
 
 
-def validate(cls: type[S], values: dict[str, Any]) -> S:
-    """Settings from plain values; a mistake is a MocaError of one line."""
+def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
+    """Settings from plain values; a mistake is a MocaError of one line, which names where `within` others it is."""
     try:
         return cls(**values)
     except ValidationError as error:
         first, *others = error.errors()
         # Of several forms that a value may have it was meant to be the one that went furthest.
         first = max([first, *(e for e in others if e["loc"][0] == first["loc"][0])], key=lambda e: len(e["loc"]))
-        where = ".".join(_options(first["loc"]))
+        where = ".".join(filter(None, [within, *_options(first["loc"])]))
         reason = first["msg"].removeprefix("Value error, ")
         reason = reason[:1].lower() + reason[1:]
         raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None

@@ -84,7 +84,7 @@ def _options_of(part: Hashable, name: str | None) -> type[Choice]:
     if "name" in fields:
         raise MocaError(f"'{called}' has an option 'name', which is what every part is called by; rename it")
     made = create_model(maker.__name__, __base__=Choice, __doc__=maker.__doc__, name=(str, called), **fields)
-    made.part = maker
+    made.part = maker if isinstance(maker, type) else staticmethod(maker)
     return made
 
 
@@ -134,8 +134,7 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
     if not isinstance(name, str):
         raise MocaError(f"a {kind.name} needs its name: {{'name': ..., 'option': value}}")
     part = kind.find(name)
-    made = validate(options_of(part, name), {"name": name, **options})
-    return _sound(made)
+    return _sound(validate(options_of(part, name), {"name": name, **options}, kind.setting))
 
 
 def _sound(made: Choice) -> Choice:

@@ -1,8 +1,10 @@
 """Readers, one container a file. Which one reads a folder or file is decided by what is in it, never by a flag."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+from moca.data.place import readable
 from moca.data.readers import (
     cifar_binary,
     cifar_python,
@@ -39,6 +41,13 @@ def recognised(path: Path) -> bool:
 
 def open_source(path: Path, options: Options) -> Source:
     """The data set in a folder or file, or in the one folder further down that holds one."""
+    at = located(path)
+    source: Source = next(reader for reader in READERS if reader.recognise(at)).read(at, options)
+    return replace(source, classes=source.classes and tuple(map(readable, source.classes)))
+
+
+def located(path: Path) -> Path:
+    """Where in a folder the data set is, without looking further than a few folders down and along."""
     level = [path]
     for _ in range(_DEPTH):
         found = [at for at in level if recognised(at)]
@@ -46,8 +55,7 @@ def open_source(path: Path, options: Options) -> Source:
             listed = ", ".join(at.name for at in found[:5])
             raise MocaError(f"{path} holds several data sets ({listed}); give one of these folders")
         if found:
-            source: Source = next(reader for reader in READERS if reader.recognise(found[0])).read(found[0], options)
-            return source
+            return found[0]
         level = [inner for at in level if at.is_dir() for inner in sorted(at.iterdir()) if inner.is_dir()][:_WIDTH]
     raise MocaError(
         f"{path} holds no data set that is known here; give an image folder (a subfolder for each of two classes or "

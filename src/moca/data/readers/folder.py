@@ -8,6 +8,7 @@ import numpy as np
 
 from moca.data.decode import SUFFIXES
 from moca.data.decoders import encoded_part, file_chunks
+from moca.data.place import is_broken, readable
 from moca.data.source import Options, Part, Source
 from moca.errors import MocaError
 
@@ -54,15 +55,23 @@ def has_classes(path: Path) -> bool:
 
 def class_folders(path: Path) -> list[str]:
     """The names of the folders in a folder, sorted, less hidden ones."""
-    return sorted(e.name for e in _entries(path) if e.is_dir() and not e.name.startswith((".", "__MACOSX")))
+    return sorted(e.name for e in _entries(path) if _is_dir(e) and not e.name.startswith((".", "__MACOSX")))
 
 
 def images_by_class(path: Path) -> dict[str, list[str]]:
     """The image files of each class, sorted."""
+    for entry in _entries(path):
+        if is_broken(Path(entry.path)) and not Path(entry.name).suffix:  # a class, as far as one can tell
+            raise MocaError(f"{entry.path} is a link to something that does not exist; mend it or remove it")
     found = {name: sorted(_images(path / name, _DEPTH)) for name in class_folders(path)}
-    for name, files in found.items():
-        if not files:
-            raise MocaError(f"class '{name}' has no image ({path / name}); remove the folder or add images to it")
+    empty = [name for name, files in found.items() if not files]
+    if len(empty) > len(found) / 2:
+        raise MocaError(
+            f"only {len(found) - len(empty)} of the {len(found)} folders in {path} hold images; "
+            "give the folder that has one subfolder for each class"
+        )
+    if empty:
+        raise MocaError(f"class '{empty[0]}' has no image ({path / empty[0]}); remove the folder or add images to it")
     return found
 
 
@@ -70,7 +79,7 @@ def part(files: dict[str, list[str]], options: Options) -> Part:
     """A split: files of each class, numbered in the order of the dictionary."""
     paths = [file for group in files.values() for file in group]
     labels = np.repeat(np.arange(len(files)), [len(group) for group in files.values()])
-    return encoded_part(file_chunks(paths), labels, lambda row: paths[row], options)
+    return encoded_part(file_chunks(paths), labels, lambda row: readable(paths[row]), options)
 
 
 def _entries(path: Path) -> list[os.DirEntry[str]]:
@@ -82,7 +91,14 @@ def _entries(path: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_image(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".") and not entry.is_dir()
+    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".") and not _is_dir(entry)
+
+
+def _is_dir(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _images(path: Path, depth: int) -> list[str]:
@@ -91,7 +107,7 @@ def _images(path: Path, depth: int) -> list[str]:
     for entry in _entries(path):
         if _is_image(entry):
             files.append(entry.path)
-        elif depth and not entry.name.startswith(".") and entry.is_dir():
+        elif depth and not entry.name.startswith(".") and _is_dir(entry):
             files += _images(Path(entry.path), depth - 1)
     return files
 
@@ -100,4 +116,4 @@ def _any_image(path: Path, depth: int) -> bool:
     entries = _entries(path)
     if any(_is_image(entry) for entry in entries):
         return True
-    return depth > 0 and any(_any_image(Path(e.path), depth - 1) for e in entries if e.is_dir())
+    return depth > 0 and any(_any_image(Path(e.path), depth - 1) for e in entries if _is_dir(e))

@@ -51,17 +51,25 @@ def read(path: Path, options: Options) -> Source:
         return Source("numpy arrays", train, _part(path, arrays, "test", options.most), classes)
 
 
+class _Unfit(Exception):
+    """An array that is whole but of no use: its name, and why."""
+
+
 @contextmanager
 def _clearly(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise MocaError(f"{path} cannot be read as numpy arrays ({error}); it may be cut short") from None
+    except _Unfit as error:
+        raise MocaError(f"{error.args[0]} in {path} {error.args[1]}") from None
+    except (NotImplementedError, RuntimeError) as error:  # encrypted, or packed in a way that Python does not know
+        raise MocaError(f"{path} cannot be opened here ({error}); save it with np.savez") from None
 
 
 def _arrays(path: Path) -> Mapping[str, Array]:
     if path.is_dir():
-        return {p.stem: lambda p=p: p.open("rb") for p in path.glob("*.npy")}  # type: ignore[misc]
+        return {p.stem: lambda p=p: p.open("rb") for p in path.glob("*.npy") if p.is_file()}  # type: ignore[misc]
     with zipfile.ZipFile(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
     return {name: lambda name=name: zipfile.ZipFile(path).open(f"{name}.npy") for name in members}  # type: ignore[misc]
@@ -99,12 +107,14 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
         shape, fortran, dtype = reading(stream)
     except Exception as error:
         raise ValueError(f"its header is damaged: {error}") from None
+    name = f"'{Path(stream.name).stem}'"
     if dtype.hasobject:
-        raise ValueError("it holds Python objects, which are never loaded")
+        advice = "save images of one size as uint8, labels as int64 and names as str: np.array(values, dtype)"
+        raise _Unfit(name, f"holds Python objects, which are never loaded; {advice}")
     if fortran and len(shape) > 1:
-        raise ValueError("it is in Fortran order; save np.ascontiguousarray of it")
+        raise _Unfit(name, "is in Fortran order; save np.ascontiguousarray of it")
     if not shape or min(shape) < 0:
-        raise ValueError(f"it has the shape {shape}")
+        raise _Unfit(name, f"has the shape {shape}; there must be one entry for each image")
     return shape, dtype
 
 

@@ -21,7 +21,8 @@ def recognise(path: Path) -> bool:
 
 
 def _files(path: Path) -> list[Path]:
-    return sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet"))
+    found = sorted(path.glob("*.parquet")) or sorted(path.glob("data/*.parquet"))
+    return [file for file in found if file.is_file()]
 
 
 def read(path: Path, options: Options) -> Source:

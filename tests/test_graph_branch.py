@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from moca import beside
+from moca import graph_branch
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def log(monkeypatch):
         said.append("back")
 
     main = Stream("main")
-    monkeypatch.setattr(beside, "_branches", {})
+    monkeypatch.setattr(graph_branch, "_branches", {})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: main)
@@ -45,21 +45,21 @@ def log(monkeypatch):
 
 
 def test_a_branch_begins_with_the_step_and_is_waited_for(log):
-    with beside.step(), beside.branch():
+    with graph_branch.step(), graph_branch.branch():
         log.append("work")
     assert log == ["branch after the beginning", "on branch", "work", "back", "main after branch"]
 
 
 def test_a_branch_is_joined_after_an_error_too(log):
-    with pytest.raises(ZeroDivisionError), beside.step(), beside.branch():
+    with pytest.raises(ZeroDivisionError), graph_branch.step(), graph_branch.branch():
         raise ZeroDivisionError
     assert log[-1] == "main after branch"
 
 
 def test_without_a_recording_there_is_no_branch(log, monkeypatch):
-    with beside.branch():
+    with graph_branch.branch():
         pass
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    with beside.step(), beside.branch():
+    with graph_branch.step(), graph_branch.branch():
         pass
     assert not log

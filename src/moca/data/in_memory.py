@@ -14,7 +14,7 @@ from moca.errors import MocaError, nearest
 __all__ = ["Dataset", "Protocol", "Split", "channel_statistics"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Split:
     """Images (n, channels, height, width) as uint8, and their classes."""
 
@@ -24,8 +24,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def __repr__(self) -> str:
+        return f"Split of {len(self)} images, {_by(self.images)}"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """Training and test images of named classes."""
 
@@ -33,15 +36,22 @@ class Dataset:
     train: Split
     test: Split
     classes: tuple[str, ...]
-    protocol: Protocol = field(repr=False)
-    protocols: Mapping[str, Protocol] = field(default_factory=dict, repr=False)
+    protocol: Protocol
+    protocols: Mapping[str, Protocol] = field(default_factory=dict)
     """Other ways in which this data set is used, by name: offline, online, proxy, ..."""
-    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Named class orders: the class that arrives first, second, ..."""
-    fingerprint: str = field(default="", repr=False)
-    """Of all images and labels, where it is known: that of a stored set."""
-    notes: tuple[str, ...] = field(default=(), repr=False)
-    """What the user should know about these images."""
+    fingerprint: str = ""
+    """Of all images and labels, where it is known: that of a stored set, or of a user's own arrays."""
+    notes: tuple[str, ...] = ()
+    """What a user should know about the images: left out, split off, twice under different labels."""
+
+    def __repr__(self) -> str:
+        count = len(self.classes)
+        return (
+            f"Dataset '{self.name}': {len(self.train)} training and {len(self.test)} test images of "
+            f"{count} class{'es' * (count != 1)}, {_by(self.train.images)}"
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -64,6 +74,10 @@ class Dataset:
             known = nearest(name, [*self.orders, "natural", "random"])
             raise MocaError(f"'{self.name}' has no class order '{name}'; {known} (or class numbers)")
         return self.orders[name]
+
+
+def _by(images: Tensor) -> str:
+    return "x".join(map(str, images.shape[1:]))
 
 
 def channel_statistics(images: Tensor) -> tuple[tuple[float, ...], tuple[float, ...]]:

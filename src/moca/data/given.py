@@ -1,0 +1,169 @@
+"""Images and labels that a user has in Python, whatever they are in, as rows of bytes with channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from moca.data.decode import pixels
+from moca.data.in_memory import Split
+from moca.data.source import BLOCK_BYTES, Pixels
+from moca.errors import MocaError
+
+Label = int | str
+Shape = tuple[int, int, int]
+_CHANNELS = (1, 3, 4)
+_ALONE = (str, Mapping, np.ndarray, Tensor)
+"""What has a length but no labels."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """One split as it was given."""
+
+    labels: list[Label]
+    shape: Shape
+    """Height, width, channels."""
+    take: Callable[[NDArray[np.int64]], Pixels]
+    """The images at these places as bytes."""
+    alpha: bool
+    """There was a fourth channel, which is dropped."""
+
+    def blocks(self, order: NDArray[np.int64]) -> Iterable[Pixels]:
+        """The images in an order, some at a time."""
+        step = max(1, BLOCK_BYTES // int(np.prod(self.shape)))
+        return (self.take(order[i : i + step]) for i in range(0, len(order), step))
+
+
+def given(data: Any, split: str) -> Given:
+    """A pair (images, labels), or anything that has a length and gives pairs (image, label)."""
+    if isinstance(data, Split):
+        data = (data.images, data.labels)
+    if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple):
+        images, labels = _array(data[0], split), _labels(data[1], split)
+    elif hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, _ALONE):
+        images, labels = _collected(data, split)
+    else:
+        raise MocaError(
+            f"{split} is a {type(data).__name__}; give a pair (images, labels), or a torch Dataset of (image, label) "
+            "(of a DataLoader its .dataset; a set by name with moca.load)"
+        )
+    if len(images) == 0 or images.size == 0:
+        raise MocaError(f"{split} has no images; give at least two of each class")
+    if len(images) != len(labels):
+        raise MocaError(f"{split} has {len(images)} images and {len(labels)} labels; there must be a label for each")
+    _refuse_range(images, split)
+    kept = images[..., :3]
+    shape = (images.shape[1], images.shape[2], kept.shape[3])
+    return Given(labels, shape, lambda rows: _bytes(kept[rows]), images.shape[3] == 4)
+
+
+def _array(images: Any, split: str) -> NDArray[Any]:
+    """Many images as (n, height, width, channels), a view wherever that can be."""
+    if isinstance(images, list | tuple):
+        return _collected([(image, 0) for image in images], split)[0]
+    return _channels_last(*_numpy(images, split), split)
+
+
+def _numpy(images: Any, split: str) -> tuple[NDArray[Any], bool]:
+    """An array of bytes or floats, and whether it was a tensor."""
+    torchlike = isinstance(images, Tensor)
+    if torchlike:
+        images = images.detach().cpu()
+        images = (images.float() if images.dtype == torch.bfloat16 else images).numpy()
+    if not isinstance(images, np.ndarray) or (images.dtype != np.uint8 and images.dtype.kind != "f"):
+        kind = images.dtype if isinstance(images, np.ndarray) else type(images).__name__
+        raise MocaError(f"images of {split} are of type {kind}; give uint8 (0 to 255), or floats from 0 to 1")
+    return images, torchlike
+
+
+def _channels_last(images: NDArray[Any], torchlike: bool, split: str) -> NDArray[Any]:
+    """The axis of 1, 3 or 4 is that of the channels; if both could be, 4 is not, and then it is torch's or numpy's."""
+    if images.ndim == 3:
+        return images[..., None]
+    if images.ndim != 4 or not {images.shape[1], images.shape[3]} & set(_CHANNELS):
+        raise MocaError(
+            f"images of {split} have shape {images.shape}; (n, height, width), (n, height, width, channels) or "
+            "(n, channels, height, width) is needed, with 1, 3 or 4 channels"
+        )
+    first, last = (_CHANNELS.index(n) if n in _CHANNELS else len(_CHANNELS) for n in images.shape[1::2])
+    unclear = first == last or max(first, last) < 2
+    return images.transpose(0, 2, 3, 1) if (torchlike if unclear else first < last) else images
+
+
+def _refuse_range(images: NDArray[Any], split: str) -> None:
+    if images.dtype.kind != "f":
+        return
+    step = max(1, BLOCK_BYTES // images[:1].nbytes)
+    blocks = [images[i : i + step] for i in range(0, len(images), step)]
+    low, high = min(float(b.min()) for b in blocks), max(float(b.max()) for b in blocks)
+    if any(bool(np.isnan(b).any()) for b in blocks):
+        raise MocaError(f"images of {split} have pixels that are no number (NaN); remove them")
+    if low < 0 or high > 1:
+        raise MocaError(
+            f"images of {split} are floats from {low:g} to {high:g}, not from 0 to 1; divide them by their largest "
+            "value, leave normalisation out (moca does it), or give uint8"
+        )
+
+
+def _bytes(images: NDArray[Any]) -> Pixels:
+    return np.ascontiguousarray(np.rint(images * 255) if images.dtype.kind == "f" else images, np.uint8)
+
+
+def _collected(data: Any, split: str) -> tuple[Pixels, list[Label]]:
+    """The images of a torch data set, read once; one colour image makes all of them colour."""
+    images, labels = np.empty((0, 1, 1, 1), np.uint8), []
+    for index in range(len(data)):
+        item = data[index]
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise MocaError(f"{split}[{index}] is no pair (image, label); give a data set of such pairs")
+        image = _one(item[0], f"{split}[{index}]")
+        if index == 0:
+            images = np.empty((len(data), *image.shape), np.uint8)
+        if image.shape[:2] != images.shape[1:3]:
+            one, other = (f"{height}x{width}" for height, width in (image.shape[:2], images.shape[1:3]))
+            raise MocaError(f"{split}[{index}] has {one} pixels, images before it {other}; resize all to one size")
+        if image.shape[2] > images.shape[3]:
+            images = np.repeat(images, 3, axis=3)
+        images[index] = image
+        labels.append(_label(item[1], split))
+    return images, labels
+
+
+def _one(image: Any, where: str) -> Pixels:
+    if isinstance(image, Image.Image):
+        try:
+            return pixels(image)
+        except (ValueError, OSError) as error:
+            raise MocaError(f"{where} cannot be used ({error}); convert it to L or RGB") from None
+    array, torchlike = _numpy(image, where)
+    whole = _channels_last(array[None], torchlike, where)
+    _refuse_range(whole, where)
+    return _bytes(whole[0, ..., :3])
+
+
+def _labels(labels: Any, split: str) -> list[Label]:
+    if isinstance(labels, list | tuple):
+        return [_label(label, split) for label in labels]
+    array = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise MocaError(
+            f"labels of {split} have shape {array.shape}; there must be one for each image (one-hot: .argmax(1))"
+        )
+    return [_label(label, split) for label in array.tolist()]
+
+
+def _label(label: Any, split: str) -> Label:
+    plain = label.item() if isinstance(label, np.generic | np.ndarray | Tensor) and len(label.shape) == 0 else label
+    if not isinstance(plain, int | str):
+        raise MocaError(f"a label of {split} is {plain!r}; labels are whole numbers or names")
+    return plain

@@ -1,0 +1,139 @@
+"""A data set of what a user has in Python: arrays, tensors, or a torch data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from moca.data.fingerprint import Contents, Digests, Labels, Place, canonical_order, image_digests
+from moca.data.given import Given, Label, Shape, given
+from moca.data.in_memory import Dataset, Split
+from moca.data.moments import Moments
+from moca.data.naming import refuse_empty
+from moca.data.protocol import own_protocol
+from moca.data.repeats import repeats
+from moca.data.splitting import held_out
+from moca.errors import MocaError, nearest
+
+
+def dataset(
+    train: Any,
+    test: Any = None,
+    *,
+    classes: Sequence[str] | None = None,
+    name: str = "own",
+    test_share: float = 0.2,
+    seed: int = 0,
+) -> Dataset:
+    """A data set of a pair (images, labels) or of a torch `Dataset` that gives (image, label); see docs/data.md.
+
+    Images are bytes, or floats from 0 to 1. Classes are the sorted labels; where `classes` names them, labels are
+    positions in it or names. Without `test`, `test_share` of each class is held out, chosen by `seed` and the images
+    alone. Images are kept in the order of the store, so that the same ones give the same run.
+    """
+    if isinstance(train, Dataset):
+        if test is not None or classes is not None:
+            raise MocaError("train is a moca data set, which has test images and classes of its own; give it alone")
+        return train
+    if not 0 < test_share < 1:
+        raise MocaError(f"test_share={test_share} is out of range; a share between 0 and 1")
+    sources = [given(train, "train")] + ([given(test, "test")] if test is not None else [])
+    names, number = _numbering([source.labels for source in sources], classes, getattr(train, "classes", None))
+    shape = _shape(sources)
+    parts = [_part(source, number, shape[2]) for source in sources]
+    notes = ["the fourth channel (transparency) was dropped"] * any(source.alpha for source in sources)
+    if test is None:
+        held = held_out(parts[0].labels, parts[0].digests, names, test_share, seed)
+        parts = [parts[0].some(~held), parts[0].some(held)]
+        notes.append(f"{test_share:.0%} of each class split off as the test set with seed {seed}")
+    learn, judge = parts
+    refuse_empty(names, learn.labels, judge.labels)
+    contents = Contents(learn.labels, learn.digests, judge.labels, judge.digests)
+
+    def where(place: Place) -> str:
+        place_in = "test" if test is not None and place.split == "test" else "train"
+        return f"image {parts[place.split == 'test'].rows[place.index]} of {place_in}"
+
+    notes += repeats(contents, names, where)
+    moments = Moments(shape[2])
+    splits = learn.split(shape, moments), judge.split(shape, Moments(shape[2]))
+    protocol = own_protocol(shape, *moments.mean_and_std())
+    return Dataset(name, *splits, names, protocol, fingerprint=contents.fingerprint(), notes=tuple(notes))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some of the images that were given: which, of what classes, with what digests."""
+
+    source: Given
+    rows: NDArray[np.int64]
+    labels: Labels
+    digests: Digests
+
+    def some(self, chosen: NDArray[np.bool_]) -> _Part:
+        return _Part(self.source, self.rows[chosen], self.labels[chosen], self.digests[chosen])
+
+    def split(self, shape: Shape, moments: Moments) -> Split:
+        """The images in canonical order, counted into the moments."""
+        order = canonical_order(self.labels, self.digests)
+        images, start = np.empty((len(order), *shape), np.uint8), 0
+        for block in self.source.blocks(self.rows[order]):
+            images[start : start + len(block)] = block
+            moments.add(images[start : start + len(block)])
+            start += len(block)
+        return Split(torch.from_numpy(images).permute(0, 3, 1, 2), torch.from_numpy(self.labels[order]))
+
+
+def _part(source: Given, number: dict[Label, int], channels: int) -> _Part:
+    """All images of a source."""
+    rows = np.arange(len(source.labels))
+    digests = [image_digests(np.repeat(b, channels // b.shape[3], axis=3)) for b in source.blocks(rows)]
+    return _Part(source, rows, np.array([number[label] for label in source.labels]), np.concatenate(digests))
+
+
+def _shape(sources: list[Given]) -> Shape:
+    """Height, width and channels of all images; grey ones become colour where others are."""
+    first, last = sources[0].shape, sources[-1].shape
+    if first[:2] != last[:2]:
+        one, other = (f"{shape[0]}x{shape[1]}" for shape in (last, first))
+        raise MocaError(f"images of test have {one} pixels, those of train {other}; resize all to one size")
+    return max(first, last)
+
+
+def _numbering(
+    given: list[list[Label]], classes: Sequence[str] | None, hint: Any
+) -> tuple[tuple[str, ...], dict[Label, int]]:
+    """The names of the classes, and the number of each label; `hint` are the names that a torch data set has."""
+    kinds = {isinstance(label, str) for labels in given for label in labels}
+    if len(kinds) > 1:
+        raise MocaError("some labels are whole numbers and some are names; give one kind")
+    found, others = sorted(set(given[0])), sorted(set(given[-1]))
+    names = tuple(map(str, found))
+    number: dict[Label, int] = {label: at for at, label in enumerate(found)}
+    if classes is not None:
+        names = _distinct(classes)
+        number = {label if kinds == {True} else at: at for at, label in enumerate(names)}
+        for label in (*found, *others):
+            if label not in number:
+                advice = nearest(label, names) if isinstance(label, str) else f"they count from 0 to {len(names) - 1}"
+                raise MocaError(f"label {label!r} is none of the {len(names)} classes; {advice}")
+    elif isinstance(hint, list | tuple) and found == list(range(len(hint))):
+        names = _distinct(hint)
+    for label in others:
+        if label not in number:
+            raise MocaError(f"class '{label}' is in test but not in train; both must hold the same classes")
+    if len(names) < 2:
+        raise MocaError(f"there is one class ('{names[0]}'); at least two are needed")
+    return names, number
+
+
+def _distinct(classes: Sequence[str]) -> tuple[str, ...]:
+    names = tuple(map(str, classes))
+    if len(set(names)) < len(names):
+        raise MocaError(f"two of the classes have one name ({', '.join(names[:10])}); give each its own")
+    return names

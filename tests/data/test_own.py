@@ -1,0 +1,234 @@
+"""Data sets of what is in Python: the same ones as from a file, whatever they are in."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import Dataset as TorchDataset
+from torch.utils.data import Subset, TensorDataset
+
+import moca
+from moca.data import add, dataset, load
+from moca.errors import MocaError
+from moca.streams import class_incremental
+from tests.data import made
+
+DATA = made.small_set(classes=3, train=5, test=2)
+GREY = made.small_set(classes=3, train=5, test=2, channels=1)
+
+
+class Pictures(TorchDataset):
+    """As torchvision's sets are: PIL images, numbers, and names."""
+
+    def __init__(self, images, labels, classes=None):
+        self.images, self.labels = images, labels
+        if classes:
+            self.classes = classes
+
+    def __len__(self):
+        return len(self.labels)
+
+    def __getitem__(self, index):
+        image = self.images[index]
+        return Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image), int(self.labels[index])
+
+
+def tensors(images):
+    return torch.from_numpy(images).permute(0, 3, 1, 2)
+
+
+FORMS = {
+    "arrays": lambda x, y: (x, y),
+    "list of two": lambda x, y: [x, y],
+    "channels first": lambda x, y: (x.transpose(0, 3, 1, 2), y),
+    "tensors": lambda x, y: (tensors(x), torch.from_numpy(y)),
+    "floats": lambda x, y: (x / 255, y.astype(np.uint8)),
+    "half floats": lambda x, y: ((x / 255).astype(np.float16), y[:, None]),
+    "float tensors": lambda x, y: (tensors(x).float() / 255, y.tolist()),
+    "transparent": lambda x, y: (np.concatenate([x, x[..., :1]], 3), y),
+    "list of images": lambda x, y: ([Image.fromarray(image) for image in x], list(y)),
+    "names": lambda x, y: (x, np.array(["0", "1", "2"])[y]),
+    "pictures": Pictures,
+    "tensor data set": lambda x, y: TensorDataset(tensors(x), torch.from_numpy(y)),
+    "list of pairs": lambda x, y: list(zip(x, y, strict=True)),
+    "float pairs": lambda x, y: [(i, np.int64(c)) for i, c in zip(tensors(x).float() / 255, y, strict=True)],
+    "subset": lambda x, y: Subset(Pictures(x, y), range(len(y))),
+    "split": lambda x, y: moca.data.Split(tensors(x), torch.from_numpy(y)),
+}
+
+
+@pytest.mark.parametrize("how", FORMS)
+def test_every_form_gives_the_stored_set(how, tmp_path):
+    add("mine", made.npz(tmp_path / "a.npz", DATA))
+    stored, made_of = load("mine"), dataset(FORMS[how](*DATA[:2]), FORMS[how](*DATA[2:]))
+    assert repr(made_of) == "Dataset 'own': 15 training and 6 test images of 3 classes, 3x8x8"
+    assert made_of.fingerprint == stored.fingerprint and made_of.classes == stored.classes
+    assert made_of.protocol == stored.protocol
+    for split in ("train", "test"):
+        ours, theirs = getattr(made_of, split), getattr(stored, split)
+        assert ours.images.equal(theirs.images) and ours.labels.equal(theirs.labels)
+        assert ours.images.dtype == torch.uint8 and ours.labels.dtype == torch.int64
+    assert len(class_incremental(made_of, 3)) == 3
+
+
+def test_what_is_given_is_not_changed_and_not_kept():
+    x, y, tx, ty = (part.copy() for part in DATA)
+    own = dataset((x, y), (tx, ty))
+    own.train.images.zero_()
+    assert (x == DATA[0]).all()
+
+
+def test_a_test_set_is_held_out_by_the_images_alone(tmp_path):
+    x, y = DATA[:2]
+    np.savez(tmp_path / "a.npz", images=x, labels=y)
+    add("mine", tmp_path / "a.npz", test_share=0.4, seed=3)
+    order = np.random.default_rng(0).permutation(len(y))
+    own = dataset((x[order], y[order]), test_share=0.4, seed=3)
+    assert own.fingerprint == load("mine").fingerprint != dataset((x, y), test_share=0.4, seed=4).fingerprint
+    assert own.notes == load("mine").notes == ("40% of each class split off as the test set with seed 3",)
+    assert torch.bincount(own.test.labels).tolist() == [2, 2, 2]
+
+
+def test_classes_are_the_sorted_labels_or_what_they_are_called():
+    x, y, tx, ty = DATA
+    ids = np.array([10, 9, 200])
+    assert dataset((x, ids[y]), (tx, ids[ty])).classes == ("9", "10", "200")
+    words = ["bee", "ant", "cat"]
+    by_name = dataset((x, [words[c] for c in y]), (tx, [words[c] for c in ty]))
+    assert by_name.classes == ("ant", "bee", "cat")
+    called = dataset((x, y), (tx, ty), classes=words, name="insects")
+    assert called.classes == tuple(words) and called.name == "insects"
+    by_name = dataset((x, [words[c] for c in y]), (tx, [words[c] for c in ty]), classes=words)
+    assert by_name.classes == tuple(words) and by_name.fingerprint == called.fingerprint
+    assert (called.train.labels == dataset((x, y), (tx, ty)).train.labels).all()
+    assert dataset(Pictures(x, y, words), Pictures(tx, ty, words)).classes == tuple(words)
+    assert dataset(Pictures(x, y, [*words, "dog"]), Pictures(tx, ty)).classes == ("0", "1", "2"), "one has no image"
+
+
+@pytest.mark.parametrize(
+    ("shape", "torchlike", "expected"),
+    [
+        ((20, 3, 3), False, (1, 3, 3)),
+        ((20, 3, 3), True, (1, 3, 3)),
+        ((20, 5, 6, 3), True, (3, 5, 6)),
+        ((20, 3, 5, 6), False, (3, 5, 6)),
+        ((20, 1, 4, 4), False, (1, 4, 4)),
+        ((20, 4, 4, 1), True, (1, 4, 4)),
+        ((20, 4, 5, 6), False, (3, 5, 6)),
+        ((20, 4, 4, 4), True, (3, 4, 4)),
+        ((20, 3, 5, 3), False, (3, 3, 5)),
+        ((20, 3, 5, 3), True, (3, 5, 3)),
+    ],
+)
+def test_which_axis_is_the_channels(shape, torchlike, expected):
+    x = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    images = torch.from_numpy(x) if torchlike else x
+    assert dataset((images, np.arange(20) % 2)).shape == expected
+
+
+def test_grey_images_among_colour_ones_become_colour():
+    x, y, tx, ty = DATA
+    pictures = [Image.fromarray(image) for image in x]
+    mixed = [(p.convert("L") if i < 3 else p, c) for i, (p, c) in enumerate(zip(pictures, y, strict=True))]
+    assert dataset(mixed, (tx, ty)).shape == (3, 8, 8)
+    both = dataset((GREY[0], y), (tx, ty))
+    assert both.shape == (3, 8, 8) and (both.train.images[:, 0] == both.train.images[:, 2]).all()
+    assert dataset((x, y), (GREY[2], GREY[3])).shape == (3, 8, 8)
+    assert dataset(GREY[:2], GREY[2:]).shape == (1, 8, 8)
+
+
+def test_what_should_be_known_is_noted():
+    x, y, tx, ty = (part.copy() for part in DATA)
+    tx[4] = x[7]
+    ty[4] = y[7]
+    own = dataset((np.concatenate([x, x[..., :1]], 3), y), (tx, ty))
+    assert own.notes == (
+        "the fourth channel (transparency) was dropped",
+        f"1 image in both the training and the test set, for example image 7 of train ('{y[7]}') "
+        f"and image 4 of test ('{y[7]}')",
+    )
+
+
+def test_a_moca_data_set_is_one_already():
+    digits = moca.load("digits")
+    assert dataset(digits) is digits
+    with pytest.raises(MocaError, match=r"has test images and classes of its own; give it alone"):
+        dataset(digits, DATA[2:])
+
+
+X, Y = DATA[:2]
+NAN = np.where(np.arange(15).reshape(-1, 1, 1, 1) == 14, np.nan, X / 255)
+WRONG = {
+    "range": ((X / 1.0, Y), r"floats from 0 to 255, not from 0 to 1; divide them by their largest value"),
+    "normalised": ((X / 127.5 - 1, Y), r"floats from -1 to 1, not from 0 to 1; .*leave normalisation out"),
+    "not a number": ((NAN, Y), r"images of train have pixels that are no number \(NaN\)"),
+    "infinite": ((X / 255 + np.where(X == 255, np.inf, 0), Y), r"floats from 0 to inf"),
+    "whole numbers": ((X.astype(np.int64), Y), r"of type int64; give uint8 \(0 to 255\), or floats from 0 to 1"),
+    "objects": ((np.array([X[0], X[1, :4]], object), [0, 1]), r"of type object; give uint8"),
+    "shape": ((X.reshape(15, -1), Y), r"images of train have shape \(15, 192\); \(n, height, width\), .* is needed"),
+    "channels": ((X.reshape(15, 8, 12, 2), Y), r"have shape \(15, 8, 12, 2\); .* with 1, 3 or 4 channels"),
+    "lengths": ((X, Y[:9]), r"train has 15 images and 9 labels; there must be a label for each"),
+    "no images": ((X[:0], Y[:0]), r"train has no images"),
+    "no items": (Pictures(X[:0], Y[:0]), r"train has no images"),
+    "no pixels": ((X[:, :0], Y), r"train has no images"),
+    "one class": ((X, np.zeros(15, int)), r"there is one class \('0'\); at least two are needed"),
+    "one-hot": ((X, np.eye(3)[Y]), r"labels of train have shape \(15, 3\); .*one-hot: .argmax\(1\)"),
+    "fractions": ((X, Y / 2), r"a label of train is \d.\d; labels are whole numbers or names"),
+    "two kinds": ((X, [*Y[:-1].tolist(), "a"]), r"some labels are whole numbers and some are names"),
+    "an array alone": (X, r"train is a ndarray; give a pair \(images, labels\)"),
+    "a tensor alone": (tensors(X), r"train is a Tensor; give a pair"),
+    "a name": ("cifar10", r"train is a str; .*a set by name with moca.load"),
+    "no pairs": ([(X[0], 1, 2), (X[1], 2, 3)], r"train\[0\] is no pair \(image, label\)"),
+    "mixed sizes": ([(X[0], 0), (X[1, :4], 1)], r"train\[1\] has 4x8 pixels, images before it 8x8; resize all to one"),
+    "bad item": ([(X[0], 0), (X[1] / 1.0, 1)], r"images of train\[1\] are floats from 0 to 25\d"),
+    "mode": ([(Image.new("F", (4, 4)), 0), (X[0], 1)], r"train\[0\] cannot be used \(pixels of type F.*convert it"),
+    "one image of a class": ((X[:4], [0, 0, 1, 1, 2][:4]), None),
+    "a single one": ((X[:3], [0, 0, 1]), r"class '1' has one image; a test set cannot be split off"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_what_cannot_be_used_is_one_line(how):
+    data, message = WRONG[how]
+    if message is None:
+        assert len(dataset(data).test) == 2
+        return
+    with pytest.raises(MocaError, match=message) as error:
+        dataset(data)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"classes": ["a", "b"]}, r"label 2 is none of the 2 classes; they count from 0 to 1"),
+        ({"classes": ["a", "b", "a"]}, r"two of the classes have one name"),
+        ({"classes": ["a", "b", "c", "d"]}, r"class 'd' has no training image"),
+        ({"test": (X, Y + 1)}, r"class '3' is in test but not in train"),
+        ({"test": (X[Y < 2], Y[Y < 2])}, r"class '2' has no test image"),
+        ({"test": (np.zeros((3, 4, 4, 3), np.uint8), [0, 1, 2])}, r"test have 4x4 pixels, those of train 8x8; resize"),
+        ({"test": (X, Y[:2])}, r"test has 15 images and 2 labels"),
+        ({"test_share": 1.0}, r"test_share=1.0 is out of range"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(more, message):
+    with pytest.raises(MocaError, match=message):
+        dataset((X, Y), **more)
+
+
+def test_a_name_that_is_no_class_is_told_the_nearest():
+    with pytest.raises(MocaError, match=r"label 'bea' is none of the 2 classes; did you mean 'bear'"):
+        dataset((X[:4], ["ant", "bea", "ant", "bea"]), classes=["ant", "bear"])
+
+
+def test_large_arrays_are_copied_once():
+    x = np.zeros((20_000, 32, 32, 3), np.float32)
+    x[:, 0, 0, 0] = np.arange(20_000) % 256 / 255
+    x[:, 0, 0, 1] = np.arange(20_000) // 256 / 255
+    tracemalloc.start()
+    own = dataset((x, np.arange(20_000) % 2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < own.train.images.numel() + own.test.images.numel() + (120 << 20) < x.nbytes
