@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: demo test lint types tests lock clean
+.PHONY: demo test lint types tests docs lock clean
 
 demo: $(READY)          ## train plain replay and MOCA on split digits, print the table, write demo/report.html
 	$(BIN)/moca demo
@@ -19,6 +19,9 @@ types: $(READY)
 
 tests: $(READY) .venv/triton
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+
+docs: $(READY)          ## a site of the pages in docs/, in site/index.html; any warning is an error
+	$(BIN)/sphinx-build -W --keep-going --fresh-env --quiet -b html docs site
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("moca needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
