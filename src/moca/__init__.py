@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from moca import data
+    from moca import data, sphere
     from moca.api import compare, resume, run
     from moca.batch import Batch
     from moca.data import Dataset, load
@@ -77,12 +77,13 @@ __all__ = [
     "register",
     "resume",
     "run",
+    "sphere",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "data":
-        return import_module("moca.data")
+    if name in ("data", "sphere"):
+        return import_module(f"moca.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'moca' has no attribute '{name}'")
     return getattr(import_module(_HOME[name]), name)

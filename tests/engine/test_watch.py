@@ -1,0 +1,130 @@
+"""Watchers: what they are told, that they change nothing, and that nothing is done when nobody asks."""
+
+import math
+
+import pytest
+import torch
+
+import moca
+from moca import MocaError, Watcher
+from moca.engine.outputs import KNOWN
+from tests.engine.helpers import begin, finish
+from tests.engine.test_run import FAST, assert_same_run, interrupt_when
+
+SHORT = FAST | {"epochs": 2, "tasks": 2}
+
+
+class Everything(Watcher):
+    wants = KNOWN
+
+    def __init__(self):
+        self.begun, self.records, self.tests, self.results = [], [], [], []
+
+    def begin(self, run):
+        self.begun.append(run.settings)
+
+    def step(self, record):
+        self.records.append(record)
+
+    def task(self, record):
+        self.tests.append(record)
+
+    def end(self, result):
+        self.results.append(result)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    watcher, folder = Everything(), tmp_path_factory.mktemp("watched")
+    settings = SHORT | {"perturb": "gaussian:lambda=1"}
+    moca.run(**settings, out=folder / "plain", keep_model=False)
+    moca.run(**settings, out=folder / "watched", keep_model=False, watch=watcher)
+    return watcher, folder
+
+
+def test_watching_changes_nothing(watched):
+    _, folder = watched
+    assert_same_run(folder / "plain", folder / "watched")
+
+
+def test_what_is_told(watched):
+    watcher, _ = watched
+    (result,) = watcher.results
+    assert watcher.begun == [result.settings]
+    assert [r.step for r in watcher.records] == list(range(1, result.steps + 1))
+    assert [t.learned for t in watcher.tests] == [0, 1, 2]
+    assert [t.accuracies.class_il for t in watcher.tests] == result.accuracy_matrix
+    assert all(math.isclose(r.loss, sum(r.losses.values())) for r in watcher.records)
+
+
+def test_every_output_that_is_known_comes_from_the_second_step_on(watched):
+    watcher, _ = watched
+    assert {"new.x", "new.features", "new.features.gradient"} <= watcher.records[0].outputs.keys()
+    assert not any(name.startswith("replay") for name in watcher.records[0].outputs)
+    stored = {"replay.logits"}  # er keeps none
+    assert all(r.outputs.keys() == set(KNOWN) - stored for r in watcher.records[1:])
+
+
+def test_outputs_are_those_of_the_step(watched):
+    watcher, _ = watched
+    for record in watcher.records[1:]:
+        out = record.outputs
+        loss = torch.nn.functional.cross_entropy(out["new.logits"], out["new.y"])
+        assert loss.item() == pytest.approx(record.losses["new"], rel=1e-5)
+        angle = moca.sphere.angle(out["replay.features"], out["replay.moved"])
+        first = record.task == 0
+        moved = torch.zeros_like(out["replay.old"]) if first else out["replay.old"]
+        assert ((angle > 1e-3) == moved).all(), "old rows move, and only from the second task on"
+        assert out["replay.features.gradient"].shape == out["replay.features"].shape
+        assert not any(tensor.requires_grad for tensor in out.values())
+
+
+def test_gradients_are_those_of_the_whole_loss(make_trainer):
+    trainer = make_trainer(head="linear")
+    trainer.learning.outputs.wanted = ("new.features.gradient", "new.logits", "new.y")
+    out = next(trainer.steps()).outputs
+    onehot = torch.nn.functional.one_hot(out["new.y"], 4)
+    slope = (out["new.logits"].softmax(1) - onehot) / len(onehot)
+    before = make_trainer(head="linear").learning.model.head.weight
+    torch.testing.assert_close(out["new.features.gradient"], slope @ before)
+
+
+def test_nothing_is_collected_when_nobody_asks(make_trainer):
+    trainer = make_trainer(perturb="gaussian")
+    assert all(step.outputs == {} for step in trainer.steps())
+
+
+def test_an_output_that_there_is_not_is_refused_before_anything_is_done(tmp_path):
+    class Mistaken(Watcher):
+        wants = ("replay.feature",)
+
+    with pytest.raises(MocaError, match=r"a step has no output 'replay.feature'; did you mean 'replay.features'\?"):
+        moca.run(**SHORT, watch=Mistaken(), out=tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_something_that_is_no_watcher_is_refused():
+    with pytest.raises(MocaError, match="watch takes objects of moca.Watcher"):
+        moca.run(**SHORT, watch=[print])
+
+
+def test_a_resumed_run_tells_the_rest(tmp_path):
+    whole, first, second = Everything(), Everything(), Everything()
+    moca.run(**SHORT, out=tmp_path / "whole", watch=whole)
+    half = finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[first]))
+    assert half.status == "interrupted"
+    moca.resume(tmp_path / "half", watch=second)
+    told = [(r.step, r.losses) for r in first.records + second.records]
+    assert told == [(r.step, r.losses) for r in whole.records]
+
+
+def test_a_comparison_can_be_watched(tmp_path):
+    watcher = Everything()
+    moca.compare(**SHORT | {"epochs": 1}, perturb=["none", "vt"], seeds=1, watch=watcher, jobs=2, out=tmp_path / "c")
+    assert [s.perturb.name for s in watcher.begun] == ["none", "vt"]
+
+
+def test_a_run_at_chance_says_so(tmp_path):
+    result = moca.run(**SHORT | {"lr": 50.0}, out=tmp_path / "a")
+    assert result.status == "finished"
+    assert any("not learnt better than by guessing; another lr than 50" in note for note in result.notes)

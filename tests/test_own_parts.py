@@ -1,0 +1,189 @@
+"""A user's own data, module, learner and perturbation: in runs, comparisons, settings.json and after a stop."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+import moca
+from moca import MocaError, Result
+from tests.engine.helpers import begin, finish
+from tests.engine.test_run import assert_same_run, interrupt_when
+
+SMALL = {"epochs": 2, "batch": 16, "memory": 12, "device": "cpu", "threads": 1, "head": "cosine:scale=8", "lr": 0.1}
+
+
+def net(shape, width: int = 8):
+    return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), width), nn.BatchNorm1d(width), nn.ReLU())
+
+
+class Plain(moca.Learner):
+    """Replay without anything else."""
+
+    def losses(self, new, *replays):
+        terms = {"new": cross_entropy(new.logits, new.y)}
+        return terms | {"replay": cross_entropy(self.model.classify(self.perturbed(r, new)), r.y) for r in replays}
+
+
+class Back(moca.Perturbation):
+    """Towards the feature before."""
+
+    def direction(self, replay, new):
+        return replay.features.roll(1, 0)
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["ant", "bee", "cow", "doe"], 30)
+    places = np.repeat(np.arange(4), 30)
+    images = rng.integers(0, 60, (120, 6, 6, 1))
+    images[np.arange(120), places + 1, places + 1] += 190
+    return images.astype(np.uint8), labels
+
+
+def test_arrays_as_data(arrays, tmp_path):
+    result = moca.run(data=arrays, tasks=2, out=tmp_path / "a", **SMALL | {"epochs": 40, "memory": 40})
+    assert result.final_accuracy > 0.6
+    assert json.loads((tmp_path / "a" / "settings.json").read_text())["data"] == {"name": "tuple", "own": True}
+    assert Result.load(tmp_path / "a").final_accuracy == result.final_accuracy
+
+
+def test_train_and_test_of_ones_own(arrays, tmp_path):
+    images, labels = arrays
+    pairs = (images[::2], labels[::2]), (images[1::2], labels[1::2])
+    result = moca.run(data=pairs, out=tmp_path / "a", **SMALL)
+    dataset = moca.dataset(*pairs)
+    assert len(dataset.test) == 60
+    assert_same_run(result.folder, moca.run(data=dataset, out=tmp_path / "b", **SMALL).folder)
+
+
+class Samples(torch.utils.data.Dataset):
+    def __init__(self, images, labels):
+        self.rows = list(zip(images, labels, strict=True))
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        image, label = self.rows[index]
+        return torch.from_numpy(image).permute(2, 0, 1), label
+
+
+def test_a_torch_dataset(arrays, tmp_path):
+    ours = moca.run(data=Samples(*arrays), out=tmp_path / "a", **SMALL)
+    assert_same_run(ours.folder, moca.run(data=arrays, out=tmp_path / "b", **SMALL).folder)
+
+
+def test_a_stream_of_ones_own(tmp_path):
+    stream = moca.class_incremental(moca.load("digits"), [3, 4, 3])
+    result = moca.run(data=stream[:2], out=tmp_path / "a", **SMALL | {"batch": 64})
+    assert len(result.accuracy_matrix) == 3
+    assert "the tasks have 7 of the 10 classes" in result.notes[0]
+    with pytest.raises(MocaError, match="a stream has its own tasks; leave out tasks"):
+        moca.run(data=stream, tasks=3)
+
+
+@pytest.mark.parametrize("given", ["class", "object", "path"])
+def test_an_own_learner_and_perturbation_equal_to_ours(given, tmp_path):
+    """The class, an object of it, or its path: the same run, which is that of er."""
+    learner = {"class": Plain, "object": Plain(), "path": "tests.test_own_parts.Plain"}[given]
+    perturb = {"class": Back, "object": Back(lam=1.0), "path": "tests.test_own_parts.Back"}[given]
+    ours = moca.run(learner=learner, perturb=perturb, out=tmp_path / "a", **SMALL)
+    theirs = moca.run(learner="er", perturb=Back, out=tmp_path / "b", **SMALL)
+    assert ours.accuracy_matrix == theirs.accuracy_matrix
+    kept = json.loads((tmp_path / "a" / "settings.json").read_text())
+    assert kept["learner"] == {"name": "tests.test_own_parts.Plain"}
+    assert kept["perturb"]["name"] == "tests.test_own_parts.Back"
+    assert Result.load(tmp_path / "a").settings == ours.settings
+
+
+def test_an_own_module_and_a_function_that_makes_one(tmp_path):
+    made = moca.run(model=net, out=tmp_path / "a", **SMALL)
+    assert json.loads((tmp_path / "a" / "settings.json").read_text())["model"] == {
+        "name": "tests.test_own_parts.net",
+        "width": 8,
+    }
+    assert made.status == "finished"
+    module = net((1, 8, 8), width=5)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    comparison = moca.compare(model=module, perturb=["none", "vt"], seeds=2, jobs=2, out=tmp_path / "c", **SMALL)
+    assert [len(row.finished) for row in comparison.rows] == [2, 2]
+    assert all(value.equal(before[name]) for name, value in module.state_dict().items()), "copies were trained"
+
+
+def test_the_batchnorm_of_an_own_module_keeps_batches_apart():
+    """One pass over new and replayed samples is two separate ones: features, gradients and running statistics."""
+    from moca.engine.material import Material
+    from moca.engine.trainer import Trainer
+    from moca.settings import Run, validate
+
+    module = net((1, 8, 8))
+    trainer = Trainer(*Material()(validate(Run, SMALL | {"model": module, "data": "digits"})))
+    encoder = trainer.learning.model.encoder.double().train()
+    new, replay = torch.randn(9, 1, 8, 8).double(), 3 + 2 * torch.randn(7, 1, 8, 8).double()
+    from moca.models.norm import batches_apart
+
+    twin = net((1, 8, 8)).double()
+    twin.load_state_dict(encoder.state_dict())
+    twin.train()
+    with batches_apart([9, 7], None, torch.device("cpu")):
+        h = encoder(torch.cat([new, replay]))
+    apart = torch.cat([twin(new), twin(replay)])
+    torch.testing.assert_close(h, apart)
+    for ours, theirs in zip(encoder.buffers(), twin.buffers(), strict=True):
+        if ours.dtype.is_floating_point:
+            torch.testing.assert_close(ours, theirs)
+    h.pow(2).sum().backward()
+    apart.pow(2).sum().backward()
+    for ours, theirs in zip(encoder.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
+    module = net((1, 6, 6))
+    settings = SMALL | {"data": arrays, "model": module, "epochs": 30}
+    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+    half = finish(begin(settings, tmp_path / "half", interrupt_when(1)))
+    assert half.status == "interrupted"
+    with pytest.raises(MocaError, match=r"object of Python, which settings.json cannot hold; go on from Python"):
+        moca.resume(tmp_path / "half")
+    with pytest.raises(MocaError, match="'Sequential' was an object of Python"):
+        moca.resume(tmp_path / "half", data=arrays)
+    resumed = moca.resume(tmp_path / "half", data=arrays, model=module, keep_model=False)
+    assert_same_run(whole.folder, resumed.folder)
+
+
+def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
+    settings = SMALL | {"data": arrays, "epochs": 30}
+    finish(begin(settings, tmp_path / "half", interrupt_when(1)))
+    with pytest.raises(MocaError, match="have changed since"):
+        moca.resume(tmp_path / "half", data=(arrays[0][:100], arrays[1][:100]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"model": nn.Conv2d(1, 3, 3)}, "must make one feature vector of each image"),
+        ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 3))}, "cannot take images of 1x8x8"),
+        ({"model": lambda shape: "no module"}, "must be a torch module or make one; it is a str"),
+        ({"learner": 3}, "a learner is written as name:option=value"),
+        ({"learner": Back}, "learner"),
+        ({"perturb": Plain}, "perturb"),
+        ({"model": net, "perturb": "doa_new:site=stages"}, "has no stages to look into"),
+        ({"out": 123}, "out= is the path of a folder, not 123"),
+        ({"out": "a\0b"}, "cannot be the path of a folder"),
+        ({"out": ""}, "cannot be the path of a folder"),
+        ({"seeds": 3}, "for several seeds use moca compare"),
+        ({"learner": ["er", "derpp"]}, "a run has one learner"),
+        ({"data": 3}, "data"),
+    ],
+)
+def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MocaError, match=said) as error:
+        moca.run(**SMALL | {"epochs": 1, "batch": 64} | settings)
+    assert "\n" not in str(error.value)
