@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, SerializerFunctio
 from pydantic import model_serializer as serializer
 
 from moca.errors import MocaError
-from moca.parts import Kind, Part, declared_options, path_of
+from moca.parts import Kind, Part, called, declared_options, path_of
 from moca.settings.base import Settings, parse, validate
 
 
@@ -79,11 +79,11 @@ def options_of(part: Any, name: str | None = None) -> type[Choice]:
 @functools.cache
 def _options_of(part: Hashable, name: str | None) -> type[Choice]:
     maker: Any = part
-    called = name or path_of(maker) or maker.__name__
+    name = name or path_of(maker) or called(maker)
     fields: dict[str, Any] = declared_options(maker)
     if "name" in fields:
-        raise MocaError(f"'{called}' has an option 'name', which is what every part is called by; rename it")
-    made = create_model(maker.__name__, __base__=Choice, __doc__=maker.__doc__, name=(str, called), **fields)
+        raise MocaError(f"'{name}' has an option 'name', which is what every part is called by; rename it")
+    made = create_model(called(maker), __base__=Choice, __doc__=maker.__doc__, name=(str, name), **fields)
     made.part = maker
     return made
 
@@ -113,6 +113,9 @@ def chosen(kind: Kind) -> BeforeValidator:
 
     def choose(value: Any) -> Choice:
         if isinstance(value, Choice):
+            held = value.part if value._object is None else value._object
+            if held is not None:
+                kind.refuse_others(held, value.name)
             return value
         if isinstance(value, str | dict | None):
             return _by_name(value, kind)
@@ -134,8 +137,7 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
     if not isinstance(name, str):
         raise MocaError(f"a {kind.name} needs its name: {{'name': ..., 'option': value}}")
     part = kind.find(name)
-    made = validate(options_of(part, name), {"name": name, **options})
-    return _sound(made)
+    return _sound(options_of(part, name)(**{"name": name, **options}))
 
 
 def _sound(made: Choice) -> Choice:
@@ -149,11 +151,14 @@ def _given(value: Any, kind: Kind) -> Choice:
     """A class or an object instead of a name. It can be written down where a name leads back to it."""
     if isinstance(value, type) or (not isinstance(value, Part) and not hasattr(value, "parameters")):
         path = path_of(value)
-        made = options_of(value, path or value.__name__)(name=path or value.__name__)
+        name = path or called(value)
+        kind.refuse_others(value, name)
+        made = options_of(value, name)(name=name)
         made._own = path is None
         return _sound(made)
     cls = type(value)
     path = path_of(cls) if isinstance(value, Part) and cls.__init__ is Part.__init__ else None
+    kind.refuse_others(value, path or cls.__name__)
     if isinstance(value, Part):
         options = {name: getattr(value, name) for name in cls.options}
         made = options_of(cls, path or cls.__name__)(name=path or cls.__name__, **options)
