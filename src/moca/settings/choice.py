@@ -26,6 +26,8 @@ class Choice(Settings):
     _object: Any = PrivateAttr(None)
     """What was given instead of a name, where no name leads back to it: settings.json can only say what it is."""
     _own: bool = PrivateAttr(False)
+    _told: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """What settings.json says of an object that is not there."""
 
     @property
     def own(self) -> bool:
@@ -68,7 +70,7 @@ class Choice(Settings):
     @serializer(mode="wrap")
     def _with_own(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        return fields | ({"own": True} if self._own else {})
+        return fields | self._told | ({"own": True} if self._own else {})
 
 
 def options_of(part: Any, name: str | None = None) -> type[Choice]:
@@ -84,7 +86,7 @@ def _options_of(part: Hashable, name: str | None) -> type[Choice]:
     if "name" in fields:
         raise MocaError(f"'{name}' has an option 'name', which is what every part is called by; rename it")
     made = create_model(called(maker), __base__=Choice, __doc__=maker.__doc__, name=(str, name), **fields)
-    made.part = maker
+    made.part = maker if isinstance(maker, type) else staticmethod(maker)  # or a function would be bound as a method
     return made
 
 
@@ -133,7 +135,7 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
     options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
     name = options.pop("name", None)
     if options.get("own") is True:
-        return _absent(str(name))
+        return _absent(str(name), {key: told for key, told in options.items() if key != "own"})
     if not isinstance(name, str):
         raise MocaError(f"a {kind.name} needs its name: {{'name': ..., 'option': value}}")
     part = kind.find(name)
@@ -168,8 +170,8 @@ def _given(value: Any, kind: Kind) -> Choice:
     return made
 
 
-def _absent(name: str) -> Choice:
+def _absent(name: str, options: dict[str, Any]) -> Choice:
     """Where settings.json names an object of Python."""
     made = Choice(name=name)
-    made._own = True
+    made._own, made._told = True, options
     return made
