@@ -33,7 +33,7 @@ class Batch:
         raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...)")
 
     def __len__(self) -> int:
-        return len(next(iter(self.__dict__.values())))
+        return len(next(iter(self.__dict__.values()), ()))
 
     def replace(self, **fields: Tensor) -> Self:
         """The same batch with some fields set."""

@@ -93,7 +93,7 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         self.random.to(h.device)
         with torch.no_grad():
-            n = self.direction(replay, new or _NoBatch()).to(h.dtype)
+            n = self.direction(replay, _NoBatch() if new is None else new).detach().to(h.dtype)
         return self._move(h, n, old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
