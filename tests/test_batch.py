@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from moca.batch import Batch
+from moca.batch import Batch, paired
 
 
 def test_fields_are_what_was_given():
@@ -13,20 +13,37 @@ def test_fields_are_what_was_given():
     assert batch.old is None
 
 
-@pytest.mark.parametrize("name", ["x", "y", "features", "logits"])
+@pytest.mark.parametrize("name", ["image", "x", "y", "features", "moved", "logits"])
 def test_a_missing_field_is_named(name):
     with pytest.raises(AttributeError, match=rf"needs a batch with '{name}': Batch\({name}=\.\.\.\)"):
         getattr(Batch(), name)
 
 
 def test_an_unknown_field_is_refused_and_the_known_ones_named():
-    with pytest.raises(ValueError, match="no field 'label'; it has x, y, features, logits, old"):
+    with pytest.raises(ValueError, match="no field 'label'; it has image, x, y, features, moved, logits, old"):
         Batch(label=torch.arange(3))
 
 
-def test_having_adds_and_replaces_in_a_copy():
+def test_replace_adds_and_replaces_in_a_copy():
     x, y, other = torch.rand(3, 2), torch.arange(3), torch.zeros(3)
     batch = Batch(x=x, y=y)
-    more = batch.having(y=other, features=x)
+    more = batch.replace(y=other, features=x)
     assert more.x is x and more.y is other and more.features is x
     assert batch.y is y and not hasattr(batch, "features")
+
+
+def test_an_unknown_field_is_no_replacement():
+    with pytest.raises(ValueError, match="a batch has no field 'label'"):
+        Batch(y=torch.arange(3)).replace(label=torch.arange(3))
+
+
+def test_its_length_is_the_number_of_samples():
+    assert len(Batch(y=torch.arange(3))) == len(Batch(x=torch.rand(3, 2), y=torch.arange(3))) == 3
+    assert len(Batch()) == 0
+
+
+def test_pairing_wraps_around():
+    rows = torch.arange(3) * 10
+    assert paired(rows, 3) is rows
+    assert paired(rows, 7).tolist() == [0, 10, 20, 0, 10, 20, 0]
+    assert paired(rows, 2).tolist() == [0, 10]

@@ -1,7 +1,42 @@
+"""A state is what an object names in `remembers`: live, copied, and loaded in place."""
+
+import pytest
 import torch
+from torch import nn
 
 from moca.random import Random
-from moca.state import tensors_in
+from moca.state import Stateful, tensors_in
+
+
+class Part(Stateful):
+    """One of everything."""
+
+    remembers = ("count", "rows", "random", "layer", "none")
+
+    def __init__(self):
+        self.count, self.rows, self.none = 0, torch.zeros(3), None
+        self.random, self.layer = Random(0, "x"), nn.Linear(2, 1)
+        self.forgotten = 5
+
+
+class More(Part):
+    """What its base remembers, and more."""
+
+    remembers = ("more",)
+
+    def __init__(self):
+        super().__init__()
+        self.more = "a"
+
+
+def changed(part):
+    part.count, part.none = 7, torch.ones(2)
+    part.rows += 1
+    part.random.uniform(5)
+    with torch.no_grad():
+        part.layer.weight.fill_(3)
+    part.forgotten = 6
+    return part
 
 
 def test_a_state_is_live_and_its_copy_is_not():
@@ -16,3 +51,53 @@ def test_every_tensor_of_a_nested_state_is_found():
     a, b, c = torch.zeros(1), torch.ones(2), torch.full((3,), 2.0)
     found = list(tensors_in({"a": a, "plain": 3, "in": [b, {"deep": (c, None)}]}))
     assert [id(t) for t in found] == [id(a), id(b), id(c)]
+
+
+def test_everything_remembered_comes_back_and_nothing_else():
+    part, other = changed(More()), More()
+    part.more = "b"
+    assert list(part.state()) == ["count", "rows", "random", "layer", "none", "more"]
+    other.load_state_dict(part.state_dict())
+    assert (other.count, other.more, other.forgotten) == (7, "b", 5)
+    assert other.rows.tolist() == [1, 1, 1]
+    assert other.none.tolist() == [1, 1]
+    assert other.random.count == 5
+    assert other.layer.weight.tolist() == [[3, 3]]
+
+
+def test_tensors_are_loaded_in_place():
+    """A recorded graph goes on writing to the tensors that it was recorded with."""
+    part = Part()
+    held = [part.rows, part.random.count, part.layer.weight]
+    part.load_state_dict(changed(Part()).state_dict())
+    assert all(a is b for a, b in zip(held, (part.rows, part.random.count, part.layer.weight), strict=True))
+    assert held[0].tolist() == [1, 1, 1]
+
+
+def test_what_has_grown_since_is_replaced():
+    part, other = Part(), Part()
+    part.rows = torch.arange(5)
+    other.load_state_dict(part.state_dict())
+    assert other.rows.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_loaded_state_is_not_shared():
+    state, part = changed(Part()).state_dict(), Part()
+    part.load_state_dict(state)
+    part.none += 1
+    part.rows += 1
+    assert state["none"].tolist() == [1, 1]
+    assert state["rows"].tolist() == [1, 1, 1]
+
+
+def test_what_there_is_not_yet_can_come_and_go():
+    fresh, part = Part().state_dict(), changed(Part())
+    part.load_state_dict(fresh)
+    assert part.none is None and part.count == 0
+
+
+def test_a_missing_entry_is_told():
+    state = Part().state_dict()
+    del state["rows"]
+    with pytest.raises(KeyError, match="rows"):
+        Part().load_state_dict(state)

@@ -78,8 +78,7 @@ def declared_options(part: Any) -> dict[str, tuple[Any, FieldInfo]]:
     called to make one (an encoder's class, or a function), `shape` excepted."""
     if isinstance(part, type) and issubclass(part, Part):
         return {name: (_type_of(part, name), declared.field()) for name, declared in part.options.items()}
-    maker: Any = vars(part)["__init__"] if isinstance(part, type) and "__init__" in vars(part) else part
-    hints = typing.get_type_hints(maker, include_extras=True)
+    hints = typing.get_type_hints(_annotated(part), include_extras=True)
     made = {}
     for name, parameter in inspect.signature(part).parameters.items():
         if name == "shape" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -87,6 +86,14 @@ def declared_options(part: Any) -> dict[str, tuple[Any, FieldInfo]]:
         default = ... if parameter.default is parameter.empty else parameter.default
         made[name] = (hints.get(name, Any), FieldInfo(default=default))
     return made
+
+
+def _annotated(part: Any) -> Any:
+    """The function that has the annotations of what is called to make a part."""
+    if isinstance(part, type):
+        return part.__init__  # type: ignore[misc]
+    part = part.func if isinstance(part, functools.partial) else part
+    return part if isinstance(part, type) or hasattr(part, "__name__") else type(part).__call__
 
 
 def _type_of(part: type[Part], name: str) -> Any:
@@ -105,6 +112,8 @@ class Kind:
     """The setting that chooses among them."""
     folder: str
     """Below this package; every module there but `base` is a part."""
+    what: str
+    """What such a part is, in a few words."""
     registered: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
@@ -127,16 +136,23 @@ class Kind:
             module = importlib.import_module(f"moca.{self.folder.replace('/', '.')}.{name}")
             return _defined_in(module)
         if "." in name:
-            return _by_path(name, self.name)
+            part = _by_path(name, self.name)
+            self.refuse_others(part, name)
+            return part
         load_plugins()
         if name in self.registered:
             return self.registered[name]
         raise MocaError(f"unknown {self.name} {name!r}; {nearest(name, [*self.built_in, *self.registered])}")
 
+    def refuse_others(self, part: Any, name: str) -> None:
+        """Refuse a part of another kind."""
+        if kind_of(part) is not self:
+            raise MocaError(f"'{name}' is no {self.name}; {self.what}")
 
-LEARNERS = Kind("learner", "learner", "learners")
-PERTURBATIONS = Kind("perturbation", "perturb", "perturb")
-ENCODERS = Kind("model", "model", "models/encoders")
+
+LEARNERS = Kind("learner", "learner", "learners", "it must be derived from moca.Learner")
+PERTURBATIONS = Kind("perturbation", "perturb", "perturb", "it must be derived from moca.Perturbation")
+ENCODERS = Kind("model", "model", "models/encoders", "it must be a torch module, or a function that makes one")
 KINDS = {kind.setting: kind for kind in (LEARNERS, PERTURBATIONS, ENCODERS)}
 """By the setting that chooses among them."""
 
@@ -167,6 +183,12 @@ def kind_of(part: Any) -> Kind:
 
     cls = part if isinstance(part, type) else type(part)
     return LEARNERS if issubclass(cls, Learner) else PERTURBATIONS if issubclass(cls, Perturbation) else ENCODERS
+
+
+def called(part: Any) -> str:
+    """What a class or function, or another object that can be called, is called in short."""
+    name: str = getattr(part, "__name__", type(part).__name__)
+    return name
 
 
 def path_of(part: Any) -> str | None:

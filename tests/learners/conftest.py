@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from moca import Batch, Model
+from moca import Batch, Model, Perturbation
 
 CLASSES, FEATURES = 6, 3
 
@@ -49,23 +49,40 @@ def slow(model):
     return SimpleNamespace(cross_entropy=lambda *args, **kw: cross_entropy(model, *args, **kw))
 
 
-class Recorder:
+class Recorder(Perturbation):
     """A perturbation that adds one to the features of old rows and remembers what it was given."""
 
-    def __init__(self):
+    remembers = ("count",)
+    count = 0
+
+    def attach(self, *args):
         self.calls = []
+        return super().attach(*args)
 
-    def __call__(self, replay, new):
+    def __call__(self, replay, new=None):
         self.calls.append((replay, new))
+        self.count += 1
         return torch.where(replay.old.unsqueeze(-1), replay.features + 1, replay.features)
-
-    def state(self):
-        return {"calls": len(self.calls)}
-
-    def load_state_dict(self, state):
-        self.calls = [None] * state["calls"]
 
 
 @pytest.fixture
 def recorder():
-    return Recorder()
+    return Recorder().attach()
+
+
+def task(*classes, train=()):
+    """A task as far as a learner looks at it."""
+    return SimpleNamespace(classes=classes, train=train)
+
+
+@pytest.fixture
+def attached(model):
+    """A learner at work, in the last of these tasks."""
+
+    def attach(learner, *tasks, **given):
+        learner.attach(model, classes=CLASSES, **given)
+        for classes in tasks:
+            learner.begin_task(task(*classes))
+        return learner
+
+    return attach

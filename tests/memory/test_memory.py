@@ -6,13 +6,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moca import MocaError
-from moca.memory import Memory, Reservoir, Uniform, build_memory
+from moca.data import Protocol
+from moca.engine.learning import Learning
+from moca.memory import Memory, Reservoir, Store, Uniform
 from moca.random import Random
-from moca.settings.memory import Memory as MemorySettings
+from moca.settings import Run, validate
 
 
 def memory(size, seed=0):
     return Memory(size, Reservoir(size, Random(seed, "store")), Uniform(Random(seed, "draw")))
+
+
+def in_a_run(offered, classes=10, **settings):
+    """The memory that a run has."""
+    run = validate(Run, {"model": "mlp:width=2,features=2", "device": "cpu", **settings})
+    return Learning(run, Protocol((0.0,), (1.0,)), (1, 2, 2), classes, offered).memory
 
 
 def samples(first, count):
@@ -40,7 +48,7 @@ def test_equals_a_list_of_rows(size, batches):
     kept, slow, twin, first = memory(size), [None] * size, Reservoir(size, Random(0, "store")), 0
     for count in batches:
         kept.add(**samples(first, count))
-        for number, slot in enumerate(twin.slots(count).tolist(), start=first):
+        for number, slot in enumerate(twin.slots(samples(first, count)).tolist(), start=first):
             if slot < size:
                 slow[slot] = number
         first += count
@@ -125,27 +133,124 @@ def test_resumes_from_an_empty_state():
 @pytest.mark.parametrize("size", [0, -1])
 def test_no_slot_is_refused(size):
     with pytest.raises(MocaError, match="at least 1 slot"):
-        build_memory(MemorySettings.model_construct(size=size, per="total"), 10, 99, 0, torch.device("cpu"))
+        memory(size)
 
 
 @pytest.mark.parametrize(("per", "size"), [("total", 7), ("class", 70)])
 def test_total_and_per_class_size(per, size):
-    kept = build_memory(MemorySettings(size=7, per=per), classes=10, offered=1000, seed=0, device=torch.device("cpu"))
+    kept = in_a_run(1000, memory=f"7:per={per}")
     kept.add(y=torch.arange(1000))
     assert kept.size == len(kept) == len(kept.all()["y"]) == size
 
 
 def test_no_more_slots_than_samples_come():
-    kept = build_memory(MemorySettings(size=10**9), classes=10, offered=30, seed=0, device=torch.device("cpu"))
+    kept = in_a_run(30, memory=10**9)
     kept.add(y=torch.arange(30))
     assert len(kept.fields["y"]) == 31
     assert kept.all()["y"].tolist() == list(range(30))
 
 
+def test_as_many_slots_as_asked_for_where_nobody_knows_how_many_samples_come():
+    assert in_a_run(None, memory=50).size == 50
+
+
 def test_what_is_stored_and_what_is_drawn_have_their_own_random_numbers():
-    drawn_from, left_alone = (build_memory(MemorySettings(size=5), 10, 100, 0, torch.device("cpu")) for _ in range(2))
+    drawn_from, left_alone = (in_a_run(100, memory=5) for _ in range(2))
     for first in range(0, 100, 10):
         for kept in (drawn_from, left_alone):
             kept.add(y=torch.arange(first, first + 10))
         drawn_from.draw(3)
     assert drawn_from.all()["y"].equal(left_alone.all()["y"])
+
+
+def test_the_seed_of_the_memory_decides_what_is_kept_and_what_is_drawn():
+    def kept(seed):
+        made = in_a_run(100, memory=5, seed=seed)
+        made.add(y=torch.arange(100))
+        return made.all()["y"].tolist(), made.draw(3)["y"].tolist()
+
+    assert kept(0) == kept("7:memory=0")
+    assert kept(0) != kept("0:memory=1")
+
+
+@given(size=st.integers(1, 15), batches=st.lists(st.integers(1, 20), min_size=1, max_size=8))
+def test_the_count_on_the_device_is_that_of_the_host(size, batches):
+    kept, first = memory(size), 0
+    for count in batches:
+        kept.add(**samples(first, count))
+        first += count
+        assert int(kept.count) == len(kept) == min(first, size)
+
+
+def test_many_samples_at_once_are_the_same_as_one_by_one():
+    """More than are offered in one go."""
+    at_once, piecewise = memory(20), memory(20)
+    at_once.add(y=torch.arange(2500))
+    for first in range(0, 2500, 125):
+        piecewise.add(y=torch.arange(first, first + 125))
+    assert at_once.all()["y"].equal(piecewise.all()["y"])
+    assert at_once.offered == piecewise.offered == 2500
+
+
+class TestRewrite:
+    """The whole content anew, as herding leaves it."""
+
+    def test_holds_exactly_what_it_was_given(self):
+        kept = memory(8)
+        kept.add(**samples(0, 30))
+        kept.rewrite(**samples(50, 3))
+        assert len(kept) == int(kept.count) == 3
+        assert kept.all()["y"].tolist() == [50, 51, 52]
+        assert_rows_belong_together(kept.all())
+        assert sorted(kept.draw(8)["y"].tolist()) == [50, 51, 52], "nothing of before is drawn"
+        kept.rewrite(**samples(70, 8))
+        assert kept.all()["y"].tolist() == list(range(70, 78))
+
+    def test_may_be_the_first(self):
+        kept = memory(4)
+        kept.rewrite(**samples(3, 2))
+        assert kept.all()["y"].tolist() == [3, 4]
+
+    def test_without_a_store_it_is_the_only_way(self):
+        kept = Memory(4, None, Uniform(Random(0, "draw")))
+        kept.rewrite(**samples(0, 4))
+        other = Memory(4, None, Uniform(Random(0, "draw")))
+        other.load_state_dict(kept.state_dict())
+        assert other.all()["y"].tolist() == [0, 1, 2, 3]
+        assert other.draw(2)["y"].equal(kept.draw(2)["y"])
+
+
+class TestGrow:
+    """More classes than there were when samples were stored."""
+
+    def test_logits_of_new_classes_are_zero(self):
+        kept = memory(8)
+        kept.add(**samples(0, 5))
+        before = kept.all()["logits"].clone()
+        kept.grow(6)
+        assert kept.all()["logits"].shape == (5, 6)
+        assert kept.all()["logits"][:, :2].equal(before)
+        assert not kept.all()["logits"][:, 2:].any()
+        kept.add(**(samples(5, 2) | {"logits": torch.ones(2, 6)}))
+        assert kept.all()["logits"][5:].equal(torch.ones(2, 6))
+
+    def test_without_logits_nothing_changes(self):
+        kept = memory(8)
+        kept.grow(6)
+        kept.add(y=torch.arange(3))
+        kept.grow(7)
+        assert kept.all()["y"].tolist() == [0, 1, 2]
+
+
+def test_a_store_of_one_s_own_sees_the_samples():
+    """What is kept may depend on what is offered: here even numbers only, the largest in the first slots."""
+
+    class Even(Store):
+        def slots(self, offered):
+            y = offered["y"]
+            return torch.where(y % 2 == 0, y // 2 % self.size, self.size)
+
+    kept = Memory(4, Even(4, Random(0, "store")), Uniform(Random(0, "draw")))
+    kept.add(**samples(0, 12))
+    assert kept.all()["y"].tolist() == [8, 10, 4, 6]
+    assert_rows_belong_together(kept.all())

@@ -1,7 +1,5 @@
 """Small networks and batches for the perturbations, and the frame that all of them share as a loop."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -9,7 +7,8 @@ from moca.batch import Batch
 from moca.models import Model, build_model
 from moca.perturb import Perturbation, perturbation
 from moca.random import Random
-from moca.settings import models
+from moca.settings import heads, validate
+from moca.settings.run import ModelChoice
 
 SHAPE, CLASSES, ROWS = (1, 6, 6), 6, 8
 OLD = torch.tensor([True, False, True, True, False, True, False, True])
@@ -34,19 +33,20 @@ OPTIONS = [
 ]
 SPECS = VARIANTS + OPTIONS
 ENCODERS = {
-    "mlp": models.MLP(width=12, depth=2, features=10),
-    "convnet": models.ConvNet(width=4, features=10),
-    "resnet18": models.ResNet18(width=2),
+    "mlp": "mlp:width=12,depth=2,features=10",
+    "convnet": "convnet:width=4,features=10",
+    "resnet18": "resnet18:width=2",
 }
 
 
-def network(encoder: str = "convnet", head: models.Cosine | models.Linear | None = None, seed: int = 0) -> Model:
+def network(encoder: str = "convnet", head: heads.Cosine | heads.Linear | None = None, seed: int = 0) -> Model:
     """A small network; `convnet` and `resnet18` have BatchNorm, `mlp` has none."""
     # A scale of 5 makes the gradients, and so the steps of WAP, large enough to be seen.
-    return build_model(ENCODERS[encoder], head or models.Cosine(scale=5.0), SHAPE, CLASSES, seed)
+    choice = validate(ModelChoice, {"model": ENCODERS[encoder]}).model
+    return build_model(choice, head or heads.Cosine(scale=5.0), SHAPE, CLASSES, seed)
 
 
-def make(spec: str, model: Model | None = None, seed: int = 7, lr: float | Tensor = 0.1) -> Perturbation[Any]:
+def make(spec: str, model: Model | None = None, seed: int = 7, lr: float | Tensor = 0.1) -> Perturbation:
     """A perturbation that has all it may ask for."""
     return perturbation(spec, model=model or network(), lr=lr, classes=CLASSES, seed=seed)
 

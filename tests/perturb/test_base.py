@@ -8,13 +8,16 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from moca import perturbation, sphere
+from moca import Perturbation, option, perturbation, sphere
 from moca.batch import Batch
 from moca.errors import MocaError
 from moca.models import Model
-from moca.perturb.rows import paired
-from moca.settings import models
-from moca.settings import perturb as choices
+from moca.parts import PERTURBATIONS
+from moca.perturb.gaussian import Gaussian
+from moca.perturb.vmf import VMF
+from moca.perturb.vt import VT
+from moca.random import Random
+from moca.settings import Run, heads, validate
 from tests.perturb.helpers import CLASSES, OLD, OPTIONS, ROWS, SPECS, VARIANTS, make, moved, network, scene
 
 every_spec = pytest.mark.parametrize("spec", SPECS)
@@ -32,15 +35,16 @@ def recorded(p):
     p.directions, direction = [], p.direction
 
     def record(replay, new):
-        p.directions.append(direction(replay, new))
-        return p.directions[-1]
+        n = direction(replay, new)
+        p.directions.append(n.detach())
+        return n
 
     p.direction = record
     return p
 
 
 def test_every_variant_is_tested():
-    names = {cls.model_fields["name"].default for cls in choices.PERTURBATIONS} - {"none"}
+    names = PERTURBATIONS.built_in.keys() - {"none"}
     assert names == set(VARIANTS)
     assert {s.partition(":")[0] for s in OPTIONS} < names
 
@@ -66,7 +70,6 @@ def test_the_direction_is_never_differentiated(spec):
     p = recorded(make(spec, model))
     f = p(replay, new)
     (n,) = p.directions
-    assert not n.requires_grad
     weights = torch.linspace(-1, 1, f.numel()).view_as(f)
     gradients = torch.autograd.grad((f * weights).sum(), [replay.features, new.features], allow_unused=True)
     constant = moved(replay.features, n.clone(), OLD, 2.0, unit=spec != "gaussian:unit=false")
@@ -82,7 +85,7 @@ def test_gradients_reach_the_encoder_through_the_feature_alone(spec):
     replay, new = scene(model)
     h, h_new = model.encode(replay.x), model.encode(new.x)
     p = recorded(make(spec, model))
-    f = p(replay.having(features=h), new.having(features=h_new))
+    f = p(replay.replace(features=h), new.replace(features=h_new))
     head = list(model.head.parameters())
     assert all(g is None for g in torch.autograd.grad(f.sum(), head, retain_graph=True, allow_unused=True))
     encoder = list(model.encoder.parameters())
@@ -98,7 +101,7 @@ def test_a_batch_without_old_rows_is_unchanged(spec):
     for encoder in ("mlp", "convnet"):
         model = network(encoder)
         replay, new = scene(model)
-        replay = replay.having(old=torch.zeros(ROWS, dtype=torch.bool))
+        replay = replay.replace(old=torch.zeros(ROWS, dtype=torch.bool))
         f = make(spec, model)(replay, new)
         assert torch.equal(f, replay.features)
         (gradient,) = torch.autograd.grad(f.sum(), replay.features)
@@ -109,7 +112,7 @@ def test_a_batch_without_old_rows_is_unchanged(spec):
 def test_no_mask_means_all_rows_are_old(spec):
     model = network()
     replay, new = scene(model)
-    everywhere = make(spec, model)(replay.having(old=torch.ones(ROWS, dtype=torch.bool)), new)
+    everywhere = make(spec, model)(replay.replace(old=torch.ones(ROWS, dtype=torch.bool)), new)
     unmasked = Batch(x=replay.x, y=replay.y, features=replay.features)
     torch.testing.assert_close(make(spec, model)(unmasked, new), everywhere)
     assert (sphere.angle(everywhere, replay.features) > 1e-3).all()
@@ -241,25 +244,18 @@ def test_batches_of_different_sizes(spec, rows, new_rows):
         assert (sphere.angle(f, replay.features)[replay.old] > 1e-3).all()
 
 
-def test_pairing_wraps_around():
-    rows = torch.arange(3) * 10
-    assert paired(rows, 3) is rows
-    assert paired(rows, 7).tolist() == [0, 10, 20, 0, 10, 20, 0]
-    assert paired(rows, 2).tolist() == [0, 10]
-
-
 @every_spec
 def test_zero_features_give_no_nan(spec):
     """A dead feature cannot move; its neighbours move as ever."""
-    model = network(head=models.Cosine(scale=5.0))
+    model = network(head=heads.Cosine(scale=5.0))
     replay, new = scene(model)
     dead = replay.features.detach().clone()
     dead[[0, 1]] = 0
     dead_new = new.features.detach().clone()
     dead_new[2] = 0
-    for option in ("lambda=2", "fixed_angle=30", "angle_cap=20"):
+    for far in ("lambda=2", "fixed_angle=30", "angle_cap=20"):
         h = dead.clone().requires_grad_()
-        f = make(with_option(spec, option), model)(replay.having(features=h), new.having(features=dead_new))
+        f = make(with_option(spec, far), model)(replay.replace(features=h), new.replace(features=dead_new))
         logits = model.classify(f)
         (gradient,) = torch.autograd.grad(logits.sum(), h)
         assert f.isfinite().all() and logits.isfinite().all()
@@ -275,7 +271,7 @@ def test_low_precision_features_keep_their_type(spec):
     h = replay.features.detach().bfloat16()
     if spec == "fgsm":
         model.head.bfloat16()
-    f = make(spec, model)(replay.having(features=h), new)
+    f = make(spec, model)(replay.replace(features=h), new)
     assert f.dtype == torch.bfloat16 and f.isfinite().all()
     assert torch.equal(f[~OLD], h[~OLD])
     if not spec.startswith("vmf"):
@@ -307,7 +303,7 @@ def test_the_operations_do_not_depend_on_the_data(spec):
         p = make(spec, model)
         p(replay, new)
         with Operations() as operations:
-            p(replay.having(old=old), new)
+            p(replay.replace(old=old), new)
         seen.append(operations.names)
     assert seen[0] == seen[1] == seen[2]
     # On a CPU torch's one_hot looks at its input's range; on a GPU it does not.
@@ -321,7 +317,7 @@ def test_the_cosine_head_makes_the_length_irrelevant():
     model = network()
     replay, new = scene(model)
     p = recorded(make("gaussian:lambda=1.5", model))
-    replay = replay.having(old=torch.ones(ROWS, dtype=torch.bool))
+    replay = replay.replace(old=torch.ones(ROWS, dtype=torch.bool))
     h = replay.features
     logits = model.classify(p(replay, new))
     short = model.classify(
@@ -335,7 +331,7 @@ def test_the_cosine_head_makes_the_length_irrelevant():
 
 
 def test_the_linear_head_sees_the_length():
-    model = network(head=models.Linear())
+    model = network(head=heads.Linear())
     replay, new = scene(model)
     f = make("gaussian", model)(replay, new)
     assert not torch.allclose(model.classify(f), model.classify(sphere.project(f)), atol=1e-2)
@@ -370,7 +366,7 @@ class TestMistakes:
     def test_old_rows_are_marked_one_by_one(self, old):
         replay, new = scene(network())
         with pytest.raises(ValueError, match=f"old= is a tensor of {ROWS} truth values"):
-            perturbation("gaussian")(replay.having(old=old), new)
+            perturbation("gaussian")(replay.replace(old=old), new)
 
     def test_a_seed_is_a_number(self):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
@@ -426,9 +422,72 @@ class TestMistakes:
 def test_every_way_to_write_it_is_the_same():
     model = network()
     replay, new = scene(model)
-    specs = ("vmf:lambda=1.5,kappa=3", {"name": "vmf", "lambda": 1.5, "kappa": 3}, choices.VMF(lam=1.5, kappa=3))
+    specs = (
+        "vmf:lambda=1.5,kappa=3",
+        "moca.perturb.vmf.VMF:lambda=1.5,kappa=3",
+        {"name": "vmf", "lambda": 1.5, "kappa": 3},
+        validate(Run, {"perturb": "vmf:lambda=1.5,kappa=3"}).perturb,
+        VMF(lam=1.5, kappa=3),
+        VMF(**{"lambda": 1.5, "kappa": 3}),
+    )
     first, *others = (perturbation(spec, seed=4)(replay, new) for spec in specs)
     assert all(torch.equal(first, other) for other in others)
+    by_hand = VMF(lam=1.5, kappa=3).attach(Random(4, "perturb"))
+    assert torch.equal(by_hand(replay, new), first)
+
+
+def test_a_class_is_taken_with_its_defaults():
+    replay, new = scene(network())
+    assert torch.equal(perturbation(Gaussian, seed=4)(replay, new), perturbation("gaussian", seed=4)(replay, new))
+
+
+def test_an_object_is_used_afresh_each_time():
+    """What was given stays as it was, so that it can serve several runs."""
+    mine = VT(momentum=0.5)
+    model = network()
+    first = perturbation(mine, classes=CLASSES)(*scene(model))
+    again = perturbation(mine, classes=CLASSES)(*scene(model))
+    assert torch.equal(first, again)
+    assert mine.means is None and not hasattr(mine, "random")
+
+
+def test_options_are_checked_where_an_object_is_made():
+    with pytest.raises(MocaError, match="fixed_angle and angle_cap exclude each other"):
+        Gaussian(fixed_angle=10, angle_cap=20)
+    with pytest.raises(MocaError, match="lambda = -1: "):
+        Gaussian(**{"lambda": -1})
+    with pytest.raises(MocaError, match="unknown option 'lamda' of 'gaussian'; did you mean 'lambda'"):
+        Gaussian(lamda=1)
+
+
+class Sideways(Perturbation):
+    """One's own: a class that says which way."""
+
+    share: float = option(1.0, "how much of it", ge=0)
+
+    def direction(self, replay, new):
+        return self.share * replay.features.roll(1, 1)
+
+
+@pytest.mark.parametrize("spec", [Sideways, Sideways(), f"{__name__}.Sideways", f"{__name__}.Sideways:share=3"])
+def test_a_perturbation_of_one_s_own(spec):
+    replay, new = scene(network())
+    expected = moved(replay.features, replay.features.detach().roll(1, 1), OLD)
+    torch.testing.assert_close(perturbation(spec)(replay, new), expected)
+
+
+@pytest.mark.parametrize("spec", ["gaussian", "vt", "vt:center=batch"])
+def test_more_classes_may_come(spec):
+    """What is known about the first classes stays; the others begin as those did."""
+    model = network()
+    p, wide = make(spec, model), perturbation(spec, model=model, lr=0.1, classes=CLASSES + 3, seed=7)
+    batches = [scene(model, seed=seed) for seed in range(3)]
+    for replay, new in batches[:2]:
+        assert torch.equal(p(replay, new), wide(replay, new))
+    p.grow(CLASSES + 3)
+    replay, new = batches[2]
+    later = new.replace(y=new.y + 3)
+    assert torch.equal(p(replay, later), wide(replay, later))
 
 
 def test_a_foreign_model_with_a_plain_linear_head():

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from moca.settings import models
+from moca.settings import heads
 from tests.perturb.helpers import CLASSES, OLD, make, moved, network, scene
 
 
 def test_linear_head_against_the_closed_form():
     """The gradient of the cross-entropy with respect to h is W^T (softmax - one-hot)."""
-    model = network(head=models.Linear())
+    model = network(head=heads.Linear())
     replay, new = scene(model)
     n = []
     for h, y in zip(replay.features.detach(), replay.y.tolist(), strict=True):
@@ -29,7 +29,7 @@ def test_cosine_head_against_finite_differences():
         logits = model.head.scale * cosines
         return (logits.logsumexp(0) - logits[y]).item()
 
-    n = make("fgsm", model).direction(replay.having(features=replay.features.detach().double()), replay)
+    n = make("fgsm", model).direction(replay.replace(features=replay.features.detach().double()), replay)
     for i, h in enumerate(replay.features.detach().double()):
         for j in range(len(h)):
             step = torch.zeros_like(h)
@@ -57,4 +57,4 @@ def test_every_row_counts_for_itself(scale):
     n = make("fgsm", model).direction(replay, replay)
     h = replay.features.detach().clone()
     h[1:] *= scale
-    assert torch.equal(make("fgsm", model).direction(replay.having(features=h), replay)[0], n[0])
+    assert torch.equal(make("fgsm", model).direction(replay.replace(features=h), replay)[0], n[0])

@@ -48,8 +48,8 @@ def test_the_official_sampler_is_biased_and_the_exact_one_is_not(kappa, official
         assert sphere.angle(z, H).cos().mean().item() == pytest.approx(expected, abs=0.005)
 
 
-@pytest.mark.parametrize("kappa", [0, 1, 11])
-def test_the_official_sampler_is_exact_up_to_eleven(kappa):
+@pytest.mark.parametrize("kappa", [0, 1, 10])
+def test_the_official_sampler_is_exact_up_to_ten(kappa):
     directions = [
         perturbation(f"vmf:kappa={kappa},sampler={s}").direction(Batch(features=H), Batch())
         for s in ("exact", "official")

@@ -47,7 +47,7 @@ def test_class_means_equal_a_loop(momentum):
         torch.testing.assert_close(n, loop.directions(new.features, new.y), rtol=1e-5, atol=1e-5)
     assert sorted(loop.means) == [0, 1, 2, 3]
     for c in range(CLASSES):
-        torch.testing.assert_close(p.means.means[c], loop.means.get(c, torch.zeros(D)), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(p.means[c], loop.means.get(c, torch.zeros(D)), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("rows", "new_rows"), [(8, 8), (8, 4), (3, 8)])
@@ -120,4 +120,20 @@ def test_the_means_are_no_function_of_the_graph():
     p = perturbation("vt", classes=CLASSES)
     h = torch.randn(4, D, requires_grad=True)
     p(Batch(features=h), Batch(features=h, y=torch.tensor([4, 4, 5, 5])))
-    assert not p.means.means.requires_grad
+    assert not p.means.requires_grad
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_means_grow_with_the_classes(before):
+    """A perturbation that grows on the way equals one that knew all classes from the beginning."""
+    grown, wide = perturbation("vt", classes=4), perturbation("vt", classes=7)
+    for b in batches(before):
+        grown.direction(Batch(features=b.features), b)
+        wide.direction(Batch(features=b.features), b)
+    grown.grow(7)
+    for b in batches(6)[before:]:
+        b = b.replace(y=b.y + 3)
+        n = grown.direction(Batch(features=b.features), b)
+        assert torch.equal(n, wide.direction(Batch(features=b.features), b))
+    assert torch.equal(grown.means, wide.means)
+    assert grown.state_dict()["batches"].equal(wide.state_dict()["batches"])

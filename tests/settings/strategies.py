@@ -1,15 +1,29 @@
-"""Any valid settings, drawn from the fields' own types and bounds, so that a new option is covered by itself."""
+"""Any valid settings, drawn from the options' types and bounds, so that a new part or option is covered by itself."""
 
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, Run, Seeds, Settings
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind
+from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Choice, Run, Seeds, Settings
+from moca.settings.choice import options_of
 from moca.settings.memory import Memory
-from moca.settings.run import OFFICIAL_PASSES
 
-CHOICES = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": MODELS, "head": HEADS}
+
+def classes_of(kind: Kind) -> tuple[type[Choice], ...]:
+    """The settings of every part of a kind that comes with moca."""
+    return tuple(options_of(kind.find(name), name) for name in kind.built_in)
+
+
+CHOICES: dict[str, tuple[type[Settings], ...]] = {
+    "learner": classes_of(LEARNERS),
+    "perturb": classes_of(PERTURBATIONS),
+    "model": classes_of(ENCODERS),
+    "head": HEADS,
+    "optimiser": OPTIMISERS,
+    "schedule": SCHEDULES,
+}
 
 
 def bounds(field: Any) -> dict[str, Any]:
@@ -17,7 +31,7 @@ def bounds(field: Any) -> dict[str, Any]:
     limits: dict[str, Any] = {}
     for limit in field.metadata:
         for name, side in (("ge", "min"), ("gt", "min"), ("le", "max"), ("lt", "max")):
-            if hasattr(limit, name):
+            if getattr(limit, name, None) is not None:
                 limits[f"{side}_value"] = getattr(limit, name)
                 limits[f"exclude_{side}"] = name in ("gt", "lt")
     return limits
@@ -38,6 +52,8 @@ def values(field: Any) -> st.SearchStrategy[Any]:
         strategy = st.integers(limits.get("min_value", -1000), min(10**6, limits.get("max_value", 10**6)))
     elif kind is float:
         strategy = st.floats(**({"max_value": 1e6} | bounds(field)), allow_nan=False, allow_infinity=False)
+    elif get_origin(kind) is tuple:
+        strategy = st.lists(st.integers(0, 100), min_size=1, max_size=4).map(tuple)
     else:
         raise NotImplementedError(f"{kind}")
     return st.none() | strategy if optional else strategy
@@ -46,10 +62,12 @@ def values(field: Any) -> st.SearchStrategy[Any]:
 @st.composite
 def settings_of(draw: Any, cls: type[Settings]) -> Settings:
     """Any valid settings of a class."""
-    given = {name: draw(values(field)) for name, field in cls.model_fields.items() if draw(st.booleans())}
+    fields = {name: field for name, field in cls.model_fields.items() if name != "name"}
+    given = {name: draw(values(field)) for name, field in fields.items() if draw(st.booleans())}
     if given.get("fixed_angle") is not None:
         given.pop("angle_cap", None)
-    return cls(**given)
+    named = {"name": cls.model_fields["name"].default} if "name" in cls.model_fields else {}
+    return cls(**named, **given)
 
 
 def choice_of(kind: str) -> st.SearchStrategy[Settings]:
@@ -68,8 +86,6 @@ def runs(draw: Any) -> Run:
         "protocol": st.sampled_from(["offline", "online"]),
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
-        "lr_milestones": st.lists(st.integers(0, 100), max_size=4).map(tuple),
-        "lr_factor": st.floats(0, 1e6, exclude_min=True),
         "bn_passes": st.sampled_from(["clean", "official"]) | st.text("nb", min_size=1, max_size=5),
         "device": st.sampled_from(["auto", "cpu"]),
     }
@@ -78,15 +94,17 @@ def runs(draw: Any) -> Run:
         for name, field in Run.model_fields.items()
         if draw(st.booleans())
     }
-    replays = given.get("learner", LEARNERS[2]()).name not in ("finetune", "joint")
-    if not replays:
+    default = Run()
+    learner, perturb = given.get("learner", default.learner), given.get("perturb", default.perturb)
+    if learner.part.refuses:
         given.pop("perturb", None)
-    method = (given.get("learner", LEARNERS[2]()).name, given.get("perturb", PERTURBATIONS[0]()).name)
-    unknown = given.get("bn_passes") == "official" and method not in OFFICIAL_PASSES
-    if unknown or not replays or given.get("passes") == "concatenated":
+        perturb = default.perturb
+    unknown = given.get("bn_passes") == "official" and learner.make().official_passes(perturb.make()) is None
+    if unknown or not learner.part.draws:
         given.pop("bn_passes", None)
-    if method[0] in ("derpp", "er_ace"):
-        given.pop("passes", None)
-    if replays and given.get("memory", Memory()).size == 0:
+    if learner.part.draws and given.get("memory", Memory()).size == 0:
         given.pop("memory")
+    schedule, epochs = given.get("schedule", default.schedule), given.get("epochs", 1)
+    if given.get("lr", 1) * max(schedule.factor(epoch, epochs) for epoch in (0, epochs - 1, 10**9)) > 1e30:
+        given.pop("schedule")
     return Run(**given)

@@ -8,12 +8,22 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from moca.errors import MocaError
-from moca.settings import HEADS, LEARNERS, MODELS, PERTURBATIONS, Run, Seeds, names, validate
-from moca.settings import perturb as choices
+from moca.learners.er import ER
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
+from moca.perturb.gaussian import Gaussian
+from moca.perturb.none import Unmoved
+from moca.perturb.wap import WAP
+from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Seeds, names, validate
+from moca.settings.choice import options_of
 from moca.settings.memory import Memory
 from tests.settings.strategies import CHOICES, choice_of, runs, settings_of
 
 often = settings(deadline=None, derandomize=True, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+
+
+def wap(**options):
+    """Settings of WAP, as a run has them."""
+    return options_of(WAP, "wap")(name="wap", **options)
 
 
 def as_run(kind, value):
@@ -70,16 +80,35 @@ def test_runs_survive_the_command_line(run):
 
 
 def test_the_short_form_shows_what_differs():
-    assert str(choices.WAP()) == "wap"
-    assert str(choices.WAP(lam=1.5, steps=2)) == "wap:lambda=1.5,steps=2"
-    assert str(choices.Gaussian(unit=False)) == "gaussian:unit=False"
+    assert str(wap()) == "wap"
+    assert str(wap(lam=1.5, steps=2)) == "wap:lambda=1.5,steps=2"
+    assert str(options_of(Gaussian)(name="gaussian", unit=False)) == "gaussian:unit=False"
+    assert str(as_run("schedule", {"name": "steps", "at": (3, 5), "by": 0.5})) == "steps:at=3,5,by=0.5"
     assert str(Memory(size=50, per="class")) == "50:per=class"
     assert str(Seeds(seed=3, perturb=0)) == "3:perturb=0"
 
 
 def test_spaces_do_not_matter():
-    assert as_run("perturb", " wap : lambda = 1.5 , steps=2 ") == choices.WAP(lam=1.5, steps=2)
-    assert as_run("perturb", "wap:") == choices.WAP()
+    assert as_run("perturb", " wap : lambda = 1.5 , steps=2 ") == wap(lam=1.5, steps=2)
+    assert as_run("perturb", "wap:") == wap()
+
+
+def test_what_was_given_is_told_also_at_its_default():
+    assert as_run("perturb", "wap:steps=1,lambda=1.5").as_given() == "wap:lambda=1.5,steps=1"
+    assert as_run("perturb", "wap").as_given() == "wap"
+
+
+@pytest.mark.parametrize("text", ["steps:at=35,45,by=0.5", "steps:by=0.5,at=35,45", "steps: at = 35 , 45 , by = 0.5"])
+def test_a_value_without_a_name_belongs_to_the_option_before_it(text):
+    steps = as_run("schedule", text)
+    assert (steps.at, steps.by) == ((35, 45), 0.5)
+
+
+def test_one_value_or_several():
+    for text, at in {"35": (35,), "35,45": (35, 45), "35 45": (35, 45), "": ()}.items():
+        assert as_run("schedule", f"steps:at={text}").at == at
+    for value in (35, (35,), [35], "35"):
+        assert as_run("schedule", {"name": "steps", "at": value}).at == (35,)
 
 
 def test_lambda_by_either_name():
@@ -89,7 +118,7 @@ def test_lambda_by_either_name():
 
 @pytest.mark.parametrize("value", [None, "none", {}, {"name": "none"}])
 def test_no_perturbation(value):
-    assert as_run("perturb", value) == choices.NoPerturbation()
+    assert as_run("perturb", value) == options_of(Unmoved, "none")(name="none")
 
 
 def test_any_settings_can_be_printed():
@@ -98,11 +127,11 @@ def test_any_settings_can_be_printed():
 
 def test_settings_cannot_change():
     with pytest.raises(ValidationError, match="frozen"):
-        choices.WAP().steps = 2
-    assert hash(choices.WAP(steps=2)) == hash(choices.WAP(steps=2))
+        wap().steps = 2
+    assert hash(wap(steps=2)) == hash(wap(steps=2))
 
 
-@pytest.mark.parametrize("kind", [LEARNERS, PERTURBATIONS, MODELS, HEADS])
+@pytest.mark.parametrize("kind", [HEADS, OPTIMISERS, SCHEDULES])
 def test_every_choice_has_one_line(kind):
     listed = names(kind)
     assert len(listed) == len(kind)
@@ -110,6 +139,15 @@ def test_every_choice_has_one_line(kind):
         assert (name and line.endswith((".", ")"))) or line
         assert "\n" not in line and line.strip()
     assert all(f.description for cls in kind for n, f in cls.model_fields.items() if n != "name")
+
+
+@pytest.mark.parametrize("kind", [LEARNERS, PERTURBATIONS, ENCODERS], ids=lambda kind: kind.name)
+def test_every_part_has_one_line(kind):
+    assert list(kind.lines()) == list(kind.built_in)
+    for line in kind.lines().values():
+        assert "\n" not in line and line.strip()
+    classes = [options_of(kind.find(name), name) for name in kind.built_in]
+    assert all(f.description for cls in classes for n, f in cls.model_fields.items() if n != "name")
 
 
 MISTAKES = [
@@ -122,13 +160,22 @@ MISTAKES = [
     ({"learner": None}, "unknown learner 'none'; known: .*er_ace"),
     ({"model": "resnet"}, r"unknown model 'resnet'; did you mean 'resnet18'\?"),
     ({"head": "cosin"}, r"unknown head 'cosin'; did you mean 'cosine'\?"),
-    ({"perturb": {"lambda": 2}}, "unknown perturbation 'None'"),
+    ({"perturb": {"lambda": 2}}, "a perturbation needs its name: {'name': ..., 'option': value}"),
+    ({"optimiser": "adamm"}, r"unknown optimiser 'adamm'; did you mean 'adam'\?"),
+    ({"optimiser": None}, "unknown optimiser 'none'; known: adam, adamw, sgd"),
+    ({"schedule": "cosin"}, r"unknown schedule 'cosin'; did you mean 'cosine'\?"),
     # Unknown keys.
     ({"epoch": 3}, r"unknown option 'epoch' of run; did you mean 'epochs'\?"),
     ({"perturb": "wap:lamda=1"}, r"unknown option 'lamda' of 'wap'; did you mean 'lambda'\?"),
     ({"perturb": {"name": "vmf", "kapa": 1}}, r"unknown option 'kapa' of 'vmf'; did you mean 'kappa'\?"),
     ({"perturb": "wap:kappa=1"}, "unknown option 'kappa' of 'wap'; "),
     ({"learner": "er:alpha=1"}, "unknown option 'alpha' of 'er'"),
+    ({"learner": "finetune:passes=separate"}, "unknown option 'passes' of 'finetune'; it has none"),
+    ({"perturb": "none:lambda=1"}, "unknown option 'lambda' of 'none'; it has none"),
+    ({"model": "mlp:widht=3"}, r"unknown option 'widht' of 'mlp'; did you mean 'width'\?"),
+    ({"optimiser": "sgd:momentun=0.9"}, r"unknown option 'momentun' of 'sgd'; did you mean 'momentum'\?"),
+    ({"schedule": "constant:at=3"}, "unknown option 'at' of 'constant'"),
+    ({"lr_milestones": "35,45"}, "unknown option 'lr_milestones' of run"),
     ({"memory": "200:par=class"}, r"unknown option 'par' of memory; did you mean 'per'\?"),
     ({"seed": "1:inti=2"}, r"unknown option 'inti' of seeds; did you mean 'init'\?"),
     # Lambda.
@@ -154,8 +201,12 @@ MISTAKES = [
     # What does not go together.
     ({"memory": 0}, "'er' replays from memory, so memory must be at least 1"),
     ({"memory": "0:per=class", "learner": "derpp"}, "'derpp' replays from memory"),
-    ({"learner": "joint", "perturb": "wap"}, "'joint' replays nothing, so 'wap' has nothing to move"),
-    ({"learner": "finetune", "perturb": "vt"}, "'finetune' replays nothing"),
+    ({"learner": "joint", "perturb": "wap"}, "'joint' takes no perturbation: it replays nothing, so there is nothing"),
+    ({"learner": "finetune", "perturb": "vt"}, "'finetune' takes no perturbation: it replays nothing"),
+    ({"learner": "icarl", "perturb": "vt"}, "'icarl' takes no perturbation: .*use perturb=none or another learner"),
+    ({"learner": "er+wap"}, "learner = 'er.wap': give two settings, learner=er and perturb=wap"),
+    ({"learner": "derpp", "bn_passes": "official"}, "bn_passes=official is not known for derpp with none"),
+    ({"learner": "icarl", "bn_passes": "official"}, "bn_passes=official is not known for icarl with none"),
     # The short form.
     ({"perturb": "wap:steps"}, "expected option=value after ':', found 'steps'"),
     ({"perturb": "wap:steps=1,steps=2"}, "'steps' is given twice"),
@@ -165,11 +216,27 @@ MISTAKES = [
     ({"perturb": "wap:ste\nps=1"}, r"unknown option 'ste\\nps'"),
     ({"perturb": "wap:ste\nps"}, r"found 'ste\\nps'"),
     ({"perturb": "wap:\na=1,\na=1,b\nb=2,b\nb=2"}, r"'a' is given twice"),
-    ({"perturb": 5}, "a perturbation is written as name:option=value or as a mapping, not as 5"),
+    ({"perturb": 5}, "a perturbation is written as name:option=value or as a mapping, or .*; 5 is none of these"),
     ({"perturb": ["wap", "vt"]}, "a perturbation is written as"),
     ({"perturb": b"wap"}, "a perturbation is written as"),
-    ({"perturb": {"name": []}}, "unknown perturbation"),
-    ({"learner": choices.WAP()}, "a learner is written as"),
+    ({"perturb": {"name": []}}, "a perturbation needs its name"),
+    # Parts of another kind.
+    ({"learner": wap()}, "'wap' is no learner"),
+    ({"learner": WAP}, "'wap' is no learner"),
+    ({"learner": WAP()}, "'wap' is no learner"),
+    ({"learner": "moca.perturb.wap.WAP"}, "'moca.perturb.wap.WAP' is no learner"),
+    ({"learner": "os.getcwd"}, "'os.getcwd' is no learner"),
+    ({"perturb": ER}, "'er' is no perturbation"),
+    ({"perturb": ER()}, "'er' is no perturbation"),
+    ({"perturb": len}, "'builtins.len' is no perturbation"),
+    ({"model": ER}, "'er' is no model"),
+    ({"model": WAP()}, "'wap' is no model"),
+    # Dotted paths.
+    ({"learner": "no_such_package.Mine"}, "learner 'no_such_package.Mine' cannot be loaded: there is no such module"),
+    ({"perturb": "os.nothing"}, "perturbation 'os.nothing' cannot be loaded: module 'os' has no class or function"),
+    ({"model": "os.sep"}, "model 'os.sep' cannot be loaded: module 'os' has no class or function 'sep'"),
+    ({"learner": ".er"}, "learner '.er' cannot be loaded"),
+    ({"learner": "er."}, "learner 'er.' cannot be loaded"),
     ({"memory": -1}, "memory.size = '-1': .*greater than or equal to 0"),
     ({"memory": "many"}, "memory.size = 'many': "),
     ({"memory": 1.5}, "memory = 1.5: "),
@@ -184,25 +251,40 @@ MISTAKES = [
     ({"replay_batch": 0}, "replay_batch = 0: "),
     ({"lr": 0}, "lr = 0: "),
     ({"lr": "nan"}, "lr = 'nan': "),
-    ({"lr": 1e39}, "the learning rate may be 1e.30 at most"),
-    ({"lr": 1e29, "lr_factor": 10, "lr_milestones": "0,0"}, "the learning rate may be 1e.30 at most"),
-    ({"epochs": 2, "lr_factor": 1e300, "lr_milestones": "1,2"}, "the learning rate may be 1e.30 at most"),
-    ({"weight_decay": 1e39}, r"weight_decay = 1e\+39: "),
+    ({"lr": 1e39}, r"lr = 1e\+39: .*less than or equal to 10{30}$"),
+    ({"lr": 1e29, "schedule": "steps:at=0,0,by=10"}, "the learning rate may be 1e.30 at most"),
+    ({"epochs": 2, "schedule": "steps:at=1,2,by=1e300"}, "the learning rate may be 1e.30 at most"),
+    ({"epochs": 3, "schedule": "steps:at=1,1,by=1e300"}, "the learning rate may be 1e.30 at most"),
+    ({"epochs": 2, "schedule": "steps:at=9,by=1e300,anew=false"}, "the learning rate may be 1e.30 at most"),
+    ({"optimiser": "sgd:weight_decay=1e39"}, r"optimiser.weight_decay = '1e39': "),
+    ({"optimiser": "adam:weight_decay=-1"}, r"optimiser.weight_decay = '-1': "),
+    ({"optimiser": "adam:beta1=1"}, r"optimiser.beta1 = '1': .*less than 1"),
+    ({"optimiser": "adamw:eps=0"}, r"optimiser.eps = '0': .*greater than 0"),
+    ({"optimiser": "sgd:anew=perhaps"}, "optimiser.anew = 'perhaps': "),
+    ({"schedule": "steps:at=3,by=0"}, "schedule.by = '0': .*greater than 0"),
+    ({"schedule": "steps:at=-3"}, "schedule.at = '-3': .*greater than or equal to 0"),
+    ({"schedule": "steps:at=x"}, "schedule.at = 'x': "),
+    ({"schedule": "steps:by=0.1,0.2"}, r"schedule.by = \('0.1', '0.2'\): "),
+    ({"schedule": "cosine:final=2"}, "schedule.final = '2': .*less than or equal to 1"),
     ({"perturb": "vmf:kappa=1e300"}, "perturb.kappa = '1e300': "),
     ({"model": "mlp:features=1"}, "model.features = '1': "),
-    ({"momentum": 1}, "momentum = 1: "),
+    ({"optimiser": "sgd:momentum=1"}, "optimiser.momentum = '1': "),
     ({"validation": 1.0}, "validation = 1.0: "),
     ({"seed": -1}, "seed.seed = '-1': "),
     ({"class_order": "0,1,x"}, "class_order"),
     ({"class_order": 3}, "class_order"),
-    ({"passes": "both"}, "passes = 'both': .*'separate' or 'concatenated'"),
+    ({"learner": "er:passes=both"}, "learner.passes = 'both': .*'separate' or 'concatenated'"),
+    ({"learner": "er_ace:mask=all"}, "learner.mask = 'all': .*'unseen' or 'official'"),
+    ({"learner": "derpp:alpha=-1"}, "learner.alpha = '-1': .*greater than or equal to 0"),
+    ({"short_batch": "drop"}, "short_batch = 'drop': .*'perturb' or 'skip'"),
     ({"bn_passes": "dirty"}, "bn_passes = 'dirty': use clean, official, or the passes in order, made of n, b "),
     ({"bn_passes": ""}, "bn_passes = '': use clean"),
     ({"bn_passes": "n1b"}, "bn_passes = 'n1b': use clean"),
     ({"bn_passes": "nbb", "learner": "finetune"}, "bn_passes = 'nbb': use clean"),
-    ({"bn_passes": "nbb", "passes": "concatenated"}, "bn_passes=nbb means separate passes"),
+    ({"bn_passes": "nbb", "learner": "er:passes=concatenated"}, "bn_passes=nbb means separate passes"),
+    ({"bn_passes": "official", "learner": "er:passes=concatenated"}, "bn_passes=official means separate"),
     ({"augment": "perhaps"}, "augment = 'perhaps': "),
-    ({"data": 5}, "data = 5: "),
+    ({"data": " "}, "data is empty; give the name of a data set"),
     ({"threads": 0}, "threads = 0: "),
 ]  # fmt: skip
 
@@ -219,8 +301,12 @@ def test_what_looks_like_a_mistake_and_is_none():
     assert validate(Run, {"memory": 0, "learner": "joint"}).learner.name == "joint"
     assert validate(Run, {"perturb": "vmf:kappa=0,lambda=0"}).perturb.kappa == 0
     assert validate(Run, {"model": None}).model is None
-    assert validate(Run, {"class_order": "2 0,1", "lr_milestones": "35,45"}).class_order == (2, 0, 1)
-    assert validate(Run, {"lr_milestones": [35, 45]}).lr_milestones == (35, 45)
+    assert validate(Run, {"class_order": "2 0,1", "schedule": "steps:at=35,45"}).class_order == (2, 0, 1)
+    assert validate(Run, {"schedule": {"name": "steps", "at": [35, 45]}}).schedule.at == (35, 45)
+    assert validate(Run, {"schedule": "steps:at=5,by=1e200", "epochs": 3}).schedule.by == 1e200, "it never comes to it"
+    assert validate(Run, {"bn_passes": "n1b", "learner": "derpp"}).bn_passes == "n1b"
+    assert validate(Run, {"bn_passes": "clean", "learner": "er:passes=concatenated"}).learner.passes == "concatenated"
+    assert validate(Run, {"data": 5}).data.name == "int", "what is no data set is told where data are read"
 
 
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()

@@ -5,31 +5,59 @@ import sys
 
 import pytest
 
-from moca.settings import Run, Seeds, learners, models, perturb
+from moca.learners.er import ER
+from moca.parts import LEARNERS, PERTURBATIONS
+from moca.perturb.none import Unmoved
+from moca.settings import Run, Seeds, heads, optimisers, validate
+from moca.settings.choice import options_of
 from moca.settings.memory import Memory
+
+
+def perturb(spec):
+    return validate(Run, {"perturb": spec}).perturb
 
 
 def test_defaults():
     run = Run()
     assert (run.learner, run.perturb, run.head, run.model) == (
-        learners.ER(), perturb.NoPerturbation(), models.Cosine(scale=1.0, learnable=True), None,
-    )  # fmt: skip
-    assert (run.batch, run.replay_batch, run.momentum, run.weight_decay) == (32, None, 0.0, 0.0)
-    assert (run.passes, run.bn_passes) == ("separate", "clean")
+        options_of(ER, "er")(name="er"),
+        options_of(Unmoved, "none")(name="none"),
+        heads.Cosine(scale=1.0, learnable=True),
+        None,
+    )
+    assert run.optimiser == optimisers.SGD(momentum=0.0, weight_decay=0.0, nesterov=False, anew=True)
+    assert run.schedule == optimisers.Constant(anew=True)
+    assert (run.batch, run.replay_batch) == (32, None)
+    assert (run.learner.passes, run.bn_passes, run.short_batch) == ("separate", "clean", "perturb")
     assert run.memory == Memory(size=200, per="total")
 
 
 def test_perturbation_defaults_are_those_that_gave_the_numbers():
-    assert all(cls().lam == 2.0 for cls in perturb.PERTURBATIONS[1:])
-    assert perturb.Gaussian().unit
-    assert (perturb.VMF().noise, perturb.VMF().sampler) == ("sample", "exact")
-    assert (perturb.DOAOld().rate, perturb.DOANew().rate, perturb.DOAOld().site) == (0.5, 0.5, "feature")
-    assert (perturb.VT().center, perturb.VT().momentum) == ("class", 0.9)
-    wap = perturb.WAP()
+    moving = [perturb(name) for name in PERTURBATIONS.built_in if name != "none"]
+    assert all(p.lam == 2.0 for p in moving)
+    assert perturb("gaussian").unit
+    assert (perturb("vmf").noise, perturb("vmf").sampler) == ("sample", "exact")
+    assert (perturb("doa_old").rate, perturb("doa_new").rate, perturb("doa_old").site) == (0.5, 0.5, "feature")
+    assert (perturb("vt").center, perturb("vt").momentum) == ("class", 0.9)
+    wap = perturb("wap")
     assert (wap.steps, wap.step_size, wap.relative, wap.radius, wap.rows, wap.labels) == (
         1, 10.0, True, None, "old", "batch",
     )  # fmt: skip
-    assert all(cls().fixed_angle is None and cls().angle_cap is None for cls in perturb.PERTURBATIONS[1:])
+    assert all(p.fixed_angle is None and p.angle_cap is None and p.cap == "exact" for p in moving)
+    assert not perturb("none").options
+
+
+def test_learner_defaults_are_those_that_gave_the_numbers():
+    made = {name: validate(Run, {"learner": name}).learner.options for name in LEARNERS.built_in}
+    assert made == {
+        "agem": {},
+        "derpp": {"alpha": 0.1, "beta": 0.5},
+        "er": {"passes": "separate"},
+        "er_ace": {"mask": "unseen"},
+        "finetune": {},
+        "icarl": {"unit": True},
+        "joint": {},
+    }
 
 
 @pytest.mark.parametrize("purpose", ["classes", "init", "data", "augment", "memory", "perturb"])
@@ -43,3 +71,24 @@ def test_a_purpose_may_have_its_own_seed(purpose):
 def test_settings_need_no_torch():
     code = "import sys, moca.settings; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_no_part_is_loaded_to_be_listed():
+    code = (
+        "import sys\nfrom moca.parts import KINDS\n"
+        "lines = [kind.lines() for kind in KINDS.values()]\n"
+        "sys.exit('torch' in sys.modules or not all(lines))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_recipe_is_one_that_a_run_takes():
+    """What stands with a method is only read when that method meets its protocol: here all are read."""
+    for name in LEARNERS.built_in:
+        for recipe in LEARNERS.find(name).recipes.values():
+            run = validate(Run, {"learner": name, **recipe})
+            assert recipe.keys() <= run.model_fields_set
+    for name in PERTURBATIONS.built_in:
+        for recipe in PERTURBATIONS.find(name).recipes.values():
+            if name != "none":
+                perturb({"name": name, **recipe})

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, PrivateAttr, SerializerFunctio
 from pydantic import model_serializer as serializer
 
 from moca.errors import MocaError
-from moca.parts import Kind, Part, declared_options, path_of
+from moca.parts import Kind, Part, called, declared_options, path_of
 from moca.settings.base import Settings, parse, validate
 
 
@@ -26,6 +26,8 @@ class Choice(Settings):
     _object: Any = PrivateAttr(None)
     """What was given instead of a name, where no name leads back to it: settings.json can only say what it is."""
     _own: bool = PrivateAttr(False)
+    _told: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """What settings.json says of an object that is not there."""
 
     @property
     def own(self) -> bool:
@@ -68,7 +70,7 @@ class Choice(Settings):
     @serializer(mode="wrap")
     def _with_own(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        return fields | ({"own": True} if self._own else {})
+        return fields | self._told | ({"own": True} if self._own else {})
 
 
 def options_of(part: Any, name: str | None = None) -> type[Choice]:
@@ -79,12 +81,12 @@ def options_of(part: Any, name: str | None = None) -> type[Choice]:
 @functools.cache
 def _options_of(part: Hashable, name: str | None) -> type[Choice]:
     maker: Any = part
-    called = name or path_of(maker) or maker.__name__
+    name = name or path_of(maker) or called(maker)
     fields: dict[str, Any] = declared_options(maker)
     if "name" in fields:
-        raise MocaError(f"'{called}' has an option 'name', which is what every part is called by; rename it")
-    made = create_model(maker.__name__, __base__=Choice, __doc__=maker.__doc__, name=(str, called), **fields)
-    made.part = maker if isinstance(maker, type) else staticmethod(maker)
+        raise MocaError(f"'{name}' has an option 'name', which is what every part is called by; rename it")
+    made = create_model(called(maker), __base__=Choice, __doc__=maker.__doc__, name=(str, name), **fields)
+    made.part = maker if isinstance(maker, type) else staticmethod(maker)  # or a function would be bound as a method
     return made
 
 
@@ -113,6 +115,9 @@ def chosen(kind: Kind) -> BeforeValidator:
 
     def choose(value: Any) -> Choice:
         if isinstance(value, Choice):
+            held = value.part if value._object is None else value._object
+            if held is not None:
+                kind.refuse_others(held, value.name)
             return value
         if isinstance(value, str | dict | None):
             return _by_name(value, kind)
@@ -130,7 +135,7 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
     options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
     name = options.pop("name", None)
     if options.get("own") is True:
-        return _absent(str(name))
+        return _absent(str(name), {key: told for key, told in options.items() if key != "own"})
     if not isinstance(name, str):
         raise MocaError(f"a {kind.name} needs its name: {{'name': ..., 'option': value}}")
     part = kind.find(name)
@@ -148,11 +153,14 @@ def _given(value: Any, kind: Kind) -> Choice:
     """A class or an object instead of a name. It can be written down where a name leads back to it."""
     if isinstance(value, type) or (not isinstance(value, Part) and not hasattr(value, "parameters")):
         path = path_of(value)
-        made = options_of(value, path or value.__name__)(name=path or value.__name__)
+        name = path or called(value)
+        kind.refuse_others(value, name)
+        made = options_of(value, name)(name=name)
         made._own = path is None
         return _sound(made)
     cls = type(value)
     path = path_of(cls) if isinstance(value, Part) and cls.__init__ is Part.__init__ else None
+    kind.refuse_others(value, path or cls.__name__)
     if isinstance(value, Part):
         options = {name: getattr(value, name) for name in cls.options}
         made = options_of(cls, path or cls.__name__)(name=path or cls.__name__, **options)
@@ -162,8 +170,8 @@ def _given(value: Any, kind: Kind) -> Choice:
     return made
 
 
-def _absent(name: str) -> Choice:
+def _absent(name: str, options: dict[str, Any]) -> Choice:
     """Where settings.json names an object of Python."""
     made = Choice(name=name)
-    made._own = True
+    made._own, made._told = True, options
     return made

@@ -84,7 +84,10 @@ class Steps(ScheduleSettings):
 
     def factor(self, epoch: int, epochs: int) -> float:
         """A power of `by`."""
-        return float(self.by ** sum(epoch >= end for end in self.at))
+        try:
+            return float(self.by ** sum(epoch >= end for end in self.at))
+        except OverflowError:
+            return math.inf
 
 
 class Cosine(ScheduleSettings):

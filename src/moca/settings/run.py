@@ -149,11 +149,13 @@ class Run(Settings):
         name = self.learner.name
         if self.memory.size == 0 and learner.draws:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
-        drops = [self.schedule.factor(epoch, self.epochs) for epoch in {0, self.epochs - 1}]
-        if self.lr * max(drops) > _LARGEST:
+        epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
+        if self.lr * max(self.schedule.factor(epoch, epochs) for epoch in (0, epochs - 1)) > _LARGEST:
             raise MocaError(f"the learning rate may be {_LARGEST:.0e} at most; use a smaller lr or schedule")
         if self.perturb.name != "none" and learner.refuses:
             raise MocaError(f"'{name}' takes no perturbation: {learner.refuses}; use perturb=none or another learner")
+        if self.bn_passes != "clean" and self.learner.make().together:
+            raise MocaError(f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or passes=separate")
         if self.bn_passes not in ("clean", "official"):
             self._check_passes("n1b" if learner.draws == 2 else "nb" if learner.draws else "n")
         elif self.bn_passes == "official" and self.learner.make().official_passes(self.perturb.make()) is None:
