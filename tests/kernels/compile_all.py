@@ -50,5 +50,4 @@ for digits, out in ((0, "*i64"), (23, "*fp32"), (52, "*fp64")):
     check(random._numbers, {"DIGITS": digits, "BLOCK": 256}, key="*i64", count="*i64", out=out, n="i32")
 check(transform._transform, {"FLIP": True, "BLOCK": 1024}, n="i32")
 check(descend._descend, {"BLOCK": 2048}, n="i32")
-check(adversary._rows_in_turn, {"BLOCK": 128}, rows="*i64", count="i32")
 check(adversary._slope, {"BLOCK": 128}, y="*i64")

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
 SMALL = {"model": "convnet:width=3,features=6", "precision": "fp32"}
 RESIDUAL = {"model": "resnet18:width=2", "precision": "fp32"}
 KERNELS = {"transform": "transform", "batch_norm": "batch_norm", "project": "sphere", "displace": "sphere"}
-KERNELS |= {"numbers": "random", "rows_in_turn": "adversary", "slope": "adversary", "descend": "descend"}
-IN_MOST = set(KERNELS) - {"rows_in_turn", "slope", "descend"}
+KERNELS |= {"numbers": "random", "slope": "adversary", "descend": "descend"}
+IN_MOST = set(KERNELS) - {"slope", "descend"}
 IN_WAP = set(KERNELS) - {"descend"}
 
 
