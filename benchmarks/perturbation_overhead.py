@@ -16,14 +16,20 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from moca.settings.models import Cosine, ResNet18
 
 from moca.batch import Batch
 from moca.models import build_model
 from moca.perturb import perturbation
+from moca.settings import Choice, validate
+from moca.settings.heads import Cosine
+from moca.settings.run import ModelChoice
 
 VARIANTS = ("gaussian", "vmf", "doa_old", "doa_new", "vt", "add_new", "minus_new", "fgsm", "wap")
 CLASSES = 100
+
+
+def _encoder(width: int) -> Choice:
+    return validate(ModelChoice, {"model": f"resnet18:width={width}"}).model
 
 
 def main() -> None:
@@ -37,7 +43,7 @@ def main() -> None:
     options = parser.parse_args()
     device = torch.device(options.device)
 
-    model = build_model(ResNet18(width=options.width), Cosine(), (3, 32, 32), CLASSES).to(device)
+    model = build_model(_encoder(options.width), Cosine(), (3, 32, 32), CLASSES).to(device)
     x = torch.randn(2, options.batch, 3, 32, 32, device=device)
     y = torch.randint(0, CLASSES // 2, (2, options.batch), device=device)
     y[0] += CLASSES // 2

@@ -25,7 +25,7 @@ KINDS = {
     "BatchNorm, its addition and ReLU": r"^_(sums|normalise|gradient_sums|input_gradient)$",
     "convolutions": r"conv|xmma|implicit_gemm|fprop|dgrad|wgrad|cudnn|nhwc",
     "MOCA's frame, random numbers, augmentation": r"^_(project|displace|numbers|transform)",
-    "rows, loss and weights of WAP's inner step": r"^_(descend|rows_in_turn|slope)",
+    "loss and weights of WAP's inner step": r"^_(descend|slope)",
     "casts and optimiser (many tensors at once)": r"multi_tensor_apply",
     "products of the classifier": r"gemm|cublas",
 }

@@ -140,9 +140,15 @@ class TestDisplace:
         assert sphere.angle(h, f).item() == pytest.approx(expected, abs=1e-9)
         assert f.norm().item() == pytest.approx(length)
 
-    def test_lambda_zero_stays(self):
-        h, n = Random(0, "p").normal(2, 6, 5)
-        torch.testing.assert_close(sphere.displace(h, n, 0.0), h)
+    @pytest.mark.parametrize("dtype", DTYPES)
+    @pytest.mark.parametrize("lam", [0, 0.0, -0.0])
+    def test_lambda_zero_stays_bit_for_bit_with_a_plain_gradient(self, dtype, lam):
+        h, n = (v.to(dtype) for v in Random(0, "p").normal(2, 60, 5))
+        h.requires_grad_()
+        f = sphere.displace(h, n, lam, old=torch.arange(60) % 2 == 0)
+        df = Random(1, "p").normal(60, 5).to(dtype)
+        assert torch.equal(f, h)
+        assert torch.equal(torch.autograd.grad(f, h, df)[0], df)
 
     @pytest.mark.parametrize("unit", [True, False])
     def test_gradient_with_the_direction_constant(self, unit):
@@ -227,6 +233,88 @@ class TestCap:
         assert torch.autograd.gradcheck(capped, h.clone().requires_grad_())
 
 
+class TestOfficialLimit:
+    """The noise of the official code: P(n) times sin(alpha) / sin(phi - alpha) where that is in (0, 1)."""
+
+    @pytest.mark.parametrize(
+        ("lam", "phi", "expected"),
+        [(1.5, 61, 36.7), (1.5, 90, 40.9), (1.0, 61, 30.0), (1.0, 90, 30.0), (1.0, 149, 30.0)],
+    )
+    def test_rotation_after_lambda(self, lam, phi, expected):
+        h, n = at_angle(0, 3.0), at_angle(math.radians(phi), 0.2)
+        f = sphere.displace(h, sphere.official_limit(h, n, math.radians(30)), lam, unit=False)
+        assert degrees(h, f) == pytest.approx(expected, abs=0.05)
+
+    @pytest.mark.parametrize("alpha", [5, 30, 60, 89, 120])
+    def test_against_a_loop(self, alpha):
+        phis = [0, 10, alpha - 1, alpha, alpha + 1, 2 * alpha - 1, 2 * alpha + 1, 90, 149, 151, 179, 180]
+        for phi in (phi for phi in phis if phi <= 180):
+            h, n = at_angle(0, 2.0), at_angle(math.radians(phi), 5.0)
+            below = math.sin(math.radians(phi - alpha))
+            factor = math.sin(math.radians(alpha)) / below if abs(below) > 1e-9 else math.inf
+            factor = factor if 0 < factor < 1 else 1.0
+            got = sphere.official_limit(h, n, math.radians(alpha))
+            torch.testing.assert_close(got, factor * n / n.norm(), msg=f"phi {phi}")
+
+    def test_each_row_on_its_own(self):
+        h, n = Random(0, "p").normal(2, 9, 3).double()
+        got = sphere.official_limit(h, n, 0.5)
+        assert len({round(length, 6) for length in got.norm(dim=-1).tolist()}) > 3
+        for i in range(9):
+            torch.testing.assert_close(got[i], sphere.official_limit(h[i], n[i], 0.5))
+
+    def test_the_factor_is_not_differentiated(self):
+        h, n = at_angle(0).requires_grad_(), at_angle(math.pi / 2)
+        assert not sphere.official_limit(h, n, 0.5).requires_grad
+
+
+class TestFloatTypes:
+    """Half precision costs the rounding of the input and that of the output, nothing in between."""
+
+    FUNCTIONS = {
+        "project": lambda h, n: sphere.project(h),
+        "displace": lambda h, n: sphere.displace(h, n, 1.5),
+        "literal": lambda h, n: sphere.displace(h, n, 1.5, unit=False),
+        "some": lambda h, n: sphere.displace(h, n, 1.5, old=torch.arange(40) % 3 > 0),
+        "rotate": lambda h, n: sphere.rotate(h, n, 0.6),
+        "cap": lambda h, n: sphere.cap(h, sphere.displace(h, n, 1.5), 0.6),
+        "limit": lambda h, n: sphere.official_limit(h, n, 0.6),
+        "vmf": lambda h, n: sphere.sample_vmf(h, 50.0, Random(2, "p")),
+    }
+
+    @pytest.mark.parametrize("name", FUNCTIONS)
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+    @pytest.mark.parametrize("length", [1.0, 5000.0])
+    def test_rounded_once(self, name, dtype, length):
+        function = self.FUNCTIONS[name]
+        # 512 numbers of about 5000 are a vector longer than any number of float16.
+        h, n = (v.to(dtype) for v in length * Random(0, "p").normal(2, 40, 512))
+        got, exact = function(h, n), function(h.double(), n.double())
+        # What is capped was rounded before.
+        eps, most = torch.finfo(dtype).eps, exact.abs().max().item()
+        close = {"rtol": 0.51 * eps, "atol": (eps if name == "cap" else 2e-5) * most}
+        close = close if dtype != torch.float32 else {"rtol": 1e-4, "atol": 1e-5 * most}
+        assert got.dtype == dtype
+        assert got.isfinite().all()
+        torch.testing.assert_close(got.double(), exact, **close)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_gradients(self, dtype):
+        h, n, df = (v.to(dtype) for v in Random(0, "p").normal(3, 40, 64))
+        gradients = []
+        for kind in (dtype, F64):
+            leaf = h.to(kind).requires_grad_()
+            f = sphere.displace(leaf, n.to(kind), 1.5)
+            gradients.append(torch.autograd.grad(f, leaf, df.to(kind))[0])
+        assert gradients[0].dtype == dtype
+        torch.testing.assert_close(gradients[0].double(), gradients[1], rtol=torch.finfo(dtype).eps, atol=1e-4)
+
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_angles_are_not_rounded_to_half_precision(self, dtype):
+        a, b = (v.to(dtype) for v in Random(0, "p").normal(2, 40, 64))
+        torch.testing.assert_close(sphere.angle(a, b).double(), sphere.angle(a.double(), b.double()))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("second", [(0, 0, 0), (1, 0, 0), (-1, 0, 0), (0, 1, 0)])
 @pytest.mark.parametrize("first", [(0, 0, 0), (1, 0, 0)])
@@ -240,8 +328,9 @@ class TestCap:
         lambda h, n: sphere.rotate(h, n, 2.0),
         lambda h, n: sphere.cap(h, n, 0.5),
         lambda h, n: sphere.cap(h, sphere.displace(h, n, 1.0), 2.0),
+        lambda h, n: sphere.displace(h, sphere.official_limit(h, n, 0.5), 1.0, unit=False),
     ],
-    ids=["angle", "displace", "displace_literal", "rotate", "rotate_far", "cap", "cap_far"],
+    ids=["angle", "displace", "displace_literal", "rotate", "rotate_far", "cap", "cap_far", "official_limit"],
 )
 def test_degenerate_vectors_give_finite_values_and_gradients(function, first, second, dtype):
     a = torch.tensor([first, (1, 2, 3)], dtype=dtype, requires_grad=True)
@@ -291,10 +380,6 @@ def samples(d: int, kappa: float, count: int, seed: int = 0, b: float | None = N
     mu = sphere.project(Random(99, "mu").normal(1, d).double())
     z = sphere.sample_vmf(mu.expand(count, d), kappa, Random(seed, "p"), b)
     return mu, z, (z @ mu.T).squeeze(1).clamp(-1, 1).numpy()
-
-
-def official_b(d: int, kappa: float) -> float:
-    return (d - 1) / (4 * kappa)
 
 
 KAPPAS = [0, 0.1, 1, 10, 50, 100, 1000, 1e5]
@@ -370,15 +455,34 @@ class TestVMF:
         [(50, -0.436, 0.097), (100, -0.123, 0.188), (200, 0.219, 0.344), (500, 0.592, 0.612)],
     )
     def test_official_envelope_has_the_published_bias(self, kappa, wrong, right):
-        _, _, biased = samples(512, kappa, 3000, b=official_b(512, kappa))
+        _, _, biased = samples(512, kappa, 3000, b=sphere.official_envelope(kappa, 512))
         _, _, exact = samples(512, kappa, 3000)
         assert biased.mean() == pytest.approx(wrong, abs=0.003)
         assert exact.mean() == pytest.approx(right, abs=0.003)
 
-    def test_official_envelope_is_that_of_the_public_sampler(self):
-        """The public sampler one sample at a time, looping until accepted, with its formula for kappa > 11."""
-        d, kappa, rng = 160, 60.0, np.random.default_rng(0)
-        c, b = math.sqrt(4 * kappa**2 + (d - 1) ** 2), official_b(160, 60.0)
+    @pytest.mark.parametrize(("kappa", "wrong"), [(1, 0), (10, 0), (10.25, 0.25), (10.5, 0.5), (11, 1), (60, 1)])
+    @pytest.mark.parametrize("m", [2, 160, 512])
+    def test_official_envelope_blends_from_exact_to_wrong(self, kappa, wrong, m):
+        exact = (math.sqrt(4 * kappa**2 + (m - 1) ** 2) - 2 * kappa) / (m - 1)
+        expected = (1 - wrong) * exact + wrong * (m - 1) / (4 * kappa)
+        assert sphere.official_envelope(kappa, m) == pytest.approx(expected, rel=1e-9)
+
+    def test_official_envelope_of_the_uniform_distribution(self):
+        assert sphere.official_envelope(0, 512) == 1
+
+    def test_up_to_ten_the_official_envelope_draws_the_exact_samples(self):
+        mu = Random(0, "p").normal(50, 64)
+        for kappa in (0.0, 1.0, 10.0):
+            z = sphere.sample_vmf(mu, kappa, Random(1, "p"), sphere.official_envelope(kappa, 64))
+            assert torch.equal(z, sphere.sample_vmf(mu, kappa, Random(1, "p")))
+
+    @pytest.mark.parametrize("kappa", [10.5, 60.0])
+    def test_official_envelope_is_that_of_the_public_sampler(self, kappa):
+        """The public sampler one sample at a time, looping until accepted, with its own formulas."""
+        d, rng = 160, np.random.default_rng(0)
+        c = math.sqrt(4 * kappa**2 + (d - 1) ** 2)
+        s = min(max(kappa - 10, 0.0), 1.0)
+        b = s * (d - 1) / (4 * kappa) + (1 - s) * (c - 2 * kappa) / (d - 1)
         a = (d - 1 + 2 * kappa + c) / 4
         shift = 4 * a * b / (1 + b) - (d - 1) * math.log(d - 1)
         public = []
@@ -387,7 +491,7 @@ class TestVMF:
             t = 2 * a * b / (1 - (1 - b) * e)
             if (d - 1) * math.log(t) - t + shift >= math.log(u):
                 public.append((1 - (1 + b) * e) / (1 - (1 - b) * e))
-        _, _, w = samples(d, kappa, 3000, b=b)
+        _, _, w = samples(d, kappa, 3000, b=sphere.official_envelope(kappa, d))
         assert stats.ks_2samp(w, public).pvalue > 1e-3
 
     def test_each_row_has_its_own_mean(self):

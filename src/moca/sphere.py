@@ -1,6 +1,7 @@
 """Geometry on the hypersphere: projection, angles, displacement and exact von Mises-Fisher samples. Pure functions.
 
-Vectors are the rows of the last dimension. A zero vector has no direction: its projection is zero, never NaN.
+Vectors are the rows of the last dimension, of any float type; half precision is worked on in float32 and rounded once.
+A zero vector has no direction: its projection is zero, never NaN.
 """
 
 import math
@@ -29,44 +30,66 @@ def project(v: Tensor) -> Tensor:
         from moca.kernels import sphere as in_kernels
 
         return in_kernels.project(v, _TINY)
-    length = norm(v)
+    precise = _precise(v)
+    length = norm(precise)
     # Dividing by infinity, not by a tiny number: the gradient at a zero row is then zero, not enormous.
-    return v / length.masked_fill(length <= _TINY, math.inf)
+    return (precise / length.masked_fill(length <= _TINY, math.inf)).to(v.dtype)
+
+
+def _precise(v: Tensor) -> Tensor:
+    """In float32 or better: the length of a long vector is no number in float16, and a coarse one in bfloat16."""
+    return v.to(torch.promote_types(v.dtype, torch.float32))
 
 
 def angle(a: Tensor, b: Tensor) -> Tensor:
     """Angle between the rows of a and b in radians, accurate near 0 and pi too (Kahan); 90 degrees for a zero row."""
-    a, b = project(a), project(b)
+    a, b = project(_precise(a)), project(_precise(b))
     return (2 * torch.atan2(norm(a - b), norm(a + b))).squeeze(-1)
 
 
 def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | None = None) -> Tensor:
     """MOCA's displacement f = ||h|| P(P(h) + lam P(n)); with `unit` off, n keeps its own length.
 
-    Rows where `old` is false stay where they are.
+    Rows where `old` is false stay where they are, and with lam = 0 all do, bit for bit.
     """
+    if lam == 0:
+        return h
     if kernels.usable(h) and h.dim() == 2 and h.shape == n.shape and h.dtype == n.dtype and not n.requires_grad:
         from moca.kernels import sphere as in_kernels
 
         return in_kernels.displace(h, n, lam, unit, old, _TINY)
-    f = norm(h) * project(project(h) + lam * (project(n) if unit else n))
+    start, n = _precise(h), _precise(n)
+    f = norm(start) * project(project(start) + lam * (project(n) if unit else n))
+    f = f.to(h.dtype)
     return f if old is None else torch.where(old.unsqueeze(-1), f, h)
 
 
 def rotate(h: Tensor, n: Tensor, alpha: float) -> Tensor:
     """Turn h towards n by exactly the angle alpha (radians), keeping its length; stays where n is parallel to h."""
-    precise = torch.promote_types(h.dtype, torch.float32)
-    u, n = project(h.to(precise)), project(n.to(precise))
+    start = _precise(h)
+    u, n = project(start), project(_precise(n))
     off = n - (n * u).sum(-1, keepdim=True) * u
     turned = math.cos(alpha) * u + math.sin(alpha) * project(off)
     # Cancellation leaves rounding noise, not a direction, in the off-axis part of a nearly parallel n.
-    turned = torch.where(norm(off) > 1e3 * torch.finfo(precise).eps, turned, u)
-    return norm(h) * project(turned).to(h.dtype)
+    turned = torch.where(norm(off) > 1e3 * torch.finfo(u.dtype).eps, turned, u)
+    return (norm(start) * project(turned)).to(h.dtype)
 
 
 def cap(h: Tensor, f: Tensor, alpha: float) -> Tensor:
     """Limit the angle between h and its displaced version f to at most alpha (radians)."""
     return torch.where(angle(h, f).unsqueeze(-1) > alpha, rotate(h, f, alpha), f)
+
+
+def official_limit(h: Tensor, n: Tensor, alpha: float) -> Tensor:
+    """The official code's limiter of n: P(n), shortened where adding it to P(h) would turn h by more than alpha.
+
+    The factor sin(alpha) / sin(phi - alpha), phi the angle between h and n, is applied where it lies between 0 and 1
+    and is never differentiated. Added lambda times, as the official code does, it allows more than alpha if lambda > 1.
+    """
+    with torch.no_grad():
+        factor = (math.sin(alpha) / (angle(h, n) - alpha).sin()).unsqueeze(-1)
+        factor = torch.where((factor > 0) & (factor < 1), factor, 1)
+    return (factor * project(_precise(n))).to(n.dtype)
 
 
 def sample_vmf(mu: Tensor, kappa: float, random: Random, b: float | None = None) -> Tensor:
@@ -79,16 +102,31 @@ def sample_vmf(mu: Tensor, kappa: float, random: Random, b: float | None = None)
     if m < 2:
         raise MocaError(f"vMF needs features of 2 or more dimensions (they have {m})")
     w = _sample_cosine(m, kappa, rows, random, b)
-    u = project(mu)
-    tangent = random.normal(rows, m).to(mu.dtype)
+    u = project(_precise(mu))
+    tangent = random.normal(rows, m).to(u.dtype)
     tangent = project(tangent - (tangent * u).sum(-1, keepdim=True) * u)
-    return w.to(mu.dtype) * u + ((1 - w) * (1 + w)).clamp_min(0).sqrt().to(mu.dtype) * tangent
+    z = w.to(u.dtype) * u + ((1 - w) * (1 + w)).clamp_min(0).sqrt().to(u.dtype) * tangent
+    return z.to(mu.dtype)
+
+
+def official_envelope(kappa: float, m: int) -> float:
+    """The public vMF sampler's b in m dimensions, for `sample_vmf`: exact up to kappa = 10, that of kappa >> m from 11
+    on, which biases the samples until kappa is about 2m, and a blend of both in between."""
+    if kappa <= 10:
+        return _envelope(kappa, m)
+    wrong = min(kappa - 10, 1.0)
+    return wrong * (m - 1) / (4 * kappa) + (1 - wrong) * _envelope(kappa, m)
+
+
+def _envelope(kappa: float, m: int) -> float:
+    """b = (c - 2 kappa) / (m - 1), c = sqrt(4 kappa^2 + (m - 1)^2), written without the cancellation."""
+    return (m - 1) / (2 * kappa + math.sqrt(4 * kappa**2 + (m - 1) ** 2))
 
 
 def _sample_cosine(m: int, kappa: float, rows: int, random: Random, b: float | None) -> Tensor:
     """The cosine between a vMF sample and its mean direction, in float64."""
     c = math.sqrt(4 * kappa**2 + (m - 1) ** 2)
-    b = (m - 1) / (2 * kappa + c) if b is None else b
+    b = _envelope(kappa, m) if b is None else b
     a = (m - 1 + 2 * kappa + c) / 4
     d = 4 * a * b / (1 + b) - (m - 1) * math.log(m - 1)
 

@@ -104,7 +104,7 @@ def test_an_output_that_there_is_not_is_refused_before_anything_is_done(tmp_path
 
 
 def test_something_that_is_no_watcher_is_refused():
-    with pytest.raises(MocaError, match="watch takes objects of moca.Watcher"):
+    with pytest.raises(MocaError, match=r"watch takes objects of moca.Watcher"):
         moca.run(**SHORT, watch=[print])
 
 

@@ -9,10 +9,11 @@ from moca.kernels import adversary, batch_norm, descend, random, sphere, transfo
 
 HOPPER = GPUTarget("cuda", 90, 32)
 TYPES = {
-    **dict.fromkeys(("end0", "end1", "end2", "channels", "columns", "height", "width", "padding"), "i32"),
-    **dict.fromkeys(("eps", "lam", "tiny"), "fp32"),
+    **dict.fromkeys(("end0", "end1", "end2", "channels", "columns", "height", "width", "padding", "pixels"), "i32"),
+    **dict.fromkeys(("eps", "lam", "tiny", "keep", "take0", "take1", "take2"), "fp32"),
     **dict.fromkeys(("x", "y", "dy", "dz", "dx", "residual", "step", "moved"), "*bf16"),
     "old": "*i1",
+    "heaviest": "*i64",
     "images": "*u8",
 }
 
@@ -27,11 +28,16 @@ def check(kernel, constants, **types):
 
 
 tile = {"STRETCHES": 64, "TILE_R": 128, "TILE_C": 32, "BLOCKS": 8}
-for batches, relu in product((1, 3), (False, True)):
-    shape = tile | {"BATCHES": batches, "RELU": relu}
+equal = dict.fromkeys(("weights", "heaviest", "pixels"))
+still = dict.fromkeys(("running_mean", "running_var", "keep", "take0", "take1", "take2"))
+moved = ({}, {"residual": None}, still)
+weighted = (still, still | {"residual": None})
+cases = [*product(((1, equal, moved), (3, equal, moved), (1, {}, weighted)), (False, True))]
+for (batches, rows, lists), relu in [*cases, ((1, {"pixels": 1}, weighted), True)]:
+    shape = tile | {"BATCHES": batches, "RELU": relu} | rows
     check(batch_norm._sums, {k: v for k, v in shape.items() if k not in ("RELU", "BLOCKS")})
     check(batch_norm._input_gradient, shape)
-    for missing in ({}, {"residual": None}, {"running_mean": None, "running_var": None, "shares": None}):
+    for missing in lists:
         check(batch_norm._normalise, shape | missing)
     for missing in ({}, {"y": None, "dz": None}):
         check(batch_norm._gradient_sums, {k: v for k, v in shape.items() if k != "BLOCKS"} | missing)
@@ -44,5 +50,4 @@ for digits, out in ((0, "*i64"), (23, "*fp32"), (52, "*fp64")):
     check(random._numbers, {"DIGITS": digits, "BLOCK": 256}, key="*i64", count="*i64", out=out, n="i32")
 check(transform._transform, {"FLIP": True, "BLOCK": 1024}, n="i32")
 check(descend._descend, {"BLOCK": 2048}, n="i32")
-check(adversary._rows_in_turn, {"BLOCK": 128}, rows="*i64", count="i32")
 check(adversary._slope, {"BLOCK": 128}, y="*i64")

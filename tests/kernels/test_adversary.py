@@ -1,43 +1,19 @@
-"""The kernels of WAP's inner step against the plain operations and autograd."""
+"""The kernel of WAP's inner step against autograd."""
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from moca import kernels
-from moca.perturb.rows import old_rows_in_turn
+from moca import Batch, kernels
 from tests.kernels.devices import kernel_device
+from tests.perturb.helpers import make, network, scene
+from tests.perturb.test_wap import mask, naive
 
 DEVICE = kernel_device()
 if DEVICE:
-    from moca.kernels import adversary
-    from moca.kernels.adversary import rows_in_turn, slope
+    from moca.kernels.adversary import slope
 
 pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
-
-
-@settings(deadline=None, derandomize=True, max_examples=40)
-@given(st.lists(st.booleans(), min_size=1, max_size=40))
-def test_rows_like_the_plain_ones(marks: list[bool]) -> None:
-    old = torch.tensor(marks)
-    rows, weights = rows_in_turn(old.to(DEVICE))
-    plain_rows, plain_weights = old_rows_in_turn(old, old)
-    assert torch.equal(rows.cpu(), plain_rows)
-    torch.testing.assert_close(weights.cpu(), plain_weights)
-
-
-@pytest.mark.parametrize("too_many", [0, 1])
-def test_large_batches_take_the_plain_operations(too_many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = torch.arange(adversary.MOST_ROWS + too_many) % 3 == 1
-    expected, calls = old_rows_in_turn(old, old), []
-    monkeypatch.setattr(adversary, "rows_in_turn", lambda old: calls.append(old) or rows_in_turn(old))
-    monkeypatch.setattr(kernels, "usable", lambda tensor: True)
-    rows, weights = old_rows_in_turn(old.to(DEVICE), old.to(DEVICE))
-    assert len(calls) == 1 - too_many
-    assert torch.equal(rows.cpu(), expected[0])
-    torch.testing.assert_close(weights.cpu(), expected[1])
 
 
 @pytest.mark.parametrize(("rows", "classes"), [(1, 2), (5, 10), (32, 100), (3, 1000)])
@@ -58,3 +34,16 @@ def test_what_is_not_a_number_stays_so() -> None:
     got = slope(*(t.to(DEVICE) for t in (logits, torch.tensor([0, 1]), torch.ones(2)))).cpu()
     assert got[0].isfinite().all()
     assert got[1].isnan().all()
+
+
+@pytest.mark.parametrize("rows", [(3,), (0, 5, 6), tuple(range(7)), tuple(range(8))], ids=len)
+def test_the_direction_is_that_of_a_copied_network_on_the_old_rows(rows, monkeypatch):
+    model = network("convnet")
+    replay, new = scene(model)
+    expected = naive(model, replay, new, mask(*rows), step=0.2)
+    model = model.to(DEVICE)
+    replay = Batch(x=replay.x.to(DEVICE), old=mask(*rows).to(DEVICE))
+    new = Batch(y=new.y.to(DEVICE))
+    monkeypatch.setattr(kernels, "usable", lambda x: True)
+    n = make("wap:step_size=2", model).direction(replay, new)
+    torch.testing.assert_close(n.detach().cpu(), expected, rtol=1e-3, atol=1e-4)

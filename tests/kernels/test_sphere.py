@@ -48,6 +48,23 @@ def test_displacement(unit: bool, old: Tensor | None):
         torch.testing.assert_close(ours.cpu().double(), theirs, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_rounded_once(dtype: torch.dtype):
+    h, n, df = (rows(seed).to(dtype) for seed in range(3))
+    for ours, plain in (
+        (lambda t: kernel.project(t, 1e-12), sphere.project),
+        (
+            lambda t: kernel.displace(t, n.to(DEVICE), 1.5, True, None, 1e-12),
+            lambda t: sphere.displace(t, n.double(), 1.5),
+        ),
+    ):
+        expected = with_gradient(plain, h.double(), df.double())
+        for got, exact in zip(with_gradient(ours, h.to(DEVICE), df.to(DEVICE)), expected, strict=True):
+            assert got.dtype == dtype
+            # The interpreter rounds towards zero, a GPU to the nearest.
+            torch.testing.assert_close(got.cpu().double(), exact, rtol=1.01 * torch.finfo(dtype).eps, atol=1e-4)
+
+
 def test_a_second_derivative_is_refused_not_wrong():
     v = rows(0).to(DEVICE).requires_grad_()
     (gradient,) = torch.autograd.grad((kernel.project(v, 1e-12) ** 3).sum(), v, create_graph=True)

@@ -6,7 +6,8 @@ from importlib import import_module
 import pytest
 import torch
 
-from moca import class_incremental, kernels
+from moca import kernels
+from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
 from tests.kernels.devices import kernel_device
@@ -17,19 +18,19 @@ pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
 SMALL = {"model": "convnet:width=3,features=6", "precision": "fp32"}
 RESIDUAL = {"model": "resnet18:width=2", "precision": "fp32"}
 KERNELS = {"transform": "transform", "batch_norm": "batch_norm", "project": "sphere", "displace": "sphere"}
-KERNELS |= {"numbers": "random", "rows_in_turn": "adversary", "slope": "adversary", "descend": "descend"}
-IN_MOST = set(KERNELS) - {"rows_in_turn", "slope", "descend"}
+KERNELS |= {"numbers": "random", "slope": "adversary", "descend": "descend"}
+IN_MOST = set(KERNELS) - {"slope", "descend"}
 IN_WAP = set(KERNELS) - {"descend"}
 
 
 def steps_in_each_task(make_dataset, method: dict[str, str]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     settings = {"batch": 6, "memory": 12, "lr": 0.05, "tasks": 2, "device": str(DEVICE), "execution": "eager"}
     data = make_dataset((6, 6, 6, 6), channels=3, side=16, crop_padding=1, flip=True)
-    trainer, losses = Trainer(validate(Run, settings | method), class_incremental(data, 2)), []
+    trainer, losses = Trainer(*Material()(validate(Run, {"data": data, "epochs": 1} | settings | method))), []
     for _ in range(2):
-        losses += [sum(step.values()).item() for step in trainer.steps()]
+        losses += [sum(step.losses.values()).item() for step in trainer.steps()]
         trainer.next_task()
-    return torch.tensor(losses), {name: field[:-1].cpu() for name, field in trainer.memory.fields.items()}
+    return torch.tensor(losses), {name: field[:-1].cpu() for name, field in trainer.learning.memory.fields.items()}
 
 
 def noted(called, name, kernel, *args, **options):
@@ -41,7 +42,11 @@ def noted(called, name, kernel, *args, **options):
     ("method", "used", "tolerance"),
     [
         (SMALL | {"perturb": "gaussian"}, IN_MOST, 1e-4),
-        (SMALL | {"perturb": "gaussian:fixed_angle=30", "passes": "concatenated"}, IN_MOST - {"displace"}, 1e-4),
+        (
+            SMALL | {"perturb": "gaussian:fixed_angle=30", "learner": "er:passes=concatenated"},
+            IN_MOST - {"displace"},
+            1e-4,
+        ),
         (SMALL | {"perturb": "wap"}, IN_WAP, 1e-4),
         (SMALL | {"learner": "derpp", "perturb": "vmf"}, IN_MOST, 1e-4),
         (RESIDUAL | {"perturb": "wap"}, IN_WAP, 2e-3),

@@ -6,14 +6,16 @@ import pytest
 import torch
 
 from moca.models import auxiliary_encode, build_model
-from moca.settings import models
+from moca.settings import validate
+from moca.settings.heads import Cosine
+from moca.settings.run import ModelChoice
 
 SHAPE = (1, 8, 8)
 
 
-@pytest.fixture(params=[models.ResNet18(width=2), models.ConvNet(width=2, features=4), models.MLP(width=8)], ids=str)
+@pytest.fixture(params=["resnet18:width=2", "convnet:width=2,features=4", "mlp:width=8"])
 def model(request):
-    model = build_model(request.param, models.Cosine(), SHAPE, 3)
+    model = build_model(validate(ModelChoice, {"model": request.param}).model, Cosine(), SHAPE, 3)
     for _ in range(3):
         model.encode(torch.rand(5, *SHAPE))
     return model

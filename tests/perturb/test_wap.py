@@ -1,15 +1,20 @@
 """WAP against a copied network, plain SGD and boolean subsets."""
 
 import copy
+import signal
 
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+from torch.func import functional_call
 
 from moca import sphere
+from moca.models import Model
+from moca.models.apart import keep_batches_apart
 from moca.models.auxiliary import auxiliary_encode
 from moca.random import Random
-from moca.settings import models
+from moca.settings import heads
 from tests.perturb.helpers import OLD, ROWS, make, moved, network, scene
 
 
@@ -44,19 +49,33 @@ def mask(*rows):
     return old
 
 
-def check(spec, model, old, new_rows=ROWS, **options):
+class Exact(Model):
+    """A model whose features stay in float64, where steps of 1 do not blow up rounding."""
+
+    def encode(self, x, tensors=None, after_stage=None):
+        return functional_call(self.encoder, tensors or {}, (x,))
+
+
+def check(spec, model, old, new_rows=ROWS, close=1e-10, **options):
     replay, new = scene(model, ROWS, new_rows)
-    # Steps of 1 blow up rounding, above all through BatchNorm of few samples; in float64 that is not to be seen.
-    model.encoder.double()
-    replay = replay.having(old=old, x=replay.x.double())
+    model = Exact(model.encoder, model.head).double().train(model.training)
+    replay = replay.replace(old=old, x=replay.x.double(), features=replay.features.detach().double().requires_grad_())
     f = make(spec, model, seed=3)(replay, new)
     n = naive(model, replay, new, old, **options)
     assert (sphere.angle(n, replay.features)[old] > 1e-3).all()
-    torch.testing.assert_close(f, moved(replay.features, n, old), rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(f, moved(replay.features, n, old), rtol=close, atol=close)
 
 
-ANY_COUNT = [mask(3), mask(0, 5), OLD, mask(1, 2, 4), mask(*range(7)), mask(*range(8))]
-DIVIDING = [mask(2, 7), mask(0, 1, 4, 6), mask(*range(8))]
+ANY_COUNT = [
+    mask(3),
+    mask(0, 5),
+    OLD,
+    mask(1, 2, 4),
+    mask(0, 1, 4, 6),
+    mask(*range(6)),
+    mask(*range(7)),
+    mask(*range(8)),
+]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
@@ -68,9 +87,38 @@ def test_without_batchnorm_for_any_number_of_old_rows(old, steps):
 @pytest.mark.parametrize(
     ("encoder", "steps"), [("convnet", 1), ("convnet", 2), ("convnet", 3), ("resnet18", 1), ("resnet18", 2)]
 )
-@pytest.mark.parametrize("old", DIVIDING, ids=lambda m: f"{int(m.sum())}_old")
-def test_with_batchnorm_where_the_old_rows_divide_the_batch(old, encoder, steps):
-    check(f"wap:steps={steps},step_size=2", network(encoder), old, steps=steps, step=0.2)
+@pytest.mark.parametrize("old", ANY_COUNT, ids=lambda m: f"{int(m.sum())}_old")
+def test_with_batchnorm_for_any_number_of_old_rows(old, encoder, steps):
+    if encoder == "resnet18" and old.sum() == 1:
+        # Its last maps have one pixel: torch refuses BatchNorm of one value.
+        replay, new = scene(network(encoder))
+        f = make(f"wap:steps={steps}", network(encoder))(replay.replace(old=old), new)
+        assert f.isfinite().all()
+        return
+    # Two steps through twenty layers of BatchNorm of two samples magnify even the rounding of float64.
+    close = 1e-9 if encoder == "resnet18" and steps > 1 else 1e-10
+    check(f"wap:steps={steps},step_size=2", network(encoder), old, close=close, steps=steps, step=0.2)
+
+
+def others_encoder():
+    """BatchNorm of torch's own kinds, before and after images become vectors."""
+    return nn.Sequential(
+        nn.Conv2d(1, 5, 3, bias=False), nn.BatchNorm2d(5, eps=1e-3), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+        nn.Linear(20, 12), nn.BatchNorm1d(12, momentum=None), nn.ReLU(), nn.Linear(12, 10),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("old", ANY_COUNT[1:], ids=lambda m: f"{int(m.sum())}_old")
+def test_with_an_encoder_of_others_for_any_number_of_old_rows(old, steps):
+    torch.manual_seed(0)
+    model = Model(keep_batches_apart(others_encoder()), network("mlp").head)
+    before = copy.deepcopy(model.state_dict())
+    check(f"wap:steps={steps},step_size=2", copy.deepcopy(model), old, steps=steps, step=0.2)
+    replay, new = scene(model)
+    model.load_state_dict(before)
+    make(f"wap:steps={steps}", model)(replay.replace(old=old), new)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize("old", ANY_COUNT, ids=lambda m: f"{int(m.sum())}_old")
@@ -82,7 +130,7 @@ def test_with_batchnorm_in_evaluation_for_any_number_of_old_rows(old):
 
 
 def test_linear_head():
-    check("wap", network("mlp", models.Linear()), OLD)
+    check("wap", network("mlp", heads.Linear()), OLD)
 
 
 def test_all_rows():
@@ -90,15 +138,45 @@ def test_all_rows():
     check("wap:rows=all", network("convnet"), mask(1, 2, 4), rows="all")
 
 
-def test_old_rows_only_by_default():
-    model = network("mlp")
+@pytest.mark.parametrize("encoder", ["mlp", "convnet", "resnet18"])
+@pytest.mark.parametrize("old", [mask(3), OLD, mask(*range(7))], ids=lambda m: f"{int(m.sum())}_old")
+def test_rows_that_are_not_old_leave_the_adversarial_weights_alone(encoder, old):
+    model = network(encoder)
     replay, new = scene(model)
-    other = replay.x.clone()
-    other[~OLD] += 1
-    first, second = (make("wap", model)(replay.having(x=x), new)[OLD] for x in (replay.x, other))
-    assert torch.equal(first, second)
-    third = make("wap:rows=all", model)(replay.having(x=other), new)[OLD]
-    assert not torch.allclose(third, make("wap:rows=all", model)(replay, new)[OLD], atol=1e-3)
+    other, labels = replay.x.clone(), new.y.clone()
+    other[~old] = 100 * torch.randn_like(other[~old])
+    labels[~old] = 0
+
+    def weights(spec, x, y):
+        return make(spec, model)._adversarial_weights(replay.replace(x=x, old=old), y)
+
+    first, second = (weights("wap:steps=2", x, y) for x, y in ((replay.x, new.y), (other, labels)))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(w.isfinite().all() for w in first.values())
+    third, fourth = (weights("wap:rows=all", x, y) for x, y in ((replay.x, new.y), (other, labels)))
+    assert not all(torch.allclose(third[name], fourth[name], atol=1e-3) for name in third)
+
+
+def test_a_signal_stops_between_the_inner_steps(monkeypatch):
+    model = network("convnet")
+    replay, new = scene(model)
+    calls = []
+
+    def encode(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return Model.encode(model, *args)
+
+    monkeypatch.setattr(model, "encode", encode)
+    with pytest.raises(KeyboardInterrupt):
+        make("wap:steps=100", model)(replay, new)
+    assert len(calls) == 3
+    monkeypatch.undo()
+    # BatchNorm was told nothing that still holds: it keeps statistics again.
+    norm, before = model.encoder.stages[0][1], model.encoder.stages[0][1].running_mean.clone()
+    model.encode(replay.x[:3])
+    assert not torch.equal(norm.running_mean, before)
 
 
 def test_the_step_is_relative_to_the_learning_rate_or_absolute():
@@ -187,13 +265,14 @@ def test_labels_that_are_none_are_refused(label):
     model = network()
     replay, new = scene(model)
     with pytest.raises(IndexError, match="out of bounds"):
-        make("wap", model)(replay, new.having(y=torch.full_like(new.y, label)))
+        make("wap", model)(replay, new.replace(y=torch.full_like(new.y, label)))
 
 
-def test_without_old_rows_no_step_is_taken():
-    model = network("mlp")
+@pytest.mark.parametrize("encoder", ["mlp", "convnet", "resnet18"])
+def test_without_old_rows_no_step_is_taken(encoder):
+    model = network(encoder)
     replay, new = scene(model)
-    n = make("wap", model).direction(replay.having(old=mask()), new)
+    n = make("wap:steps=2", model).direction(replay.replace(old=mask()), new)
     torch.testing.assert_close(n, replay.features.detach())
 
 

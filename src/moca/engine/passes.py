@@ -8,7 +8,7 @@ import torch
 
 from moca.batch import Batch
 from moca.learners import Learner
-from moca.models.norm import Shares, batches_apart
+from moca.models.batches import batches_apart
 
 
 class Passes:
@@ -21,7 +21,6 @@ class Passes:
     def __init__(self, rule: str, learner: Learner) -> None:
         self.rule, self.learner = rule, learner
         self.official = learner.official_passes(learner.perturbation) if rule == "official" else None
-        self.shares: Shares = {}
 
     def __call__(self, new: Batch, replays: Sequence[Batch]) -> tuple[Batch, list[Batch]]:
         """The same batches with features."""
@@ -29,7 +28,7 @@ class Passes:
         sizes = [len(batch.x) for batch in (new, *replays)]
         x = torch.cat([batch.x for batch in (new, *replays)])
         updates = _updates(self._sequence(new, replays), len(replays))
-        with batches_apart([len(x)] if self.learner.together else sizes, updates, x.device, self.shares):
+        with batches_apart([len(x)] if self.learner.together else sizes, updates):
             h = model.encode(x)
         parts = h.split(sizes)
         new = new.replace(features=parts[0], logits=model.classify(parts[0]))

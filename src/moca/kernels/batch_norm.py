@@ -31,7 +31,22 @@ class Statistics(NamedTuple):
 
     mean: Tensor
     var: Tensor
-    shares: Tensor
+    shares: Sequence[float]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """As the kernel takes them, for as many batches as there can be."""
+        keep, *takes = self.shares
+        return self.mean, self.var, keep, *takes, *[0.0] * (MOST_BATCHES - len(takes))
+
+
+class Rows(NamedTuple):
+    """How much each row of a single batch counts."""
+
+    weights: Tensor
+    """In float32, with a sum of 1; rows of weight 0 come out as zeros, plus the residual."""
+    heaviest: Tensor
+    """The number of a row that counts, if one does."""
 
 
 def batch_norm(
@@ -43,9 +58,12 @@ def batch_norm(
     running: Statistics | None = None,
     residual: Tensor | None = None,
     relu: bool = False,
+    rows: Rows | None = None,
 ) -> Tensor:
     """Each of the consecutive batches of `sizes` rows normalised by its own statistics, then + residual, then ReLU."""
-    y: Tensor = _BatchNorm.apply(x, weight, bias, tuple(sizes), eps, running, residual, relu)
+    if rows is not None and (len(sizes) > 1 or running is not None):
+        raise ValueError("rows have weights in a single batch that moves no running statistics")
+    y: Tensor = _BatchNorm.apply(x, weight, bias, tuple(sizes), eps, running, residual, relu, rows)
     return y
 
 
@@ -61,6 +79,7 @@ class _BatchNorm(torch.autograd.Function):
         running: Statistics | None,
         residual: Tensor | None,
         relu: bool,
+        rows: Rows | None,
     ) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)
         if residual is not None:
@@ -69,33 +88,37 @@ class _BatchNorm(torch.autograd.Function):
         y = torch.empty_like(x)
         partial = x.new_empty(plan.partial, dtype=torch.float32)
         mean, rstd = (x.new_empty(len(sizes), plan.channels, dtype=torch.float32) for _ in range(2))
-        _sums[plan.grid(plan.stretches)](x, partial, *plan.arguments, **plan.constants)
+        # A kernel that is given None is another kernel, without what that is for.
+        weights, heaviest, pixels = (None, None, None) if rows is None else (*rows, x.shape[2] * x.shape[3])
+        moved = (None,) * (3 + MOST_BATCHES) if running is None else running.arguments
+        _sums[plan.grid(plan.stretches)](x, partial, weights, heaviest, pixels, *plan.arguments, **plan.constants)
         _normalise[plan.grid(plan.blocks)](
-            x, y, residual, partial, weight, bias, mean, rstd, *(running or (None, None, None)), eps, *plan.arguments,
+            x, y, residual, partial, weight, bias, mean, rstd, *moved, eps, weights, heaviest, pixels, *plan.arguments,
             RELU=relu, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
         # Without a residual the sign of the output follows from the input; with one it has to be looked up.
-        ctx.save_for_backward(x, weight, bias, mean, rstd, y if relu and residual is not None else None)
-        ctx.plan, ctx.relu, ctx.adds = plan, relu, residual is not None
+        ctx.save_for_backward(x, weight, bias, mean, rstd, y if relu and residual is not None else None, weights)
+        ctx.plan, ctx.relu, ctx.adds, ctx.pixels = plan, relu, residual is not None, pixels
         return y
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        x, weight, bias, mean, rstd, y = ctx.saved_tensors
+        x, weight, bias, mean, rstd, y, weights = ctx.saved_tensors
         plan, dy = ctx.plan, gradients[0].contiguous(memory_format=torch.channels_last)
         partial = x.new_empty(plan.partial, dtype=torch.float32)
         dx, dweight, dbias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
         dz = torch.empty_like(x) if y is not None else None
         _gradient_sums[plan.grid(plan.stretches)](
-            x, dy, y, dz, partial, weight, bias, mean, rstd, *plan.arguments, RELU=ctx.relu, **plan.constants
-        )
+            x, dy, y, dz, partial, weight, bias, mean, rstd, weights, ctx.pixels, *plan.arguments,
+            RELU=ctx.relu, **plan.constants,
+        )  # fmt: skip
         masks = ctx.relu and y is None
         _input_gradient[plan.grid(plan.blocks)](
-            x, dy if dz is None else dz, dx, partial, weight, bias, mean, rstd, dweight, dbias, *plan.arguments,
-            RELU=masks, **plan.constants, BLOCKS=plan.blocks,
+            x, dy if dz is None else dz, dx, partial, weight, bias, mean, rstd, dweight, dbias, weights, ctx.pixels,
+            *plan.arguments, RELU=masks, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
-        return dx, dweight, dbias, None, None, None, (dy if dz is None else dz) if ctx.adds else None, None
+        return dx, dweight, dbias, None, None, None, (dy if dz is None else dz) if ctx.adds else None, None, None
 
 
 class _Plan(NamedTuple):
@@ -164,6 +187,30 @@ def _tile(first, end, columns, channels, TILE_R: tl.constexpr):
 
 
 @triton.jit
+def _weights_of(weights, first, end, pixels, TILE_R: tl.constexpr):
+    """The weights of a tile's rows, as a column; the rows of an image share one."""
+    rows = first + tl.arange(0, TILE_R)
+    return tl.load(weights + rows // pixels, mask=rows < end, other=0.0)[:, None]
+
+
+@triton.jit
+def _seen(inside, weights, first, end, pixels, TILE_R: tl.constexpr):
+    """Which entries of a tile count."""
+    if weights is not None:
+        inside = inside & (_weights_of(weights, first, end, pixels, TILE_R) > 0)
+    return inside
+
+
+@triton.jit
+def _pivot(x, start, heaviest, pixels, columns, channels):
+    """A row that keeps sums of differences from it small: the batch's first, or the first that counts."""
+    row = start.to(tl.int64)
+    if heaviest is not None:
+        row = tl.load(heaviest) * pixels
+    return tl.load(x + row * channels + columns, mask=columns < channels, other=0.0).to(tl.float32)
+
+
+@triton.jit
 def _keep_sums(partial, one, other, batch, stretch, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
     """Write the two sums of a stretch, a number a channel."""
     at = (batch * STRETCHES + stretch) * channels + columns
@@ -181,34 +228,47 @@ def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STR
 
 @triton.jit
 def _sums(
-    x, partial, end0, end1, end2, channels,
+    x, partial, weights, heaviest, pixels, end0, end1, end2, channels,
     BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """Sums of x - p and of its square over stretches of rows; p, the batch's first row, keeps the numbers small."""
+    """Sums of x - p and of its square, times the rows' weights, over stretches of rows; p is a row of the batch."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     stretch, batch = tl.program_id(1), tl.program_id(2)
     start, end = _batch(batch, end0, end1, end2)
-    known = columns < channels
-    pivot = tl.load(x + start.to(tl.int64) * channels + columns, mask=known, other=0.0).to(tl.float32)
+    pivot = _pivot(x, start, heaviest, pixels, columns, channels)
     total = tl.zeros((TILE_R, TILE_C), tl.float32)
     squares = tl.zeros((TILE_R, TILE_C), tl.float32)
     for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
-        value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
-        value = tl.where(inside, value - pivot[None, :], 0.0)
-        total += value
-        squares += value * value
+        seen = _seen(inside, weights, first, end, pixels, TILE_R)
+        value = tl.load(x + place, mask=seen, other=0.0).to(tl.float32)
+        value = tl.where(seen, value - pivot[None, :], 0.0)
+        share = value
+        if weights is not None:
+            share = value * _weights_of(weights, first, end, pixels, TILE_R)
+        total += share
+        squares += share * value
     _keep_sums(partial, total, squares, batch, stretch, columns, channels, BATCHES, STRETCHES)
 
 
 @triton.jit
+def _count(start, end, pixels):
+    """What sums over a batch are divided by: its rows, or the weights of all of them."""
+    count = (end - start).to(tl.float32)
+    if pixels is not None:
+        count = pixels * 1.0
+    return count
+
+
+@triton.jit
 def _moments(
-    x, partial, batch, end0, end1, end2, columns, channels, eps, BATCHES: tl.constexpr, STRETCHES: tl.constexpr
-):
+    x, partial, batch, heaviest, pixels, end0, end1, end2, columns, channels, eps,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr,
+):  # fmt: skip
     """Mean, variance, inverse deviation and number of rows of a batch."""
     start, end = _batch(batch, end0, end1, end2)
-    count = (end - start).to(tl.float32)
-    pivot = tl.load(x + start.to(tl.int64) * channels + columns, mask=columns < channels, other=0.0).to(tl.float32)
+    count = _count(start, end, pixels)
+    pivot = _pivot(x, start, heaviest, pixels, columns, channels)
     shift = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
     variance = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count - shift * shift
     variance = tl.where(variance < 0, 0.0, variance)
@@ -217,8 +277,8 @@ def _moments(
 
 @triton.jit
 def _normalise(
-    x, y, residual, partial, weight, bias, mean_out, rstd_out, running_mean, running_var, shares, eps,
-    end0, end1, end2, channels, RELU: tl.constexpr,
+    x, y, residual, partial, weight, bias, mean_out, rstd_out, running_mean, running_var, keep, take0, take1, take2,
+    eps, weights, heaviest, pixels, end0, end1, end2, channels, RELU: tl.constexpr,
     BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x - mean) / deviation * weight + bias + residual); the first programs also keep the statistics."""
@@ -226,20 +286,31 @@ def _normalise(
     block, batch = tl.program_id(1), tl.program_id(2)
     known = columns < channels
     mean, _variance, rstd, _count = _moments(
-        x, partial, batch, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
+        x, partial, batch, heaviest, pixels, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
     )
     if block == 0:
         tl.store(mean_out + batch * channels + columns, mean, mask=known)
         tl.store(rstd_out + batch * channels + columns, rstd, mask=known)
         if running_mean is not None:
             if batch == 0:
-                keep = tl.load(shares)
                 moved_mean = keep * tl.load(running_mean + columns, mask=known, other=0.0)
                 moved_var = keep * tl.load(running_var + columns, mask=known, other=0.0)
                 for other in tl.static_range(BATCHES):
-                    take = tl.load(shares + 1 + other)
+                    take = take0 if other == 0 else take1 if other == 1 else take2
                     its_mean, its_var, _its_rstd, count = _moments(
-                        x, partial, other, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
+                        x,
+                        partial,
+                        other,
+                        heaviest,
+                        pixels,
+                        end0,
+                        end1,
+                        end2,
+                        columns,
+                        channels,
+                        eps,
+                        BATCHES,
+                        STRETCHES,
                     )
                     moved_mean += take * its_mean
                     moved_var += take * its_var * (count / tl.maximum(count - 1.0, 1.0))
@@ -250,8 +321,11 @@ def _normalise(
     start, end = _batch(batch, end0, end1, end2)
     for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
-        value = tl.load(x + place, mask=inside, other=0.0).to(tl.float32)
+        seen = _seen(inside, weights, first, end, pixels, TILE_R)
+        value = tl.load(x + place, mask=seen, other=0.0).to(tl.float32)
         value = (value - mean[None, :]) * scale[None, :] + shift[None, :]
+        if weights is not None:
+            value = tl.where(seen, value, 0.0)
         if residual is not None:
             value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
         if RELU:
@@ -261,8 +335,8 @@ def _normalise(
 
 @triton.jit
 def _gradient_sums(
-    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, end0, end1, end2, channels, RELU: tl.constexpr,
-    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, end0, end1, end2, channels,
+    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy where the ReLU let pass."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
@@ -277,7 +351,8 @@ def _gradient_sums(
     aligned = tl.zeros((TILE_R, TILE_C), tl.float32)
     for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
-        value = (tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        seen = _seen(inside, weights, first, end, pixels, TILE_R)
+        value = (tl.load(x + place, mask=seen, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
         slope = tl.load(dy + place, mask=inside, other=0.0).to(tl.float32)
         if RELU:
             if y is not None:
@@ -285,6 +360,8 @@ def _gradient_sums(
                 tl.store(dz + place, slope, mask=inside)
             else:
                 slope = tl.where(value * scale[None, :] + shift[None, :] > 0, slope, 0.0)
+        if weights is not None:
+            slope = tl.where(seen, slope, 0.0)
         total += slope
         aligned += slope * value
     _keep_sums(partial, total, aligned, batch, stretch, columns, channels, BATCHES, STRETCHES)
@@ -292,10 +369,14 @@ def _gradient_sums(
 
 @triton.jit
 def _input_gradient(
-    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, end0, end1, end2, channels, RELU: tl.constexpr,
-    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
+    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, weights, pixels, end0, end1, end2, channels,
+    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'."""
+    """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'.
+
+    Where rows have weights, the means are sums, of which each row takes as much as it weighs.
+    """
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
     known = columns < channels
@@ -309,7 +390,7 @@ def _input_gradient(
             tl.store(dbias + columns, total, mask=known)
             tl.store(dweight + columns, aligned, mask=known)
     start, end = _batch(batch, end0, end1, end2)
-    count = (end - start).to(tl.float32)
+    count = _count(start, end, pixels)
     total = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
     aligned = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count
     mean = tl.load(mean_in + batch * channels + columns, mask=known, other=0.0)
@@ -318,9 +399,15 @@ def _input_gradient(
     shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
     for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
-        value = (tl.load(x + place, mask=inside, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
-        slope = tl.load(dz + place, mask=inside, other=0.0).to(tl.float32)
+        seen = _seen(inside, weights, first, end, pixels, TILE_R)
+        value = (tl.load(x + place, mask=seen, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
+        slope = tl.load(dz + place, mask=seen, other=0.0).to(tl.float32)
         if RELU:
             slope = tl.where(value * scale[None, :] + shift[None, :] > 0, slope, 0.0)
-        slope = (slope - total[None, :] - value * aligned[None, :]) * (scale * rstd)[None, :]
+        back = total[None, :] + value * aligned[None, :]
+        if weights is not None:
+            back = back * _weights_of(weights, first, end, pixels, TILE_R)
+        slope = (slope - back) * (scale * rstd)[None, :]
+        if weights is not None:
+            slope = tl.where(seen, slope, 0.0)
         tl.store(dx + place, slope, mask=inside)

@@ -6,30 +6,38 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
+from moca.models.apart import obeys
+from moca.models.batches import batches_apart, rows_weighted
 from moca.models.encoders.base import AfterStage
-from moca.models.norm import BatchNorm2d, batches_apart
 
 if TYPE_CHECKING:
     from moca.models.model import Model
 
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
 
 def auxiliary_encode(
-    model: Model, x: Tensor, weights: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
+    model: Model,
+    x: Tensor,
+    weights: dict[str, Tensor] | None = None,
+    after_stage: AfterStage | None = None,
+    rows: Tensor | None = None,
 ) -> Tensor:
     """The encoder's features in the model's current mode, its running statistics staying as they are.
 
-    Gradients flow only if `weights` ask for them.
+    Gradients flow only if `weights` ask for them. `rows` says how much each row counts in BatchNorm's statistics, in
+    sum 1; those of 0 influence nothing, and their features are of no use.
     """
     tensors = weights or {name: p.detach() for name, p in model.encoder.named_parameters()}
-    with batches_apart([len(x)], (), x.device):
+    with batches_apart([len(x)], ()) if rows is None else rows_weighted(rows):
         return model.encode(x, tensors | _copies(model.encoder), after_stage)
 
 
 def _copies(encoder: nn.Module) -> dict[str, Tensor]:
-    """Copies of the buffers that a pass may change: all but those of our own BatchNorm, which can be told not to."""
+    """Copies of the buffers that a pass may change: all but the statistics of BatchNorm that can be told not to."""
     return {
         f"{name}.{key}" if name else key: buffer.clone()
         for name, module in encoder.named_modules()
-        if not isinstance(module, BatchNorm2d)
         for key, buffer in module.named_buffers(recurse=False)
+        if not (key in _STATISTICS and obeys(module))
     }

@@ -13,7 +13,6 @@ from moca.errors import MocaError
 from moca.models.encoders.base import Encoder
 from moca.models.heads import build_head
 from moca.models.model import Model
-from moca.models.norm import keep_batches_apart
 from moca.random import derive
 from moca.settings import Choice
 from moca.settings import heads as settings
@@ -41,7 +40,7 @@ def _encoder(choice: Choice, shape: Shape) -> nn.Module:
         body = choice.part(**({"shape": shape} if takes_shape else {}), **choice.options)
     if not isinstance(body, nn.Module):
         raise MocaError(f"model '{choice.name}' must be a torch module or make one; it is a {type(body).__name__}")
-    return body if isinstance(body, Encoder) else keep_batches_apart(body)
+    return body
 
 
 def _features(body: nn.Module, shape: Shape, name: str) -> int:

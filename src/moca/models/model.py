@@ -9,18 +9,19 @@ from torch.func import functional_call
 
 from moca import fusion
 from moca.errors import MocaError
+from moca.models.apart import keep_batches_apart
 from moca.models.encoders.base import AfterStage, Encoder
 from moca.models.heads import Head
 from moca.models.precision import in_bfloat16
 
 
 class Model(nn.Module):
-    """A network as two halves. Any module that maps images to vectors can be the encoder,
-    and a plain `nn.Linear` the head."""
+    """A network as two halves. Any module that maps images to vectors can be the encoder, and a plain `nn.Linear` the
+    head. BatchNorm layers of the encoder, of any kind, obey `batches_apart`; elsewhere they are what they were."""
 
     def __init__(self, encoder: nn.Module, head: Head | nn.Linear) -> None:
         super().__init__()
-        self.encoder, self.head = encoder, head
+        self.encoder, self.head = keep_batches_apart(encoder), head
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
         self._rounded: dict[str, Tensor] | None = None

@@ -5,108 +5,136 @@ New and replayed samples then share every convolution, and the numbers are those
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from moca import kernels
+from moca.models.batches import Batches, told
+from moca.models.weighted import weighted
 
-_MOMENTUM = 0.1
-
-
-class _Batches(NamedTuple):
-    sizes: tuple[int, ...]
-    """Rows of each batch, in the order in which they stand."""
-    shares: Tensor | None
-    """What the running statistics keep of themselves, and what they take from each batch; None where they stay."""
+__all__ = ["BatchNorm2d", "Running", "normalise"]
 
 
-_batches: _Batches | None = None
+class Running(NamedTuple):
+    """Running statistics that a pass moves."""
 
-Shares = dict[tuple[tuple[int, ...], int], Tensor]
-"""What the caller of `batches_apart` keeps from one pass to the next."""
+    mean: Tensor
+    var: Tensor
+    momentum: float | None
+    """None for the average of all batches so far."""
+    counted: Tensor | None
+    """How many these were."""
 
-
-@contextmanager
-def batches_apart(
-    sizes: Sequence[int], updates: Sequence[int] | None, device: torch.device, kept: Shares | None = None
-) -> Iterator[None]:
-    """Inside, BatchNorm treats consecutive groups of rows as batches of their own.
-
-    `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; None
-    means each of them once. What that takes on the device is made anew, or `kept` where the caller has a place for
-    it: none can be made while a graph is recorded, and none may be shared by runs, which have a stream each.
-    """
-    global _batches
-    order = tuple(range(len(sizes)) if updates is None else updates)
-    kept, key = {} if kept is None else kept, (order, len(sizes))
-    if order and key not in kept:
-        kept[key] = _shares(order, len(sizes), device)
-    before, _batches = _batches, _Batches(tuple(sizes), kept.get(key))
-    try:
-        yield
-    finally:
-        _batches = before
-
-
-def _shares(updates: tuple[int, ...], count: int, device: torch.device) -> Tensor:
-    """What the updates r <- (1 - m) r + m s, one after the other, come to in one go: the share that stays, and that of
-    each batch."""
-    shares = [(1 - _MOMENTUM) ** len(updates)] + [0.0] * count
-    for age, batch in enumerate(reversed(updates)):
-        shares[1 + batch] += _MOMENTUM * (1 - _MOMENTUM) ** age
-    return torch.tensor(shares, device=device)
+    @classmethod
+    def of(cls, layer: _BatchNorm, batches: Batches) -> Running | None:
+        """The layer's own, or None where they stay as they are."""
+        mean, var = layer.running_mean, layer.running_var
+        if mean is None or var is None or not (layer.training and layer.track_running_stats and batches.updates):
+            return None
+        return cls(mean, var, layer.momentum, layer.num_batches_tracked)
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """`torch.nn.BatchNorm2d`, which in training obeys `batches_apart`; there it counts no batches, as nothing asks."""
+    """`torch.nn.BatchNorm2d`, which obeys `batches_apart`; there it counts no batches, unless it averages over them."""
 
     def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
         """The normalised input, then plus the residual, then through a ReLU where asked for."""
-        if self.training and _batches is not None and len(_batches.sizes) <= kernels.MOST_BATCHES and kernels.usable(x):
-            return self._in_kernels(x, _batches, residual, relu)
-        y = super().forward(x) if _batches is None or not self.training else self._apart(x, _batches)
-        y = y if residual is None else y + residual
-        return F.relu(y) if relu else y
+        batches = told(self)
+        if batches is not None:
+            return normalise(x, self.weight, self.bias, self.eps, batches, Running.of(self, batches), residual, relu)
+        return _then(super().forward(x), residual, relu)
 
-    def _in_kernels(self, x: Tensor, batches: _Batches, residual: Tensor | None, relu: bool) -> Tensor:
-        from moca.kernels.batch_norm import Statistics, batch_norm
 
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        shares = batches.shares
-        running = None if shares is None else Statistics(self.running_mean, self.running_var, shares)
-        return batch_norm(x, self.weight, self.bias, batches.sizes, self.eps, running, residual, relu)
+def _then(y: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
+    y = y if residual is None else y + residual
+    return F.relu(y) if relu else y
 
-    def _apart(self, x: Tensor, batches: _Batches) -> Tensor:
-        """What the kernels compute, in plain operations."""
-        parts = x.split(batches.sizes)
-        normalised = [
-            torch.native_batch_norm(part, self.weight, self.bias, None, None, True, 0.0, self.eps) for part in parts
-        ]
-        if batches.shares is not None:
+
+def normalise(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    batches: Batches,
+    running: Running | None = None,
+    residual: Tensor | None = None,
+    relu: bool = False,
+) -> Tensor:
+    """Each batch normalised by its own statistics, which move the running ones; then + residual, then ReLU."""
+    batches = batches.seen_in(x)
+    averages = running is not None and running.momentum is None
+    fits = x.dim() == 4 and len(batches.sizes) <= kernels.MOST_BATCHES and not averages
+    if fits and weight is not None and bias is not None and kernels.usable(x):
+        return _in_kernels(x, weight, bias, eps, batches, running, residual, relu)
+    if batches.weights is None:
+        return _then(_apart(x, weight, bias, eps, batches, running), residual, relu)
+    return _then(weighted(x, weight, bias, eps, batches.weights), residual, relu)
+
+
+def _in_kernels(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    batches: Batches,
+    running: Running | None,
+    residual: Tensor | None,
+    relu: bool,
+) -> Tensor:
+    from moca.kernels.batch_norm import Rows, Statistics, batch_norm
+
+    moved = rows = None
+    if running is not None:
+        moved = Statistics(running.mean, running.var, _shares(running, batches))
+    if batches.weights is not None and batches.heaviest is not None:
+        rows = Rows(batches.weights, batches.heaviest)
+    return batch_norm(x, weight, bias, batches.sizes, eps, moved, residual, relu, rows)
+
+
+def _apart(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, batches: Batches, running: Running | None
+) -> Tensor:
+    """What the kernels compute, in plain operations."""
+    parts = x.split(batches.sizes)
+    normalised = [torch.native_batch_norm(part, weight, bias, None, None, True, 0.0, eps) for part in parts]
+    if running is not None:
+        with torch.no_grad():
             counts = [part.numel() // part.shape[1] for part in parts]
-            self._track([(mean, inverse) for _, mean, inverse in normalised], counts, batches.shares)
-        return torch.cat([out for out, _, _ in normalised]) if len(parts) > 1 else normalised[0][0]
-
-    @torch.no_grad()
-    def _track(self, statistics: list[tuple[Tensor, Tensor]], counts: list[int], shares: Tensor) -> None:
-        """Move the running statistics by those of each batch; the variance is the unbiased one."""
-        running_mean, running_var = self.running_mean, self.running_var
-        assert running_mean is not None
-        assert running_var is not None
-        keep, *takes = shares.unbind()
-        mean, variance = keep * running_mean, keep * running_var
-        for take, (batch_mean, inverse), count in zip(takes, statistics, counts, strict=True):
-            mean = mean + take * batch_mean
-            variance = variance + take * (count / max(count - 1, 1)) * (inverse**-2 - self.eps)
-        running_mean.copy_(mean)
-        running_var.copy_(variance)
+            _track(running, [(mean, inverse**-2 - eps) for _, mean, inverse in normalised], counts, batches)
+    return torch.cat([out for out, _, _ in normalised]) if len(parts) > 1 else normalised[0][0]
 
 
-def keep_batches_apart(module):
-    return module
+def _track(running: Running, moments: list[tuple[Tensor, Tensor]], counts: list[int], batches: Batches) -> None:
+    """Move the running statistics by mean and variance of each batch; the running variance is the unbiased one."""
+    keep, *takes = _shares(running, batches)
+    running.mean.mul_(keep)
+    running.var.mul_(keep)
+    for take, (mean, variance), count in zip(takes, moments, counts, strict=True):
+        unbiased = count / max(count - 1, 1)
+        if isinstance(take, Tensor):
+            running.mean.add_(take * mean)
+            running.var.add_(unbiased * take * variance)
+        elif take:
+            running.mean.add_(mean, alpha=take)
+            running.var.add_(variance, alpha=unbiased * take)
+    if running.momentum is None and running.counted is not None:
+        running.counted.add_(len(batches.updates))
+
+
+def _shares(running: Running, batches: Batches) -> list[Any]:
+    """What the updates r <- (1 - m) r + m s, one after the other, come to in one go: the share that stays, and that of
+    each batch; as numbers, or as tensors where m is one over the number of batches so far."""
+    updates, momentum, count = batches.updates, running.momentum, len(batches.sizes)
+    if momentum is None and running.counted is not None:
+        before = running.counted.to(running.mean.dtype)
+        after = before + len(updates)
+        return [before / after, *(updates.count(batch) / after for batch in range(count))]
+    m = momentum or 0.0  # without a counter torch, too, takes nothing
+    shares = [(1 - m) ** len(updates)] + [0.0] * count
+    for age, batch in enumerate(reversed(updates)):
+        shares[1 + batch] += m * (1 - m) ** age
+    return shares

@@ -12,7 +12,6 @@ from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
 from moca.parts import option
 from moca.perturb.base import Perturbation
-from moca.rows import old_rows_in_turn
 
 
 class WAP(Perturbation):
@@ -42,12 +41,11 @@ class WAP(Perturbation):
             return auxiliary_encode(self.model, replay.x, self._adversarial_weights(replay, new.y))
 
     def _adversarial_weights(self, replay: Batch, y_new: Tensor) -> dict[str, Tensor]:
-        x = replay.x
-        rows, weight = old_rows_in_turn(replay.old if self.rows == "old" else None, x)
+        x, old = replay.x, replay.old if self.rows == "old" else None
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
         moved, rounded = start, start | self.model.rounded({})
         for step in range(self.steps):
-            gradients = self._gradients(rounded, x[rows], self._labels(y_new, len(x))[rows], weight)
+            gradients = self._gradients(rounded, x, self._labels(y_new, len(x)), old)
             # Weights that are only to be used are rounded at once; those to be moved on stay as precise as they were.
             last = step == self.steps - 1 and self.radius is None
             moved = subtract(moved, gradients, rounded if last else start)
@@ -61,16 +59,26 @@ class WAP(Perturbation):
             return y[self.random.below(torch.full((count,), len(y), device=y.device))]
         return paired(y, count)
 
-    def _gradients(self, weights: dict[str, Tensor], x: Tensor, y: Tensor, weight: Tensor) -> dict[str, Tensor]:
+    def _gradients(self, weights: dict[str, Tensor], x: Tensor, y: Tensor, old: Tensor | None) -> dict[str, Tensor]:
         """The adversarial loss's gradients by the encoder's weights, times the step size; the classifier stays."""
+        share = _shares(old, x)
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
-            logits = self.model.classify(auxiliary_encode(self.model, x, leaves))
-        # The step size multiplies the rows' weights instead of every gradient.
+            h = auxiliary_encode(self.model, x, leaves, rows=None if old is None else share)
+            logits = self.model.classify(h)
+        # The step size multiplies the rows' shares instead of every gradient.
         step = self.step_size * (self.lr if self.relative else 1.0)
-        slope = _slope(logits.detach(), y, step * weight)
+        slope = _slope(logits.detach(), y, step * share)
         gradients = torch.autograd.grad(logits, list(leaves.values()), slope, materialize_grads=True)
         return dict(zip(leaves, gradients, strict=True))
+
+
+def _shares(old: Tensor | None, batch: Tensor) -> Tensor:
+    """The share of each row in a mean over the old ones: all have the same without `old`, none has any if none is."""
+    precise = torch.promote_types(batch.dtype, torch.float32)
+    if old is None:
+        return torch.full((len(batch),), 1 / len(batch), device=batch.device, dtype=precise)
+    return old.to(precise) / old.sum().clamp_min(1)
 
 
 def _slope(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
