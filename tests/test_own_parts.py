@@ -100,7 +100,7 @@ def test_an_own_learner_and_perturbation_equal_to_ours(given, tmp_path):
     kept = json.loads((tmp_path / "a" / "settings.json").read_text())
     assert kept["learner"] == {"name": "tests.test_own_parts.Plain"}
     assert kept["perturb"]["name"] == "tests.test_own_parts.Back"
-    assert Result.load(tmp_path / "a").settings == ours.settings
+    assert Result.load(tmp_path / "a").settings.model_dump() == ours.settings.model_dump()
 
 
 def test_an_own_module_and_a_function_that_makes_one(tmp_path):

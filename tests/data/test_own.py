@@ -173,6 +173,7 @@ WRONG = {
     "no images": ((X[:0], Y[:0]), r"train has no images"),
     "no items": (Pictures(X[:0], Y[:0]), r"train has no images"),
     "no pixels": ((X[:, :0], Y), r"train has no images"),
+    "no pixels in one": ([(X[0, :0] / 255, 0), (X[0, :0], 1)], r"train has no images"),
     "one class": ((X, np.zeros(15, int)), r"there is one class \('0'\); at least two are needed"),
     "one-hot": ((X, np.eye(3)[Y]), r"labels of train have shape \(15, 3\); .*one-hot: .argmax\(1\)"),
     "fractions": ((X, Y / 2), r"a label of train is \d.\d; labels are whole numbers or names"),

@@ -214,5 +214,5 @@ def test_unknown_combinations_are_refused(method):
 
 
 def test_official_means_separate_passes():
-    with pytest.raises(MocaError, match="not known for er with none"):
+    with pytest.raises(MocaError, match="means separate passes"):
         setup("er:passes=concatenated", "none")

@@ -16,6 +16,7 @@ DEVICE = kernel_device()
 pytestmark = pytest.mark.skipif(DEVICE is None, reason="needs triton")
 
 SMALL = {"model": "convnet:width=3,features=6", "precision": "fp32"}
+ONE_PASS = SMALL | {"learner": "er:passes=concatenated"}
 RESIDUAL = {"model": "resnet18:width=2", "precision": "fp32"}
 KERNELS = {"transform": "transform", "batch_norm": "batch_norm", "project": "sphere", "displace": "sphere"}
 KERNELS |= {"numbers": "random", "slope": "adversary", "descend": "descend"}

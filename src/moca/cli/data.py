@@ -84,7 +84,7 @@ def add(
     allow_differences
         Keep a copy of a known set that is not complete and right.
     workers
-        Threads that decode images [default: as many as cores, up to 8].
+        Threads that decode images [default: as many as cores, up to 4].
     """
     from moca.data.adding import add as take
     from moca.data.proving import NotTheSame

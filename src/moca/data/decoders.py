@@ -1,7 +1,7 @@
 """Decoding image files in threads, ahead of the one that stores the pixels.
 
-Pillow lets go of Python's lock while it decodes, scales and reads, so photographs gain from every core; the smallest
-images are mostly Python, and lose nothing (measured in benchmarks/data_import.py).
+Pillow lets go of Python's lock while it decodes, scales and reads. Small images are mostly Python, so they gain little
+from several threads, and with many of them they lose (measured in benchmarks/data_import.py).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from moca.data.source import Block, Options, Part
 
 CHUNK = 32
 """Images that a thread takes at once: of 224 pixels a side, they still fit one block."""
-_MOST_THREADS = 8
-"""The one that stores the pixels keeps up with no more."""
+_MOST_THREADS = 4
+"""Eight that wait for Python's lock were slower than one with images of 32 pixels a side."""
 
 
 def encoded_part(

@@ -99,7 +99,7 @@ def _channels_last(images: NDArray[Any], torchlike: bool, split: str) -> NDArray
 
 
 def _refuse_range(images: NDArray[Any], split: str) -> None:
-    if images.dtype.kind != "f":
+    if images.dtype.kind != "f" or images.size == 0:
         return
     step = max(1, BLOCK_BYTES // images[:1].nbytes)
     blocks = [images[i : i + step] for i in range(0, len(images), step)]

@@ -23,7 +23,7 @@ class Options:
     size: int | None = None
     """Bring every image to this many pixels a side: scaled to cover the square, then the middle cut out."""
     workers: int | None = None
-    """Threads that decode; by default as many as there are cores, up to eight."""
+    """Threads that decode; by default as many as there are cores, up to four."""
     most: int | None = None
     """Bytes that arrays may grow to, where they came in an archive."""
 
