@@ -56,6 +56,13 @@ class Choice(Settings):
     def _fields_named(self, options: dict[str, Any]) -> set[str]:
         return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
 
+    def in_full(self) -> str:
+        """The short form with what differs from the defaults, and with what a recipe would set if it were left open."""
+        recipes = getattr(self.part, "recipes", {})
+        left_open = self._fields_named({key: value for recipe in recipes.values() for key, value in recipe.items()})
+        fields = type(self).model_fields
+        return self._short([k for k, v in self if v != fields[k].default or k in left_open])
+
     def make(self) -> Any:
         """The part itself, ready for one run."""
         if self._object is not None:
