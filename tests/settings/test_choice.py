@@ -270,3 +270,10 @@ def test_options_of_a_part_are_made_once():
     assert list(options_of(Mine).model_fields) == ["name", "passes", "weight"]
     assert options_of(Mine).checked({}) == {"passes": "separate", "weight": 0.5}
     assert options_of(Sideways).checked({"lambda": 1.0})["lam"] == 1.0
+
+
+def test_in_full_a_choice_tells_what_a_recipe_would_set():
+    assert run(perturb="vt:momentum=0.5").perturb.in_full() == "vt:lambda=2.0,momentum=0.5"
+    assert run(perturb="none").perturb.in_full() == "none"
+    assert run(learner="er").learner.in_full() == "er"
+    assert run(model="mlp:width=3").model.in_full() == "mlp:width=3"
