@@ -179,6 +179,20 @@ class TestOptions:
             Stronger(power=0.5)
         assert Strong(power=0.5).power == 0.5
 
+    def test_a_value_alone_is_another_default(self):
+        class Weak(Strong):
+            """The same, weaker."""
+
+            power = 0.5
+
+        assert Weak.power == Weak().power == 0.5
+        assert options_of(Weak).checked({})["power"] == 0.5
+        assert options_of(Weak).model_fields["power"].description == "how strong"
+        assert list(Weak.options) == list(Strong.options)
+        assert Strong().power == 2.0
+        with pytest.raises(MocaError, match="power = -1: "):
+            Weak(power=-1)
+
     def test_what_does_not_go_together_is_refused(self):
         with pytest.raises(MocaError, match="nobody is sure"):
             Stronger(sure=True, way="down")
@@ -192,6 +206,15 @@ class TestOptions:
             "steps": "how often",
         }
         assert fields["way"].alias == "to"
+
+    def test_an_option_without_a_type_is_told(self):
+        class Untyped(Part):
+            """An option whose type nobody knows."""
+
+            power = option(1.0, "how strong")
+
+        with pytest.raises(MocaError, match=r"option 'power' of Untyped needs its type: power: float = option\("):
+            Untyped()
 
     def test_options_are_positional_nowhere(self):
         with pytest.raises(TypeError):

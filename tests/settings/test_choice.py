@@ -214,7 +214,7 @@ class TestInPythonOnly:
 
     def test_the_label_of_an_own_part(self):
         _, _, learner = self.parts()["learner"]
-        assert str(run(learner=learner).learner) == "Local:weight=0.1"
+        assert str(run(learner=learner).learner) == run(learner=learner).learner.as_given() == "Local:weight=0.1"
         assert str(run(model=nn.Linear(4, 2)).model) == "Linear"
 
 
@@ -255,6 +255,11 @@ class TestDefaults:
     @pytest.mark.parametrize("given", ["gaussian:lambda=2", "gaussian:lam=2", Gaussian(), Gaussian(lam=2.0)])
     def test_given_ones_stay_also_at_their_default(self, given):
         assert run(perturb=given).perturb.with_defaults({"lambda": 0.8}).make().lam == 2.0
+
+    @pytest.mark.parametrize("given", [Gaussian(), Gaussian(lam=3.0), Gaussian(lam=2.0)])
+    def test_an_object_is_as_its_settings_say(self, given):
+        choice = run(perturb=given).perturb.with_defaults({"lambda": 0.8})
+        assert choice.lam == choice.make().lam == given.lam
 
     def test_nothing_to_fill_in(self):
         choice = run(perturb="none").perturb
