@@ -14,7 +14,7 @@ import inspect
 import sys
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -58,6 +58,8 @@ class Part:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
+        for name in cls.options.keys() & vars(cls).keys() - own.keys():  # a value alone is another default
+            own[name] = replace(cls.options[name], default=vars(cls)[name])
         cls.options = cls.options | own
         for name, declared in own.items():
             setattr(cls, name, declared.default)
@@ -97,7 +99,9 @@ def _annotated(part: Any) -> Any:
 
 
 def _type_of(part: type[Part], name: str) -> Any:
-    home = next(cls for cls in part.__mro__ if name in vars(cls).get("__annotations__", {}))
+    home = next((cls for cls in part.__mro__ if name in inspect.get_annotations(cls)), None)
+    if home is None:
+        raise MocaError(f"option '{name}' of {part.__name__} needs its type: {name}: float = option(...)")
     lone = SimpleNamespace(__annotations__={name: home.__annotations__[name]})
     return typing.get_type_hints(lone, vars(sys.modules[home.__module__]), include_extras=True)[name]
 

@@ -11,7 +11,7 @@ from scipy import stats
 
 from moca.models import CosineHead, LinearHead, build_head
 from moca.random import Random
-from moca.settings import models
+from moca.settings import heads
 
 
 def test_cosine_against_a_loop():
@@ -123,8 +123,8 @@ class TestGrow:
 
 
 def test_settings_choose_the_head():
-    head = build_head(models.Cosine(scale=10, learnable=False), 5, 4)
+    head = build_head(heads.Cosine(scale=10, learnable=False), 5, 4)
     assert isinstance(head, CosineHead) and head.scale.item() == 10 and not head.scale.requires_grad
-    assert build_head(models.Cosine(), 5, 4).scale.requires_grad
-    assert isinstance(build_head(models.Linear(), 5, 4), LinearHead)
+    assert build_head(heads.Cosine(), 5, 4).scale.requires_grad
+    assert isinstance(build_head(heads.Linear(), 5, 4), LinearHead)
     assert head.weight.shape == (4, 5)

@@ -4,15 +4,14 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from moca.models import Model, build_model
+from moca.models import Model
 from moca.models.precision import subtract
-from moca.settings import models as settings
 
 
-@pytest.mark.parametrize("encoder", [settings.ResNet18(width=4), settings.ConvNet(width=4), settings.MLP(width=8)])
+@pytest.mark.parametrize("encoder", ["resnet18:width=4", "convnet:width=4", "mlp:width=8"])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_like_autocast_in_values_and_gradients(encoder, replaced):
-    model = build_model(encoder, settings.Cosine(), (3, 8, 8), 4)
+def test_like_autocast_in_values_and_gradients(build, encoder, replaced):
+    model = build(encoder, (3, 8, 8), 4)
     model.bf16 = True
     own = dict(model.encoder.named_parameters())
     given = {name: (0.5 * p).detach().requires_grad_() for name, p in own.items()} if replaced else {}
@@ -28,7 +27,7 @@ def test_like_autocast_in_values_and_gradients(encoder, replaced):
     assert features.equal(expected)
     assert all(g.dtype == torch.float32 for g in got)
     assert all(ours.equal(theirs) for ours, theirs in zip(got, wanted, strict=True))
-    assert not features.equal(build_model(encoder, settings.Cosine(), (3, 8, 8), 4).encode(x)), "bfloat16 rounds"
+    assert not features.equal(build(encoder, (3, 8, 8), 4).encode(x)), "bfloat16 rounds"
 
 
 def test_a_step_is_rounded_once_to_the_precision_of_its_use():
@@ -62,8 +61,8 @@ def test_tied_and_frozen_and_unused_weights():
     assert frozen.weight.grad is None
 
 
-def test_passes_of_a_step_share_what_was_rounded():
-    model = build_model(settings.ConvNet(width=4), settings.Cosine(), (3, 8, 8), 4)
+def test_passes_of_a_step_share_what_was_rounded(build):
+    model = build("convnet:width=4", (3, 8, 8), 4)
     model.bf16 = True
     x = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from moca.models import ResNet18, build_model
+from moca import MocaError
+from moca.models.encoders.resnet18 import ResNet18
 from moca.random import Random
-from moca.settings import models
 
 
 def count(module):
@@ -30,9 +30,9 @@ def counted_by_hand(width: int, channels: int = 3) -> int:
 
 
 @pytest.mark.parametrize(("classes", "parameters"), [(10, 11_173_953), (100, 11_220_033), (200, 11_271_233)])
-def test_parameters_at_width_64(classes, parameters):
+def test_parameters_at_width_64(build, classes, parameters):
     """The numbers published with the paper: encoder, class vectors, and one scale."""
-    model = build_model(models.ResNet18(), models.Cosine(), (3, 32, 32), classes)
+    model = build("resnet18", (3, 32, 32), classes)
     assert count(model) == parameters == counted_by_hand(64) + 512 * classes + 1
 
 
@@ -40,9 +40,9 @@ def test_parameters_at_width_64(classes, parameters):
     ("shape", "pool", "classes", "parameters"),
     [((3, 32, 32), None, 10, 1_094_750), ((3, 32, 32), 4, 100, 1_109_240), ((3, 84, 84), 4, 100, 1_157_240)],
 )
-def test_parameters_at_width_20(shape, pool, classes, parameters):
+def test_parameters_at_width_20(build, shape, pool, classes, parameters):
     """The online setting's reduced network with a linear head."""
-    model = build_model(models.ResNet18(width=20, pool=pool), models.Linear(), shape, classes)
+    model = build({"name": "resnet18", "width": 20, "pool": pool}, shape, classes, "linear")
     assert count(model) == parameters == counted_by_hand(20) + model.encoder.features * classes + classes
 
 
@@ -143,3 +143,8 @@ def test_after_stage_sees_every_stage_once():
 
     encoder(torch.rand(2, 3, 16, 16), after_stage=look)
     assert sizes == [(2, 16, 16), (4, 8, 8), (8, 4, 4), (16, 2, 2)]
+
+
+def test_a_window_larger_than_the_map_is_refused(build):
+    with pytest.raises(MocaError, match=r"pool=5 is larger than the last feature map \(4x4\); use at most 4"):
+        build("resnet18:pool=5", (3, 32, 32), 3)

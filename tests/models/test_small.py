@@ -4,7 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from moca.models import MLP, ConvNet
+from moca.models.encoders.convnet import ConvNet
+from moca.models.encoders.mlp import MLP
 from moca.random import Random
 
 

@@ -1,5 +1,7 @@
 import shlex
 
+import pytest
+
 from moca.api import RUNS
 from moca.cli import app
 from moca.cli.options import given
@@ -10,7 +12,7 @@ from tests.report.made_results import comparison, result
 
 def results_of(folder, seeds=(0, 1), **settings):
     return [
-        result(folder, [[0.0] * (p.settings.tasks or 5)] * 2, p.settings.seed, **_fields(p.settings))
+        result(folder, [[0.0] * len(p.stream)] * 2, p.settings.seed, **_fields(p.settings))
         for p in plan(settings, seeds, RUNS)
     ]
 
@@ -19,30 +21,51 @@ def _fields(run):
     return {name: getattr(run, name) for name in type(run).model_fields if name != "seed"}
 
 
-def test_command_makes_the_same_runs(tmp_path):
-    results = results_of(
-        tmp_path,
-        perturb=["none", "wap:lambda=1.5"],
-        memory=["30:per=class", "40"],
-        lr_milestones="3,5",
-        augment=False,
-        head="cosine:scale=10",
-    )
-    words = shlex.split(command(results))
+def made_by(line):
+    """The settings of the runs that a command makes."""
+    words = shlex.split(line)
     assert words[:2] == ["moca", "compare"]
     options = app.parse_args(words[1:])[1].arguments
-    seeds = options.pop("seeds")
-    again = plan(given(options), range(seeds), RUNS)
-    assert [p.settings for p in again] == [r.settings for r in results]
+    seeds, numbers = options.pop("seeds", None), options.pop("seed", None)
+    return [p.settings for p in plan(given(options), numbers or range(seeds), RUNS)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {
+            "perturb": ["none", "wap:lambda=1.5"],
+            "memory": ["30:per=class", "40"],
+            "schedule": "steps:at=3,5",
+            "optimiser": "adamw:weight_decay=0.1,beta1=0.8",
+            "augment": False,
+            "head": "cosine:scale=10",
+        },
+        {"learner": ["er:passes=concatenated", "er_ace:mask=official"], "tasks": "4,3,3", "short_batch": "skip"},
+        # As they would be without the recipe of these images, which is to say otherwise than with it.
+        {"memory": 200, "epochs": 1, "lr": 0.1, "head": "cosine", "perturb": ["vt", "gaussian:lambda=0.5"]},
+    ],
+)
+def test_command_makes_the_same_runs(tmp_path, settings):
+    results = results_of(tmp_path, **settings)
+    assert made_by(command(results)) == [r.settings for r in results]
+
+
+RECIPE = (
+    "--memory 20 --tasks 5 --class-order natural --epochs 20 --batch 32 --lr 0.03 --optimiser sgd --schedule constant "
+    "--model convnet --head cosine:scale=10.0"
+)
+"""What is chosen for the digits."""
 
 
 def test_command_names_seeds_that_do_not_count_from_zero(tmp_path):
-    assert command(results_of(tmp_path, seeds=(3, 7))) == "moca compare --seed 3 7"
+    assert command(results_of(tmp_path, seeds=(3, 7))) == f"moca compare {RECIPE} --seed 3 7"
 
 
 def test_no_command_for_runs_that_none_makes(tmp_path):
     results = results_of(tmp_path, perturb=["none", "vt"])
-    assert command(results) == "moca compare --perturb none vt --seeds 2"
+    assert command(results) == f"moca compare --perturb none vt:lambda=2.0 {RECIPE} --seeds 2"
     assert command(results[:-1]) is None
     assert command(results_of(tmp_path, seeds=["0:init=5"])) is None
 

@@ -214,7 +214,7 @@ class TestInPythonOnly:
 
     def test_the_label_of_an_own_part(self):
         _, _, learner = self.parts()["learner"]
-        assert str(run(learner=learner).learner) == "Local:weight=0.1"
+        assert str(run(learner=learner).learner) == run(learner=learner).learner.as_given() == "Local:weight=0.1"
         assert str(run(model=nn.Linear(4, 2)).model) == "Linear"
 
 
@@ -256,6 +256,11 @@ class TestDefaults:
     def test_given_ones_stay_also_at_their_default(self, given):
         assert run(perturb=given).perturb.with_defaults({"lambda": 0.8}).make().lam == 2.0
 
+    @pytest.mark.parametrize("given", [Gaussian(), Gaussian(lam=3.0), Gaussian(lam=2.0)])
+    def test_an_object_is_as_its_settings_say(self, given):
+        choice = run(perturb=given).perturb.with_defaults({"lambda": 0.8})
+        assert choice.lam == choice.make().lam == given.lam
+
     def test_nothing_to_fill_in(self):
         choice = run(perturb="none").perturb
         assert choice.with_defaults({}) is choice
@@ -270,3 +275,10 @@ def test_options_of_a_part_are_made_once():
     assert list(options_of(Mine).model_fields) == ["name", "passes", "weight"]
     assert options_of(Mine).checked({}) == {"passes": "separate", "weight": 0.5}
     assert options_of(Sideways).checked({"lambda": 1.0})["lam"] == 1.0
+
+
+def test_in_full_a_choice_tells_what_a_recipe_would_set():
+    assert run(perturb="vt:momentum=0.5").perturb.in_full() == "vt:lambda=2.0,momentum=0.5"
+    assert run(perturb="none").perturb.in_full() == "none"
+    assert run(learner="er").learner.in_full() == "er"
+    assert run(model="mlp:width=3").model.in_full() == "mlp:width=3"

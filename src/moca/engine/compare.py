@@ -159,7 +159,7 @@ def _check_folders(plans: Sequence[Plan]) -> None:
 
 
 def _same(kept: Run, asked: Run) -> bool:
-    return kept.model_dump(mode="json") == asked.model_dump(mode="json")
+    return kept.model_dump(mode="json", by_alias=True) == asked.model_dump(mode="json", by_alias=True)
 
 
 def _given_folder(p: Plan) -> Path:

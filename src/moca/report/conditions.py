@@ -9,7 +9,10 @@ from typing import Any
 
 from moca.engine.result import Result
 from moca.report.comparison import Comparison
-from moca.settings import Run, Seeds
+from moca.settings import Choice, Run, Seeds
+
+_OPEN = ("memory", "tasks", "class_order", "epochs", "batch", "lr", "optimiser", "schedule", "model", "head")
+"""What recipes fill in where it is not given: to be named also where it is as it would be without them."""
 
 
 def sentences(comparison: Comparison) -> str:
@@ -44,12 +47,13 @@ def command(results: Sequence[Result]) -> str | None:
     numbers = [s.seed for s in seeds]
     if math.prod(map(len, values.values())) * len(seeds) != len(runs) or seeds != [Seeds(seed=n) for n in numbers]:
         return None
-    words = ["moca", "compare"]
+    words, default = ["moca", "compare"], Run()
     for name, given in values.items():
-        if given != [Run.model_fields[name].default]:
+        if given != [getattr(default, name)] or name in _OPEN:
             if None in given:
                 return None
-            words += [f"--{name.replace('_', '-')}", *map(_word, given)]
+            exact = [value.in_full() if isinstance(value, Choice) else _word(value) for value in given]
+            words += [f"--{name.replace('_', '-')}", *exact]
     several = numbers != list(range(len(numbers)))
     words += ["--seed", *map(str, numbers)] if several else ["--seeds", str(len(numbers))]
     return shlex.join(words)

@@ -21,12 +21,12 @@ def method(text: str) -> dict[str, str]:
     """The settings of a run that a method's label stands for: `er`, or `er+wap:lambda=1.5`."""
     learner, _, perturb = text.partition("+")
     name, moved = learner.partition(":")[0], perturb.partition(":")[0]
-    if "." not in name and name not in LEARNERS.lines():
-        raise MocaError(f"unknown method '{text}'; {nearest(name, LEARNERS.lines())}, or learner+perturbation")
+    learners, moves = LEARNERS.lines(), PERTURBATIONS.lines()
+    if ("." not in name and name not in learners) or (perturb and "." not in moved and moved not in moves):
+        known = [*learners, *(f"{one}+{way}" for one in learners for way in moves if way != "none")]
+        raise MocaError(f"unknown method '{text}'; {nearest(name + (f'+{moved}' if perturb else ''), known)}")
     if not LEARNERS.find(name).draws:
         raise MocaError(f"'{name}' replays nothing; a benchmark takes the methods that do")
-    if perturb and "." not in moved and moved not in PERTURBATIONS.lines():
-        raise MocaError(f"unknown method '{text}'; {nearest(moved, PERTURBATIONS.lines())}")
     return {"learner": learner, "perturb": perturb or "none"}
 
 

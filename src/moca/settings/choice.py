@@ -45,8 +45,8 @@ class Choice(Settings):
         return validate(cls, {"name": cls.model_fields["name"].default, **options}).options
 
     def with_defaults(self, defaults: dict[str, Any]) -> Choice:
-        """The same, with these values of options that were not given."""
-        if self._own or not defaults:
+        """The same, with these values of options that were not given; an object has all of its own."""
+        if self._own or self._object is not None or not defaults:
             return self
         given = {name: getattr(self, name) for name in self.model_fields_set}
         missing = {name: value for name, value in validate(type(self), {"name": self.name, **defaults})
@@ -55,6 +55,13 @@ class Choice(Settings):
 
     def _fields_named(self, options: dict[str, Any]) -> set[str]:
         return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
+
+    def in_full(self) -> str:
+        """The short form with what differs from the defaults, and with what a recipe would set if it were left open."""
+        recipes = getattr(self.part, "recipes", {})
+        left_open = self._fields_named({key: value for recipe in recipes.values() for key, value in recipe.items()})
+        fields = type(self).model_fields
+        return self._short([k for k, v in self if v != fields[k].default or k in left_open])
 
     def make(self) -> Any:
         """The part itself, ready for one run."""
@@ -162,7 +169,7 @@ def _given(value: Any, kind: Kind) -> Choice:
     path = path_of(cls) if isinstance(value, Part) and cls.__init__ is Part.__init__ else None
     kind.refuse_others(value, path or cls.__name__)
     if isinstance(value, Part):
-        options = {name: getattr(value, name) for name in cls.options}
+        options = {k: getattr(value, k) for k, declared in cls.options.items() if getattr(value, k) != declared.default}
         made = options_of(cls, path or cls.__name__)(name=path or cls.__name__, **options)
     else:
         made = Choice(name=cls.__name__)
