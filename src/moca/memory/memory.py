@@ -55,7 +55,8 @@ class Memory(Stateful):
         self.size, self.storing, self.drawing = size, store, draw
         self.fields: dict[str, Tensor] = {}
         self.count = torch.zeros((), dtype=torch.int64, device=draw.random.count.device)
-        """How many rows hold a sample, the first ones; on the device."""
+        """How many samples came, on the device: so many rows hold one, the first ones, or all of them."""
+        self.places = torch.arange(size, device=self.count.device)
         self.offered = 0
         """Samples offered so far, known without asking the device."""
 
@@ -76,7 +77,7 @@ class Memory(Stateful):
             self.fields[name].index_copy_(0, slot, values)
         offered = len(next(iter(samples.values())))
         self.offered += offered
-        self.count.add_(offered).clamp_(max=self.size)
+        self.count.add_(offered)
 
     def rewrite(self, **samples: Tensor) -> None:
         """Hold exactly these samples, no more than there are slots."""

@@ -28,12 +28,11 @@ class Uniform(Draw):
         """`count` different slots."""
         eligible = self.eligible(memory)
         if eligible is None and memory.size > _FEW:
-            return distinct(count, memory.count, self.random)
+            return distinct(count, memory.count.clamp_max(memory.size), self.random)
         ticket = self.random.uniform(memory.size, dtype=torch.float64)
         if eligible is not None:
             ticket = ticket - (~eligible).to(ticket.dtype)
-        empty = torch.arange(memory.size, device=ticket.device) >= memory.count
-        return ticket.masked_fill(empty, -2).topk(count).indices
+        return ticket.masked_fill(memory.places >= memory.count, -2).topk(count).indices
 
 
 def distinct(count: int, below: Tensor, random: Random) -> Tensor:

@@ -155,7 +155,9 @@ class Run(Settings):
         if self.perturb.name != "none" and learner.refuses:
             raise MocaError(f"'{name}' takes no perturbation: {learner.refuses}; use perturb=none or another learner")
         if self.bn_passes != "clean" and self.learner.make().together:
-            raise MocaError(f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate")
+            raise MocaError(
+                f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
+            )
         if self.bn_passes not in ("clean", "official"):
             self._check_passes("n1b" if learner.draws == 2 else "nb" if learner.draws else "n")
         elif self.bn_passes == "official" and self.learner.make().official_passes(self.perturb.make()) is None:
