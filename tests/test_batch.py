@@ -37,11 +37,6 @@ def test_an_unknown_field_is_no_replacement():
         Batch(y=torch.arange(3)).replace(label=torch.arange(3))
 
 
-def test_its_length_is_the_number_of_samples():
-    assert len(Batch(y=torch.arange(3))) == len(Batch(x=torch.rand(3, 2), y=torch.arange(3))) == 3
-    assert len(Batch()) == 0
-
-
 def test_pairing_wraps_around():
     rows = torch.arange(3) * 10
     assert paired(rows, 3) is rows

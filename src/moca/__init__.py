@@ -7,7 +7,7 @@ training loop. Names are imported when they are first used, so that `import moca
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from moca import data, sphere

@@ -74,6 +74,10 @@ class Part:
     def check(self) -> None:
         """Refuse options that do not go together, by a `MocaError`."""
 
+    def __repr__(self) -> str:
+        changed = (name for name, declared in self.options.items() if getattr(self, name) != declared.default)
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
+
 
 def declared_options(part: Any) -> dict[str, tuple[Any, FieldInfo]]:
     """Type and field of each option: those declared in a `Part`, or the keyword parameters of anything else that is
@@ -217,9 +221,8 @@ def load_plugins() -> None:
         try:
             entry.load()
         except Exception as error:
-            raise MocaError(
-                f"the plugin '{entry.value}' cannot be loaded ({type(error).__name__}: {error}); repair or uninstall it"
-            ) from None
+            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            raise MocaError(f"the plugin '{entry.value}' cannot be loaded ({why}); repair or uninstall it") from None
 
 
 def _first_line(file: Path) -> str:

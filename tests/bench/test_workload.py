@@ -29,7 +29,7 @@ def test_the_trainer_stands_in_its_second_task_with_a_full_memory_of_the_first(m
     trainer = make_trainer(method)
     schedule, memory, learner = trainer.schedule, trainer.learning.memory, trainer.learning.learner
     assert (schedule.task, schedule.epoch, schedule.batch, learner.first_task) == (1, 0, 0, False)
-    assert len(memory) == memory.size == int(memory.count) == MEMORY
+    assert len(memory) == memory.size == MEMORY <= int(memory.count)
     if learner.store is not None:
         assert memory.offered == int(memory.storing.seen) == len(stream[0].train)
     stored = memory.all()

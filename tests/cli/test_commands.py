@@ -69,7 +69,9 @@ def test_help_names_every_setting_with_its_default(moca):
     for name in Run.model_fields:
         assert f"--{name.replace('_', '-')}" in out
     assert "[default: er]" in out
-    assert "[default: 200]" in out
+    assert "[default: the recipe's]" in out
+    assert "learning rate [number]" in out
+    assert "eager|captured" in "".join(out.split()).replace("│", "")
 
 
 def test_ls_names_everything_with_one_line_each(moca):

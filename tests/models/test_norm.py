@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from moca.models.norm import BatchNorm2d, batches_apart
+from moca.models.batches import batches_apart
+from moca.models.norm import BatchNorm2d
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])

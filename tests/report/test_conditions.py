@@ -53,7 +53,7 @@ def test_command_makes_the_same_runs(tmp_path, settings):
 
 
 RECIPE = (
-    "--memory 20 --tasks 5 --class-order natural --epochs 20 --batch 32 --lr 0.03 --optimiser sgd --schedule constant "
+    "--memory 30 --tasks 5 --class-order natural --epochs 20 --batch 32 --lr 0.03 --optimiser sgd --schedule constant "
     "--model convnet --head cosine:scale=10.0"
 )
 """What is chosen for the digits."""
@@ -65,7 +65,7 @@ def test_command_names_seeds_that_do_not_count_from_zero(tmp_path):
 
 def test_no_command_for_runs_that_none_makes(tmp_path):
     results = results_of(tmp_path, perturb=["none", "vt"])
-    assert command(results) == f"moca compare --perturb none vt:lambda=2.0 {RECIPE} --seeds 2"
+    assert command(results) == f"moca compare --perturb none vt:lambda=0.5 {RECIPE} --seeds 2"
     assert command(results[:-1]) is None
     assert command(results_of(tmp_path, seeds=["0:init=5"])) is None
 
@@ -101,6 +101,6 @@ def test_without_replay_no_memory_is_named(tmp_path):
 
 def test_all_settings_hold_every_setting(tmp_path):
     settings = all_settings(results_of(tmp_path, perturb=["none", "vt"]))
-    assert settings["perturb"] == "none; vt"
+    assert settings["perturb"] == "none; vt:lambda=0.5"
     assert settings["seed"] == "0; 1"
     assert {"data", "lr", "head", "threads"} <= settings.keys()

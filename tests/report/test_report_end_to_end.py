@@ -12,7 +12,7 @@ def test_a_real_comparison_is_reported(tmp_path):
     by_hand = 100 * sum(finals["er+vt", s] - finals["er", s] for s in (0, 1)) / 2
     shown = cells(page, "er+vt")[3].replace("\N{MINUS SIGN}", "-").split(" ± ")[0]
     assert abs(float(shown) - by_hand) < 0.00501
-    assert "moca compare --perturb none vt:lambda=2.0 --memory 30 --tasks 5 --class-order natural --epochs 1" in (
+    assert "moca compare --perturb none vt:lambda=0.5 --memory 30 --tasks 5 --class-order natural --epochs 1" in (
         text_of(page)
     )
     assert "--threads 1 --seeds 2" in text_of(page)

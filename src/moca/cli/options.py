@@ -1,14 +1,20 @@
 """Command-line options made from the settings, so that both always agree. No torch is needed to show the help."""
 
 import inspect
+import typing
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
 from moca.settings import Run, Settings
 
+RECIPE = (
+    *("image_size", "memory", "tasks", "class_order", "epochs", "batch"),
+    *("lr", "optimiser", "schedule", "model", "head"),
+)
+"""Settings that the recipe of the data set fills in."""
 _GROUP = Group("What to run", sort_key=1)
 
 
@@ -35,13 +41,10 @@ def with_options(
 
 
 def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
-    text = field.description or ""
-    plain = field.default is None or isinstance(field.default, tuple)
-    shown = None if plain else (lambda value, d=field.default: str(d))
     about = Parameter(
-        help=text,
+        help=" ".join(filter(None, (field.description, _kind(field.annotation)))),
         group=_GROUP,
-        show_default=shown if shown else False,
+        show_default=_default(name, field),
         consume_multiple=several,
         negative=(),
     )
@@ -49,6 +52,30 @@ def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, about]
     )
+
+
+def _default(name: str, field: FieldInfo) -> Any:
+    """What is used where nothing is given; nothing where the description says it."""
+    if name in RECIPE and field is Run.model_fields.get(name):
+        return lambda value: "the recipe's"
+    if field.default is None or isinstance(field.default, tuple):
+        return False
+    return lambda value: str(field.default)
+
+
+def _kind(annotation: Any) -> str:
+    """What is to be written, in a word or two; nothing where that is any text."""
+    kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)] or [annotation]
+    if typing.get_origin(annotation) is Literal:
+        return f"[{'|'.join(map(str, kinds))}]"
+    first = kinds[0]
+    if typing.get_origin(first) is Annotated:
+        return _kind(typing.get_args(first)[0])
+    if typing.get_origin(first) is Literal:
+        return _kind(first)
+    if isinstance(first, type) and issubclass(first, Settings):
+        return f"[{first.leading}:option=value]"
+    return {bool: "[true|false]", int: "[whole number]", float: "[number]"}.get(first, "")
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ class Protocol:
     """The order in which classes arrive: natural, or one of the data set's named orders."""
     name: str = "own"
     """What the protocol is called: offline, online, proxy, ...; own where the data set has no customary one."""
+    image_size: int | None = None
+    """Pixels a side that large images of a folder were brought to without being asked."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a run, such as epochs and lr, that are used where none are given."""
 

@@ -82,7 +82,11 @@ class RunFolder:
         if any(entry.name not in (LOCK, SETTINGS + _PART) for entry in path.iterdir()):
             folder.release()
             raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
-        folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
+        try:
+            folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
+        except MocaError:
+            folder.release()
+            raise
         return folder
 
     @classmethod
@@ -174,8 +178,12 @@ class RunFolder:
     def _replace(self, name: str, content: bytes | memoryview) -> None:
         temporary = self.path / (name + _PART)
         with _writing(self.path):
-            temporary.write_bytes(content)
-            temporary.replace(self.path / name)
+            try:
+                temporary.write_bytes(content)
+                temporary.replace(self.path / name)
+            except OSError:
+                _remove(temporary)
+                raise
 
 
 @contextmanager

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from moca.data import Dataset, load
+from moca.data import Dataset, Store, catalogue, load
 from moca.data.own import dataset
+from moca.data.sizing import handy_size
 from moca.defaults import complete
+from moca.engine.device import pick_device
 from moca.errors import MocaError
 from moca.settings import Own, Run
 from moca.streams import Stream, class_incremental
@@ -43,7 +47,10 @@ class Material:
         named = isinstance(own, str)
         key = (own if named else id(own), run.data_dir, run.image_size, run.protocol)
         if key not in self.sets:
-            data = load(own, data_dir=run.data_dir, size=run.image_size) if named else _made(own)
+            size = run.image_size or (_size(own, run) if named else None)
+            data = load(own, data_dir=run.data_dir, size=size) if named else _made(own)
+            if size != run.image_size:
+                data = replace(data, protocol=replace(data.protocol, image_size=size))
             self.sets[key] = data if run.protocol is None else data.using(run.protocol)
         return self.sets[key]
 
@@ -53,6 +60,13 @@ class Material:
         if fixed - ({"tasks", "class_order"} if len(given.model_fields_set) == len(Run.model_fields) else set()):
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
         return complete(given, stream.dataset), stream
+
+
+def _size(data: str, run: Run) -> int | None:
+    """What the images of a folder are brought to where nobody said: on a CPU large ones take too long to learn from."""
+    path = Path(data).expanduser()
+    folder = path.is_dir() and data not in Store(run.data_dir) and data not in catalogue.names()
+    return handy_size(path) if folder and pick_device(run.device).type == "cpu" else None
 
 
 def _made(own: Any) -> Dataset:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
+from moca.errors import MocaError
 from moca.learners.base import Learner, Losses
 from moca.parts import option
 from moca.sphere import project
@@ -71,6 +72,10 @@ class ICaRL(Learner):
         """Exemplars of the new classes by herding, fewer of the old ones, and the means of all."""
         assert self.memory is not None
         room = self.memory.size // int(self.seen.sum())
+        if room == 0:
+            raise MocaError(
+                f"icarl needs a memory of at least one sample a class ({int(self.seen.sum())} classes came)"
+            )
         kept = self.memory.all()
         images, labels = [], []
         for c in self.seen.nonzero().flatten().tolist():

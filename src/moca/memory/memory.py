@@ -82,9 +82,11 @@ class Memory(Stateful):
     def rewrite(self, **samples: Tensor) -> None:
         """Hold exactly these samples, no more than there are slots."""
         self._make_room(samples)
+        self.offered = len(next(iter(samples.values())))
+        if self.offered > self.size:
+            raise ValueError(f"{self.offered} samples do not fit {self.size} slots")
         for name, values in samples.items():
             self.fields[name][: len(values)] = values
-        self.offered = len(next(iter(samples.values())))
         self.count.fill_(self.offered)
 
     def _make_room(self, samples: dict[str, Tensor]) -> None:

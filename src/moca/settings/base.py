@@ -144,4 +144,6 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         where = ".".join(filter(None, [within, *_options(first["loc"])]))
         reason = first["msg"].removeprefix("Value error, ")
         reason = reason[:1].lower() + reason[1:]
+        if first["type"] == "missing":
+            raise MocaError(f"{where} must be given") from None
         raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None
