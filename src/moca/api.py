@@ -2,6 +2,7 @@
 
 import operator
 import os
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -104,7 +105,7 @@ def compare(
         comparison.save()
     if outcome.interrupted:
         told = "".join(f"; {mistake}" for mistake in outcome.mistakes)
-        raise Interrupted(f"stopped; the same comparison with out={folder} goes on{told}")
+        raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(folder))} goes on{told}")
     if outcome.mistakes and not outcome.results:
         raise MocaError(outcome.mistakes[0])
     return comparison

@@ -17,7 +17,8 @@ _TOLD = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule"
 def complete(run: Run, dataset: Dataset) -> Run:
     """The run with nothing left open. What was given stays; a run that is complete comes back as it is."""
     protocol = dataset.protocol
-    places = (protocol.name, f"{dataset.name}/{protocol.name}")
+    kind = protocol.name.rstrip("0123456789")  # proxy20 is a proxy protocol
+    places = (kind, protocol.name, f"{dataset.name}/{kind}", f"{dataset.name}/{protocol.name}")
     recipe: dict[str, Any] = {
         "tasks": protocol.tasks_for(len(dataset.classes)),
         "class_order": protocol.class_order,

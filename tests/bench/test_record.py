@@ -27,10 +27,9 @@ def test_what_is_measured_on_a_gpu(make_settings):
 
 
 def test_what_is_measured_on_the_cpu(make_settings):
-    assert configurations(make_settings(methods="er", twin=False), CPU) == [
-        Configuration("er", "eager"),
-        Configuration("er", "compiled"),
-    ]
+    assert configurations(make_settings(methods="er", twin=False), CPU) == [Configuration("er", "eager")]
+    asked = make_settings(methods="er", twin=False, ways=["eager", "compiled"])
+    assert configurations(asked, CPU) == [Configuration("er", "eager"), Configuration("er", "compiled")]
 
 
 def test_packing_of_steps_that_are_not_captured_is_a_cell_that_says_why(make_settings):

@@ -46,4 +46,5 @@ def test_the_direction_is_that_of_a_copied_network_on_the_old_rows(rows, monkeyp
     new = Batch(y=new.y.to(DEVICE))
     monkeypatch.setattr(kernels, "usable", lambda x: True)
     n = make("wap:step_size=2", model).direction(replay, new)
-    torch.testing.assert_close(n.detach().cpu(), expected, rtol=1e-3, atol=1e-4)
+    loose = 10 if DEVICE.type == "cuda" else 1  # torch's convolutions round to TensorFloat-32 there
+    torch.testing.assert_close(n.detach().cpu(), expected, rtol=1e-3 * loose, atol=1e-4 * loose)

@@ -29,8 +29,8 @@ from moca.streams import Stream
 
 OFFICIAL = "official"
 """The way in which the twin of the official code runs."""
-_WARM_UP, _STEPS = (2, 20), (3, 50)
-"""Steps before the first block, and in each: on the CPU and on a GPU."""
+_WARM_UP, _STEPS, _BLOCKS = (1, 20), (2, 50), (3, 5)
+"""Steps before the first block, steps in each, and blocks: on the CPU, where a step takes a second, and on a GPU."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def configurations(settings: Bench, device: torch.device) -> list[Configuration]
 
 
 def ways(settings: Bench, device: torch.device) -> tuple[str, ...]:
-    """The ways asked for, or all that the device can do."""
-    possible = ("eager", "compiled", "captured") if device.type == "cuda" else ("eager", "compiled")
+    """The ways asked for, or all that the device can do; on a CPU compiling takes minutes, so that it has to be."""
+    possible = ("eager", "compiled", "captured") if device.type == "cuda" else ("eager",)
     return tuple(dict.fromkeys(settings.ways or possible))
 
 
@@ -109,7 +109,9 @@ def _measured(settings: Bench, configuration: Configuration, device: torch.devic
     def timed() -> Timing:
         forget_peak(device)
         runs = prepare(settings, configuration, noise_stream(settings.batch), device)
-        return time_steps(runs, device, _WARM_UP[cuda], settings.steps or _STEPS[cuda], settings.blocks)
+        return time_steps(
+            runs, device, _WARM_UP[cuda], settings.steps or _STEPS[cuda], settings.blocks or _BLOCKS[cuda]
+        )
 
     timing, reason = attempt(timed)
     return Cell(configuration, timing, work, peak_memory(device) if timing else None, reason)

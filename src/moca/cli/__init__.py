@@ -29,7 +29,7 @@ app = App(
 )
 
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
-Out = Annotated[Path | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
+Out = Annotated[str | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
 Config = Annotated[
     Path | None, Parameter(help="TOML or YAML file with any of these options; those given here win", show_default=False)
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from moca.settings import Bench, validate
 from moca.starting import loading
 
 if TYPE_CHECKING:
-    from moca.bench import Cell, Record
+    from moca.bench import Cell, Configuration, Record
 
 
 def bench(
@@ -36,9 +37,15 @@ def bench(
         from moca.bench import Record
 
     record, console = Record(settings, out, _command(options, out)), Console(stderr=True)
+    begun = time.perf_counter()
+
+    def announce(number: int, of: int, which: Configuration) -> None:
+        left = (time.perf_counter() - begun) / max(number - 1, 1) * (of - number + 1)
+        status.update(f"{number}/{of} {which}" + (f", about {left:.0f} s left" if number > 1 else ""))
+
     try:
         with console.status("counting the work in a step") as status:
-            for cell in record.measure(lambda number, of, which: status.update(f"{number}/{of} {which}")):
+            for cell in record.measure(announce):
                 console.print(f"{cell.configuration}: {_told(cell)}", soft_wrap=True, highlight=False, markup=False)
     except KeyboardInterrupt:
         kept = f"; what was measured ({len(record.cells)}) is in {out}" if out and record.cells else ""

@@ -49,7 +49,7 @@ class Bench(Settings):
         min_length=1,
     )
     ways: Annotated[tuple[Way, ...], Field(min_length=1), BeforeValidator(_several)] | None = Field(
-        None, description="how a step runs: eager, compiled, captured [default: all that the device can do]"
+        None, description="how a step runs: eager, compiled, captured [default: all on a GPU, eager on a CPU]"
     )
     packed: Annotated[tuple[AtLeastOne, ...], BeforeValidator(_several)] | None = Field(
         None, description="runs at once on one GPU; none skips [default: 1 2 4 8 on a GPU]"
@@ -59,6 +59,8 @@ class Bench(Settings):
     batch: int = Field(32, ge=1, description="new samples a step, and as many replayed ones a draw")
     precision: Precision = Field("auto", description="of the encoder, as in moca run")
     threads: int | None = Field(None, ge=1, le=1024, description="CPU threads [default: torch's]")
-    steps: int | None = Field(None, ge=1, description="steps a block [default: 50 on a GPU, 3 on the CPU]")
-    blocks: int = Field(5, ge=1, description="blocks, each timed as a whole")
+    steps: int | None = Field(None, ge=1, description="steps a block [default: 50 on a GPU, 2 on the CPU]")
+    blocks: int | None = Field(
+        None, ge=1, description="blocks, each timed as a whole [default: 5 on a GPU, 3 on the CPU]"
+    )
     twin: bool = Field(True, description="time a twin of the official code too")

@@ -1,0 +1,167 @@
+"""What a run leaves open: filled in from the protocol, then from the methods' own files; what was given wins."""
+
+import json
+
+import pytest
+from PIL import Image
+
+import moca
+from moca.data import catalogue
+from moca.data.sizing import handy_size
+from moca.defaults import choices_told, complete, own_recipe
+from moca.engine.material import Material
+from moca.parts import LEARNERS, PERTURBATIONS
+from moca.settings import Run, validate
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return moca.load("digits")
+
+
+@pytest.fixture
+def cifar100(make_dataset):
+    """A set that is used as CIFAR-100 is."""
+    known = catalogue.known("cifar100")
+
+    def used(protocol):
+        made = make_dataset([4] * 100, channels=3, side=8)
+        object.__setattr__(made, "name", "cifar100")
+        object.__setattr__(made, "protocol", known.protocols[protocol])
+        return made
+
+    return used
+
+
+def completed(dataset, **given):
+    return complete(validate(Run, given), dataset)
+
+
+def test_a_run_on_cifar100_is_the_papers_offline_setting(cifar100):
+    run = completed(cifar100("offline"))
+    assert (run.epochs, run.batch, run.lr, run.memory.size) == (50, 32, 0.1, 500)
+    assert str(run.schedule) == "steps"
+    assert run.schedule.at == (35, 45)
+    assert str(run.model) == "resnet18"
+    assert str(run.head) == "cosine"
+    assert run.tasks == (20,) * 5
+    assert run.optimiser.momentum == run.optimiser.weight_decay == 0
+
+
+@pytest.mark.parametrize(
+    ("learner", "expected"),
+    [
+        ("derpp", {"lr": 0.03}),
+        ("er_ace", {"lr": 0.03}),
+        ("agem", {"lr": 0.03}),
+        ("icarl", {"lr": 0.3}),
+        ("joint", {"lr": 0.03}),
+        ("finetune", {"lr": 0.03}),
+    ],
+)
+def test_a_learner_s_own_recipe(cifar100, learner, expected):
+    run = completed(cifar100("offline"), learner=learner)
+    assert {name: getattr(run, name) for name in expected} == expected
+    assert completed(cifar100("offline"), learner=learner, lr=0.7).lr == 0.7
+    if learner == "joint":
+        assert str(run.schedule) == "constant"
+
+
+@pytest.mark.parametrize(("protocol", "lam"), [("offline", 2.0), ("online", 0.8), ("proxy", 1.0), ("proxy20", 1.0)])
+def test_the_strength_of_the_protocol(cifar100, protocol, lam):
+    assert completed(cifar100(protocol), perturb="gaussian").perturb.lam == lam
+    assert completed(cifar100(protocol), perturb="gaussian:lambda=3").perturb.lam == 3
+    assert moca.perturbation("gaussian").lam == 2, "in a loop of one's own: the paper's"
+
+
+def test_online_is_one_pass_with_a_memory_of_each_class(cifar100):
+    run = completed(cifar100("online"))
+    assert (run.epochs, run.batch, str(run.memory)) == (1, 10, "20:per=class")
+    assert str(run.model) == "resnet18:width=20,pool=4"
+
+
+@pytest.mark.parametrize("learner", LEARNERS.built_in)
+def test_what_is_complete_stays_as_it_is(digits, learner):
+    run = completed(digits, learner=learner)
+    assert complete(run, digits) == run
+    again = validate(Run, json.loads(run.model_dump_json(by_alias=True)))
+    assert complete(again, digits) == run
+
+
+@pytest.mark.parametrize("perturb", PERTURBATIONS.built_in)
+def test_what_is_given_wins(digits, perturb):
+    given = {
+        "epochs": 3,
+        "lr": 0.5,
+        "memory": "7:per=class",
+        "head": "linear",
+        "schedule": "constant",
+        "perturb": perturb,
+    }
+    run, asked = completed(digits, **given), validate(Run, given)
+    assert all(getattr(run, name) == getattr(asked, name) for name in given if name != "perturb")
+    assert run.perturb.name == perturb
+    assert str(run.model) == "convnet"
+
+
+def test_what_was_chosen_is_told_in_a_line(digits):
+    given = validate(Run, {"epochs": 3})
+    line = choices_told(given, complete(given, digits), digits)
+    assert line.startswith("digits: ")
+    assert "\n" not in line
+    assert "memory 30" in line
+    assert "epochs" not in line
+    run = complete(given, digits)
+    assert choices_told(run, run, digits) == "", "nothing was left open"
+
+
+@pytest.mark.parametrize(
+    ("counts", "side", "device", "model"),
+    [
+        ([48] * 6, 32, "cpu", "resnet18:width=20"),
+        ([48] * 6, 16, "cpu", "convnet"),
+        ([10] * 2, 32, "cpu", "convnet"),
+        ([400] * 10, 32, "cpu", "convnet"),
+        ([400] * 10, 32, "cuda", "resnet18"),
+    ],
+)
+def test_an_encoder_by_size_and_number_of_the_images(make_dataset, counts, side, device, model):
+    made = make_dataset(counts, side=side, channels=3, recipe={})
+    recipe = own_recipe(made, device)
+    assert recipe["model"] == model
+    assert 5 <= recipe["epochs"] <= 50
+    assert len(counts) <= recipe["memory"] <= sum(counts)
+    assert validate(Run, recipe).epochs == recipe["epochs"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    def make(side, classes=5, each=6):
+        for c in range(classes):
+            for i in range(each):
+                path = tmp_path / "images" / f"class{c}" / f"{i}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                Image.new("RGB", (side, side + 3), (40 * c, 9 * i, 90)).save(path)
+        (tmp_path / "images" / "class0" / "readme.txt").write_text("no image")
+        return tmp_path / "images"
+
+    return make
+
+
+@pytest.mark.parametrize(("side", "size"), [(20, None), (48, None), (49, 32), (300, 32)])
+def test_large_images_of_a_folder_are_brought_to_a_handy_size(folder, tmp_path, side, size):
+    path = folder(side)
+    assert handy_size(path) == size
+    given = validate(Run, {"data": str(path), "data_dir": str(tmp_path / "store"), "device": "cpu"})
+    run, stream = Material()(given)
+    assert stream.shape[1:] == ((size, size) if size else (side + 3, side))
+    assert run.image_size == size
+    assert Material()(run)[1].shape == stream.shape, "a resumed run sees the same images"
+    asked = validate(Run, {"data": str(path), "data_dir": str(tmp_path / "store"), "device": "cpu", "image_size": 24})
+    assert Material()(asked)[1].shape[1:] == (24, 24)
+
+
+def test_no_task_has_a_single_class_unless_asked(folder, tmp_path):
+    data = {"data": str(folder(20)), "data_dir": str(tmp_path / "store"), "device": "cpu"}
+    assert [len(task.classes) for task in Material()(validate(Run, data))[1]] == [3, 2]
+    assert [len(task.classes) for task in Material()(validate(Run, data | {"tasks": 5}))[1]] == [1] * 5
