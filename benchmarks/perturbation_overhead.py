@@ -58,7 +58,7 @@ def main() -> None:
 
     def replay_half(perturb: Callable[[Batch, Batch], torch.Tensor] | None) -> None:
         features = h[1].clone().requires_grad_()
-        f = perturb(replay.having(features=features), new) if perturb else features
+        f = perturb(replay.replace(features=features), new) if perturb else features
         F.cross_entropy(model.classify(f), y[1]).backward()
 
     variants = {name: perturbation(name, model=model, lr=0.1, classes=CLASSES) for name in VARIANTS}

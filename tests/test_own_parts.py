@@ -189,3 +189,34 @@ def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
     with pytest.raises(MocaError, match=said) as error:
         moca.run(**SMALL | {"epochs": 1, "batch": 64} | settings)
     assert "\n" not in str(error.value)
+
+
+def test_a_run_on_a_stream_goes_on(tmp_path):
+    stream = moca.class_incremental(moca.load("digits"), [4, 3, 3])[:2]
+    settings = SMALL | {"data": stream, "batch": 64, "epochs": 30}
+    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+    assert whole.settings.tasks == (4, 3)
+    finish(begin(settings, tmp_path / "half", interrupt_when(1)))
+    assert_same_run(whole.folder, moca.resume(tmp_path / "half", data=stream, keep_model=False).folder)
+
+
+def test_objects_of_ones_own_share_nothing_between_runs():
+    class Listing(moca.Learner):
+        def __init__(self):
+            super().__init__()
+            self.log = []
+
+    from moca.settings import Run, validate
+
+    choice = validate(Run, {"learner": Listing()}).learner
+    assert choice.make().log is not choice.make().log
+
+
+def test_registered_parts_are_compared_side_by_side_too(tmp_path, monkeypatch):
+    from moca import parts
+
+    monkeypatch.setattr(parts.LEARNERS, "registered", {})
+    moca.register(Plain, name="plain")
+    comparison = moca.compare(learner=["er", "plain"], seeds=1, jobs=2, out=tmp_path / "c", **SMALL)
+    assert comparison.mistakes == []
+    assert [len(row.finished) for row in comparison.rows] == [1, 1]

@@ -69,6 +69,7 @@ def resume(
     A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
     """
     folder = _path(out)
+    running.refuse_ended(folder)
     kept = RunFolder.open(folder).settings()
     settings = validate(Run, dict(kept) | own)
     complete, stream = Material()(settings)
@@ -142,10 +143,12 @@ def _alone(
 
 
 def _several(watch: Watcher | Sequence[Watcher]) -> list[Watcher]:
-    watchers = [watch] if isinstance(watch, Watcher) else list(watch)
+    watchers: list[Any] = list(watch) if isinstance(watch, list | tuple) else [watch]
     for watcher in watchers:
-        if not isinstance(watcher, Watcher):
-            raise MocaError(f"watch takes objects of moca.Watcher or of classes derived from it, not {watcher!r}")
+        if not isinstance(watcher, Watcher) or isinstance(watcher.wants, str):
+            raise MocaError(
+                f"watch takes objects of classes derived from moca.Watcher, whose wants is a tuple, not {watcher!r}"
+            )
     return watchers
 
 

@@ -43,7 +43,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     tasks = dataset.protocol.tasks_for(classes)
     a_task = images / (tasks if isinstance(tasks, int) else len(tasks))
     model, steps = "resnet18:width=20", 75
-    if side <= 16 or images < 100 or (device == "cpu" and images > 2000):
+    if side <= 16 or images < 50 or (device == "cpu" and images > 2000):
         model, steps = "convnet", 150
     elif device != "cpu":
         model = "resnet18"
@@ -60,6 +60,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
     chosen = [name for name in _TOLD if name not in given.model_fields_set and getattr(run, name) is not None]
+    chosen += ["perturb"] if run.perturb != given.perturb else []
     if not chosen:
         return ""
     values = ", ".join(f"{name} {getattr(run, name)}" for name in chosen)

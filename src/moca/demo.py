@@ -28,6 +28,7 @@ def _plane(settings: dict[str, object], perturb: str) -> Panel:
     while True:
         for _ in trainer.steps():
             pass
+        trainer.end_task()
         if not trainer.next_task():
             break
     return feature_panel(trainer, "plain replay" if perturb == "none" else f"with {run.perturb}")

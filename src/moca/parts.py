@@ -144,7 +144,7 @@ class Kind:
             module = importlib.import_module(f"moca.{self.folder.replace('/', '.')}.{name}")
             return _defined_in(module)
         if "." in name:
-            part = _by_path(name, self.name)
+            part = by_path(name, self.name)
             self.refuse_others(part, name)
             return part
         load_plugins()
@@ -234,15 +234,18 @@ def _first_line(file: Path) -> str:
 def _defined_in(module: ModuleType) -> Any:
     """The part that a module defines: its one public class with options or layers."""
     own = (value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__)
-    (part,) = (cls for cls in own if not cls.__name__.startswith("_") and _is_part(cls))
-    return part
+    parts = [cls for cls in own if not cls.__name__.startswith("_") and _is_part(cls)]
+    if len(parts) != 1:
+        raise TypeError(f"{module.__file__} must define one part, by whose file it is found; it has {len(parts)}")
+    return parts[0]
 
 
 def _is_part(cls: type) -> bool:
     return any(base.__name__ in ("Part", "Encoder") and base.__module__.startswith("moca.") for base in cls.__mro__)
 
 
-def _by_path(path: str, kind: str) -> Callable[..., Any]:
+def by_path(path: str, kind: str) -> Callable[..., Any]:
+    """The class or function at a dotted path; the current folder counts."""
     module_name, _, name = path.rpartition(".")
     here = str(Path.cwd())
     added = here not in sys.path and "" not in sys.path

@@ -339,3 +339,20 @@ def test_the_run_says_what_was_chosen_for_it(moca):
     assert "lr 0.03" in line
     assert "'small' recipe" in line
     assert "epochs" not in line, "what was given is not told"
+
+
+def test_a_file_can_say_how_many_seeds_and_where(moca, tmp_path):
+    words = ("compare", *FAST, "--perturb", "none", "vt", "--seeds", 2, "--out", "c", "--save-config", "c.toml")
+    assert moca(*words)[0] == 0
+    (tmp_path / "c").rename(tmp_path / "first")
+    assert moca("compare", "--config", "c.toml")[0] == 0
+    one, other = ((tmp_path / name / "comparison.json").read_text() for name in ("first", "c"))
+    assert [e["final_accuracy"] for e in json.loads(one)] == [e["final_accuracy"] for e in json.loads(other)]
+    assert json.loads(one)[0]["seeds"] == 2
+
+
+def test_an_empty_out_is_not_the_current_folder(moca, tmp_path):
+    code, _, err = moca("run", *FAST, "--out", "")
+    assert code == 1
+    assert "cannot be the path of a folder" in err
+    assert list(tmp_path.iterdir()) == []

@@ -43,6 +43,7 @@ def train():
                 history.append({name: loss.item() for name, loss in step.losses.items()})
                 if look:
                     look(trainer)
+            trainer.end_task()
             if not trainer.next_task():
                 return history
 

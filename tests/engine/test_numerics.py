@@ -78,5 +78,6 @@ def test_a_result_names_the_threads_of_its_run(tmp_path):
 
 
 def test_a_larger_model_uses_the_threads_of_the_process(make_trainer):
-    assert make_trainer(model="resnet18:width=2").learning.numerics.threads is None
+    assert make_trainer(model="resnet18:width=21").learning.numerics.threads is None
+    assert make_trainer(model="resnet18:width=20").learning.numerics.threads == 1
     assert make_trainer(model="resnet18:width=2", threads=2).learning.numerics.threads == 2

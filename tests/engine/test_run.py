@@ -31,6 +31,7 @@ FAST = {
     "memory": 40,
     "epochs": 1,
     "lr": 0.1,
+    "schedule": "constant",
     "model": "mlp:width=16,depth=1,features=8",
     "head": "cosine:scale=8",
     "device": "cpu",

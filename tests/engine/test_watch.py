@@ -1,6 +1,8 @@
 """Watchers: what they are told, that they change nothing, and that nothing is done when nobody asks."""
 
 import math
+import os
+import signal
 
 import pytest
 import torch
@@ -12,6 +14,12 @@ from tests.engine.helpers import begin, finish
 from tests.engine.test_run import FAST, assert_same_run, interrupt_when
 
 SHORT = FAST | {"epochs": 2, "tasks": 2}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """What a run leaves, it leaves there."""
+    monkeypatch.chdir(tmp_path)
 
 
 class Everything(Watcher):
@@ -104,7 +112,7 @@ def test_an_output_that_there_is_not_is_refused_before_anything_is_done(tmp_path
 
 
 def test_something_that_is_no_watcher_is_refused():
-    with pytest.raises(MocaError, match=r"watch takes objects of moca.Watcher"):
+    with pytest.raises(MocaError, match=r"watch takes objects of classes derived from moca.Watcher"):
         moca.run(**SHORT, watch=[print])
 
 
@@ -128,3 +136,67 @@ def test_a_run_at_chance_says_so(tmp_path):
     result = moca.run(**SHORT | {"lr": 50.0}, out=tmp_path / "a")
     assert result.status == "finished"
     assert any("not learnt better than by guessing; another lr than 50" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("watch", [3, print, Everything])
+def test_things_that_cannot_watch(watch):
+    with pytest.raises(MocaError, match="watch takes objects of classes derived"):
+        moca.run(**SHORT, watch=watch)
+
+
+class Counting(moca.Learner):
+    """Counts how often a task ends."""
+
+    remembers = ("ends",)
+
+    def prepare(self):
+        self.ends = 0
+
+    def losses(self, new, *replays):
+        return {"new": torch.nn.functional.cross_entropy(new.logits, new.y)}
+
+    def end_task(self, samples):
+        self.ends += 1
+        if len(samples.y) > 100 and self.ends == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_task_ends_once_also_where_the_stop_comes_with_its_end(tmp_path):
+    """Ctrl-C while the first of two tasks is ending."""
+    half = finish(begin(SHORT | {"learner": Counting}, tmp_path / "half"))
+    assert half.status == "interrupted"
+    kept = torch.load(tmp_path / "half" / "checkpoint.pt", weights_only=True)["state"]["trainer"]
+    resumed = moca.resume(tmp_path / "half")
+    assert resumed.status == "finished"
+    assert kept["learning"]["learner"]["ends"] == 1
+    assert kept["schedule"]["task"] == 1, "stopped in the second task: the first has ended, and was tested"
+
+
+@pytest.mark.parametrize(
+    "returned", [3.0, None, {}, {"new": 1.0}, torch.zeros(()), {"new": torch.zeros(2)}, {"new": torch.zeros(())}]
+)
+def test_a_learner_that_returns_something_else_is_told_what_is_wanted(returned):
+    class Mistaken(moca.Learner):
+        def losses(self, new, *replays):
+            return returned
+
+    with pytest.raises(MocaError, match=r"losses of 'Mistaken' (must return|returns terms that)") as error:
+        moca.run(**SHORT, learner=Mistaken)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("returned", [None, torch.zeros(3, 8), torch.zeros(1)])
+def test_a_direction_of_another_shape_is_refused(returned):
+    class Mistaken(moca.Perturbation):
+        def direction(self, replay, new):
+            return returned
+
+    with pytest.raises(MocaError, match="direction of 'Mistaken' must return a tensor of"):
+        moca.run(**SHORT, perturb=Mistaken)
+
+
+def test_methods_that_lack_what_they_need():
+    with pytest.raises(MocaError, match="has no method losses"):
+        moca.run(**SHORT, learner=type("Empty", (moca.Learner,), {}))
+    with pytest.raises(MocaError, match="has no method direction"):
+        moca.run(**SHORT, perturb=type("Empty", (moca.Perturbation,), {}))

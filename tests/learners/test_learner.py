@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from moca import Learner
+from moca import Learner, MocaError
 from moca.batch import Batch
 from moca.memory import Reservoir, Uniform
 from moca.parts import LEARNERS
@@ -142,7 +142,7 @@ class TestDefaults:
         assert (Plain.draws, Plain.keeps, Plain.store, Plain.draw) == (1, (), Reservoir, Uniform)
 
     def test_without_a_loss_there_is_no_learner(self, attached, make_batch):
-        with pytest.raises(NotImplementedError):
+        with pytest.raises(MocaError):
             attached(Learner(), (0, 1)).losses(make_batch([0]))
 
     def test_an_update_is_a_step_down_the_sum_of_the_losses(self, attached, model, make_batch):

@@ -196,8 +196,8 @@ class TestRewrite:
     """The whole content anew, as herding leaves it."""
 
     def test_holds_exactly_what_it_was_given(self):
-        kept = memory(8)
-        kept.add(**samples(0, 30))
+        kept = Memory(8, None, Uniform(Random(0, "draw")))
+        kept.rewrite(**samples(0, 7))
         kept.rewrite(**samples(50, 3))
         assert len(kept) == int(kept.count) == 3
         assert kept.all()["y"].tolist() == [50, 51, 52]
@@ -206,10 +206,13 @@ class TestRewrite:
         kept.rewrite(**samples(70, 8))
         assert kept.all()["y"].tolist() == list(range(70, 78))
 
-    def test_may_be_the_first(self):
-        kept = memory(4)
-        kept.rewrite(**samples(3, 2))
-        assert kept.all()["y"].tolist() == [3, 4]
+    def test_what_a_store_fills_is_left_to_it(self):
+        with pytest.raises(ValueError, match="cannot be rewritten"):
+            memory(4).rewrite(**samples(3, 2))
+
+    def test_more_than_there_are_slots(self):
+        with pytest.raises(ValueError, match="5 samples do not fit 4 slots"):
+            Memory(4, None, Uniform(Random(0, "draw"))).rewrite(**samples(0, 5))
 
     def test_without_a_store_it_is_the_only_way(self):
         kept = Memory(4, None, Uniform(Random(0, "draw")))

@@ -53,7 +53,7 @@ def test_command_makes_the_same_runs(tmp_path, settings):
 
 
 RECIPE = (
-    "--memory 30 --tasks 5 --class-order natural --epochs 20 --batch 32 --lr 0.03 --optimiser sgd --schedule constant "
+    "--memory 30 --tasks 5 --class-order natural --epochs 20 --batch 32 --lr 0.03 --optimiser sgd --schedule cosine "
     "--model convnet --head cosine:scale=10.0"
 )
 """What is chosen for the digits."""

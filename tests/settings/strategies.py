@@ -94,6 +94,8 @@ def runs(draw: Any) -> Run:
         for name, field in Run.model_fields.items()
         if draw(st.booleans())
     }
+    if given.get("short_batch") == "skip":
+        given.pop("replay_batch", None)
     default = Run()
     learner, perturb = given.get("learner", default.learner), given.get("perturb", default.perturb)
     if learner.part.refuses:

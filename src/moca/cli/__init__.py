@@ -41,11 +41,11 @@ def run(*, out: Out = None, config: Config = None, save_config: SaveConfig = Non
 
     What is left open is taken from the data set's recipe; a line says what that is.
     """
-    settings = with_config(given(options), config, save_config)
+    settings = with_config({**given(options), "out": out}, config, save_config)
     with loading():
         from moca import api
 
-    return _ended(api.run(out=out, progress=True, say=_say, **settings))
+    return _ended(api.run(progress=True, say=_say, **settings))
 
 
 app.command(with_run_options(run), name="run")
@@ -76,7 +76,7 @@ def resume(folder: Path, *, progress: Literal["bar", "lines"] = "bar", keep_mode
 
 def compare(
     *,
-    seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
+    seeds: Annotated[int | None, Parameter(help="how many seeds, from 0 on [default: 3]", show_default=False)] = None,
     seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
@@ -89,13 +89,14 @@ def compare(
     The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
     that has several already, it adds those.
     """
-    settings = with_config(given(options), config, save_config)
+    own = {"seeds": seed or seeds, "jobs": jobs, "out": out}
+    settings = {"seeds": 3} | with_config({**given(options), **own}, config, save_config)
     with loading():
         from moca import api
         from moca.cli.show import console, show_comparison
         from moca.report.page import write_report
 
-    comparison = api.compare(seeds=seed or seeds, jobs=jobs, out=out, progress=True, **settings)
+    comparison = api.compare(progress=True, **settings)
     page = write_report(comparison)
     show_comparison(comparison)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)

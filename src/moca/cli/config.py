@@ -12,7 +12,8 @@ from moca.errors import MocaError
 
 def with_config(options: dict[str, Any], config: Path | None, save: Path | None) -> dict[str, Any]:
     """The options given and those of the file; where both have one, the given one wins. Then written, if asked for."""
-    both = (read(config) if config else {}) | options
+    given = {name: value for name, value in options.items() if value is not None}
+    both = (read(config) if config else {}) | given
     if save:
         write(save, both)
     return both
@@ -44,22 +45,21 @@ def _yaml(text: str) -> Any:
 
 
 def write(path: Path, options: dict[str, Any]) -> None:
-    """Write options so that `read` gives them again. JSON's values are TOML's and YAML's too."""
+    """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON,
+    TOML and YAML."""
     sign = ": " if path.suffix in (".yaml", ".yml") else " = "
-    lines = [f"{key}{sign}{json.dumps(_plain(value), ensure_ascii=False)}\n" for key, value in options.items()]
+    lines = [f"{key}{sign}{json.dumps(_short(value), ensure_ascii=False)}\n" for key, value in options.items()]
     try:
         path.write_text("".join(lines), encoding="utf-8")
     except OSError as error:
         raise MocaError(f"'{path}' cannot be written: {error.strerror}; choose another with --save-config") from None
 
 
-def _plain(value: Any) -> Any:
-    """Numbers as numbers: the command line has text only."""
+def _short(value: Any) -> Any:
+    """A choice given as a table in its short form, all else as it is: the settings understand text."""
     if isinstance(value, list):
-        return [_plain(one) for one in value]
-    for kind in (int, float):
-        try:
-            return kind(value)
-        except (TypeError, ValueError):
-            continue
-    return {"true": True, "false": False}.get(str(value).lower(), value)
+        return [_short(one) for one in value]
+    if isinstance(value, dict):
+        name, *options = (value.get("name", ""), *(f"{k}={v}" for k, v in value.items() if k != "name"))
+        return f"{name}:{','.join(options)}" if options else name
+    return value

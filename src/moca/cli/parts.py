@@ -1,7 +1,7 @@
 """What `moca ls` lists: everything that can be chosen by name, and its options."""
 
 from moca.errors import MocaError, nearest
-from moca.parts import KINDS
+from moca.parts import KINDS, by_path
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Settings, names, options
 from moca.settings.choice import options_of as settings_of
 
@@ -19,8 +19,10 @@ def lines() -> dict[str, dict[str, str]]:
 def options_of(name: str) -> dict[str, str]:
     """Each option of what has that name, written as it is given, and what it means."""
     for parts in KINDS.values():
-        if name in parts.lines() or "." in name:
+        if name in parts.lines():
             return _listed(name, settings_of(parts.find(name), name))
+    if "." in name:
+        return _listed(name, settings_of(by_path(name, "part"), name))
     for choices in _CLOSED.values():
         if name in names(choices):
             return _listed(name, choices[list(names(choices)).index(name)])

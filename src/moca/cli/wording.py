@@ -15,6 +15,6 @@ def as_options(message: str) -> str:
 
 def hinted(message: str) -> str:
     """What the parser says, and where to look where that can be told."""
-    if "--seeds" in message or "--jobs" in message or "Unused Tokens" in message:
+    if "Unknown option: --seeds" in message or "Unknown option: --jobs" in message or "Unused Tokens" in message:
         return f"{message} To run several seeds, or several values of an option, use moca compare."
     return message

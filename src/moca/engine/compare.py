@@ -23,7 +23,7 @@ from moca.engine.run import Running, resume, start
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Advance, Watcher
 from moca.errors import MocaError
-from moca.settings import Choice, Own, Run, Settings, validate
+from moca.settings import Own, Run, Settings, validate
 from moca.streams import Stream
 
 _PACKED = 8
@@ -119,8 +119,8 @@ def carry_out(
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    if not on_gpu and (watchers or any(_own(p.settings) for p in plans)):
-        at_a_time = 1  # what exists in this process only cannot travel to another
+    if watchers or (not on_gpu and any(p.settings.in_this_process_only for p in plans)):
+        at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     with sole_writer(plans[0].folder.parent):
         _check_folders(plans)
         with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
@@ -136,11 +136,6 @@ def carry_out(
         None in endings or any(r.status == "interrupted" for r in results),
         Cost.of(results, time.perf_counter() - begun, at_a_time),
     )
-
-
-def _own(run: Run) -> bool:
-    """Whether something of it exists in Python only."""
-    return any(isinstance(value, Own) or (isinstance(value, Choice) and value.own) for _, value in run)
 
 
 def _check_folders(plans: Sequence[Plan]) -> None:

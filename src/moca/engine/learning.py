@@ -17,6 +17,7 @@ from moca.engine.numerics import Numerics
 from moca.engine.optimiser import build_optimiser, grown, load_optimiser
 from moca.engine.outputs import Outputs
 from moca.engine.passes import Passes
+from moca.errors import MocaError
 from moca.learners import Learner, Losses
 from moca.memory import Memory
 from moca.models import build_model
@@ -32,6 +33,16 @@ class Step(NamedTuple):
 
     losses: Losses
     outputs: dict[str, Tensor]
+
+
+def _checked(losses: Losses, name: str) -> Losses:
+    """The terms of a loss, if that is what a learner gave."""
+    terms = losses.values() if isinstance(losses, dict) else ()
+    if not terms or not all(isinstance(term, Tensor) and term.dim() == 0 for term in terms):
+        raise MocaError(f"losses of '{name}' must return the terms of the loss by name, each a tensor of one number")
+    if not any(term.requires_grad for term in terms):
+        raise MocaError(f"losses of '{name}' returns terms that nothing can be learnt from: they are detached")
+    return losses
 
 
 class Learning(Stateful):
@@ -115,7 +126,7 @@ class Learning(Stateful):
         drawn = self._replay(batch)
         with self.model.one_step(compiled), graph_branch.step():
             new, replays = self.passes(batch, drawn)
-            losses = self.learner.losses(new, *replays)
+            losses = _checked(self.learner.losses(new, *replays), self.settings.learner.name)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
         self.outputs.watch(new, replays)
         self.learner.update(losses, self.optimiser)
@@ -156,6 +167,7 @@ class Learning(Stateful):
         """All that changes while learning."""
         return {
             "classes": self.classes,
+            "lr": self.lr,
             "images_trained": self.images_trained,
             "model": dict(self.model.state_dict()),
             "optimiser": self.optimiser.state_dict(),
@@ -167,6 +179,7 @@ class Learning(Stateful):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
         self.grow(state["classes"])
+        self.lr.copy_(state["lr"])
         self.images_trained = state["images_trained"]
         self.model.load_state_dict(state["model"])
         self._new_optimiser()

@@ -56,10 +56,12 @@ class Material:
 
     def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
         """A stream of the user's own: its tasks are what they are."""
-        fixed = {"tasks", "class_order", "protocol", "validation"} & given.model_fields_set
-        if fixed - ({"tasks", "class_order"} if len(given.model_fields_set) == len(Run.model_fields) else set()):
+        kept = given.model_fields_set == set(Run.model_fields)  # read back from settings.json
+        fixed = set() if kept else {"tasks", "class_order", "protocol", "validation"} & given.model_fields_set
+        if fixed:
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
-        return complete(given, stream.dataset), stream
+        sizes = tuple(len(task.classes) for task in stream)
+        return complete(given, stream.dataset).model_copy(update={"tasks": sizes}), stream
 
 
 def _size(data: str, run: Run) -> int | None:

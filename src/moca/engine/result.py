@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -89,6 +90,8 @@ class Result:
     def load(cls, path: str | Path) -> Result:
         """The result of an earlier run, from its folder."""
         folder = RunFolder.open(Path(path))
+        if not (folder.path / RESULT).exists():
+            raise MocaError(f"run '{path}' has not ended; go on with: moca resume {shlex.quote(str(path))}")
         kept = folder.read_json(RESULT)
         own = {f.name for f in fields(cls)} & kept.keys()
         try:

@@ -51,10 +51,10 @@ def resume(
 ) -> Running:
     """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
     folder = RunFolder.open(out)
-    _refuse_ended(out)
+    refuse_ended(out)
     folder.claim()
     try:
-        _refuse_ended(out)  # another process may have ended it meanwhile
+        refuse_ended(out)  # another process may have ended it meanwhile
         trainer = Trainer(settings, stream, _wanted(watchers))
         kept = folder.load_checkpoint(trainer.learning.device)
         running = Running(trainer, folder, advance, keep_model, watchers)
@@ -70,7 +70,8 @@ def _wanted(watchers: Sequence[Watcher]) -> list[str]:
     return [name for watcher in watchers for name in watcher.wants]
 
 
-def _refuse_ended(out: Path) -> None:
+def refuse_ended(out: Path) -> None:
+    """A run that has ended cannot go on."""
     if (out / RESULT).is_file():
         raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
 
@@ -117,8 +118,9 @@ class Running:
             while True:
                 yield from self._train_task(interrupt)
                 if interrupt.requested:
-                    self._interrupted()
+                    self._interrupted()  # the end of the task, where it has come, is still to be told
                     return
+                self.trainer.end_task()
                 self._evaluate()
                 if not self.trainer.next_task():
                     break
@@ -131,7 +133,8 @@ class Running:
         self._ended("finished")
 
     def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
-        begun, rhythm = time.perf_counter(), _FLUSH[self.trainer.learning.device.type == "cuda"]
+        learning, begun = self.trainer.learning, time.perf_counter()
+        rhythm = _FLUSH[learning.device.type == "cuda" and not learning.outputs.wanted]
         schedule = self.trainer.schedule
         try:
             for step in self.trainer.steps():

@@ -62,7 +62,7 @@ class Schedule(Stateful):
             self.epoch, self.batch = self.epoch + 1, 0
 
     def batches_left(self, order: Tensor) -> Iterator[Tensor]:
-        """The batches of an epoch from the current one on; each counts as done once the next is asked for."""
+        """The batches of an epoch from the current one on, each until `advance` says that it is done."""
         size = self.settings.batch
         while self.batch < self.batches:
             yield order[self.batch * size : (self.batch + 1) * size]

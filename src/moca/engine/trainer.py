@@ -11,13 +11,15 @@ from moca.engine.device import captures, check_execution
 from moca.engine.feed import Feed
 from moca.engine.learning import Learning, Step
 from moca.engine.schedule import Schedule
+from moca.learners import Learner
 from moca.settings import Run
 from moca.state import Stateful
 from moca.streams import Stream
 
 
 class Trainer(Stateful):
-    """Iterating over `steps()` trains; between any two steps `state_dict` holds all that is needed to go on."""
+    """Iterating over `steps()` trains a task, which `end_task` then ends; between any two steps `state_dict` holds all
+    that is needed to go on."""
 
     remembers = ("schedule", "learning")
 
@@ -45,9 +47,16 @@ class Trainer(Stateful):
                     done = self.captured(index) if self.captured and recurs else learning.step(*self.feed(index))
                 schedule.advance()
                 yield done
-        with learning.numerics():
-            image, y = self.feed(schedule.current.train.to(self.feed.order_device))
-            learning.end_task(Batch(image=image, y=y))
+
+    def end_task(self) -> None:
+        """The current task has been learnt: to be called once, after its last step. Learners that do nothing then are
+        not handed its samples, which may be many; images stay where the feed has them."""
+        if type(self.learning.learner).end_task is Learner.end_task:
+            return
+        index, feed = self.schedule.current.train, self.feed
+        samples = Batch(image=feed.images[index.to(feed.images.device)], y=feed.labels[index.to(feed.labels.device)])
+        with self.learning.numerics():
+            self.learning.end_task(samples)
 
     def next_task(self) -> bool:
         """Move on to the next task; False after the last one."""

@@ -34,7 +34,7 @@ class StepRecord:
 
     @property
     def loss(self) -> float:
-        """The whole loss."""
+        """The sum of its terms."""
         return sum(self.losses.values())
 
 

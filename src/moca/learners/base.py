@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from moca.batch import Batch
+from moca.errors import MocaError
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
 from moca.models.model import Model
 from moca.parts import Part
@@ -98,15 +99,16 @@ class Learner(Part, Stateful):
         """Make what else the learner keeps; called once, when all it works on is there."""
 
     def begin_task(self, task: Task) -> None:
-        """A new task begins: some of its classes have come before, or none."""
+        """A new task begins. Classes may come again."""
         self.first_task = not bool(self.seen.any())
         self.current.zero_()
         self.current[list(task.classes)] = True
         self.seen |= self.current
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """The terms of the loss. `replays` holds `draws` batches, none while the memory is empty."""
-        raise NotImplementedError
+        """The terms of the loss by name, each a tensor of one number. `replays` holds `draws` batches, none while the
+        memory is empty."""
+        raise MocaError(f"'{type(self).__name__}' has no method losses(self, new, *replays), which a learner needs")
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
         """One step of the optimiser down the sum of the losses."""

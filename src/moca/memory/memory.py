@@ -80,7 +80,9 @@ class Memory(Stateful):
         self.count.add_(offered)
 
     def rewrite(self, **samples: Tensor) -> None:
-        """Hold exactly these samples, no more than there are slots."""
+        """Hold exactly these samples, no more than there are slots: for learners that fill the memory themselves."""
+        if self.storing is not None:
+            raise ValueError("a memory that a store fills cannot be rewritten; the learner's `store` must be None")
         self._make_room(samples)
         self.offered = len(next(iter(samples.values())))
         if self.offered > self.size:

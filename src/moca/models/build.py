@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from typing import Any
 
@@ -34,7 +33,7 @@ def build_model(
 def _encoder(choice: Choice, shape: Shape) -> nn.Module:
     """The encoder chosen: made for images of this shape, or a copy of the module that was given."""
     if choice.own and choice.part is None:
-        body: Any = copy.deepcopy(choice.make())
+        body: Any = choice.make()
     else:
         takes_shape = "shape" in inspect.signature(choice.part).parameters
         body = choice.part(**({"shape": shape} if takes_shape else {}), **choice.options)

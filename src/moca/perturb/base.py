@@ -77,7 +77,7 @@ class Perturbation(Part, Stateful):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """n, one row for each replayed sample; of any length, zero where there is no way to go."""
-        raise NotImplementedError
+        raise MocaError(f"'{type(self).__name__}' has no method direction(self, replay, new), which it needs")
 
     @property
     def scaled(self) -> bool:
@@ -93,8 +93,12 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         self.random.to(h.device)
         with torch.no_grad():
-            n = self.direction(replay, _NoBatch() if new is None else new).detach().to(h.dtype)
-        return self._move(h, n, old)
+            n = self.direction(replay, _NoBatch() if new is None else new)
+        if not isinstance(n, Tensor) or n.shape != h.shape:
+            got = f"one of {tuple(n.shape)}" if isinstance(n, Tensor) else f"a {type(n).__name__}"
+            name = type(self).__name__
+            raise MocaError(f"direction of '{name}' must return a tensor of {tuple(h.shape)}, not {got}")
+        return self._move(h, n.detach().to(h.dtype), old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
         if self.fixed_angle is not None:

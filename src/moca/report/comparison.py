@@ -52,6 +52,8 @@ class Row:
 
     def spread(self, number: str) -> Spread:
         """Mean and deviation of one of the numbers of a result."""
+        if self.results and number not in (known := self.results[0].numbers()):
+            raise MocaError(f"a result has no number '{number}'; {nearest(number, known)}")
         return Spread.of([r.numbers()[number] for r in self.finished])
 
     def differences(self, other: Row, number: str) -> list[float]:

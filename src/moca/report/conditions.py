@@ -42,6 +42,8 @@ def _tasks(result: Result) -> int | str:
 def command(results: Sequence[Result]) -> str | None:
     """The command that makes exactly these runs, if there is one."""
     runs = [r.settings for r in results]
+    if any(run.in_python_only for run in runs):
+        return None
     values = {name: _distinct(getattr(run, name) for run in runs) for name in Run.model_fields if name != "seed"}
     seeds = _distinct(run.seed for run in runs)
     numbers = [s.seed for s in seeds]

@@ -66,7 +66,7 @@ class Choice(Settings):
     def make(self) -> Any:
         """The part itself, ready for one run."""
         if self._object is not None:
-            return copy.copy(self._object)
+            return copy.deepcopy(self._object)
         if self.part is None:
             raise MocaError(
                 f"'{self.name}' was an object of Python, which settings.json cannot hold; go on from Python, handing "

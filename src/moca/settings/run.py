@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError
-from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
+from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
 from moca.settings.heads import Cosine, Head
@@ -128,6 +128,17 @@ class Run(Settings):
     )
 
     @property
+    def in_python_only(self) -> bool:
+        """Whether something of it exists in Python only: no command makes such a run."""
+        return any(isinstance(value, Own) or (isinstance(value, Choice) and value.own) for _, value in self)
+
+    @property
+    def in_this_process_only(self) -> bool:
+        """Whether another process would not know something of it, such as a part that was registered in a script."""
+        chosen = ((KINDS[name], getattr(self, name)) for name in KINDS if getattr(self, name) is not None)
+        return self.in_python_only or any(choice.name in kind.registered for kind, choice in chosen)
+
+    @property
     def data_name(self) -> str:
         """What the data set is called: without the folders above it."""
         return self.data.name if isinstance(self.data, Own) else Path(self.data).name
@@ -152,6 +163,8 @@ class Run(Settings):
         epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
         if self.lr * max(self.schedule.factor(epoch, epochs) for epoch in (0, epochs - 1)) > _LARGEST:
             raise MocaError(f"the learning rate may be {_LARGEST:.0e} at most; use a smaller lr or schedule")
+        if self.short_batch == "skip" and self.replay_batch not in (None, self.batch):
+            raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
         if self.perturb.name != "none" and learner.refuses:
             raise MocaError(f"'{name}' takes no perturbation: {learner.refuses}; use perturb=none or another learner")
         if self.bn_passes != "clean" and self.learner.make().together:

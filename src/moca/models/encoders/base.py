@@ -1,7 +1,6 @@
 """What every encoder is: images in, feature vectors out."""
 
 from collections.abc import Callable
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -17,7 +16,7 @@ def unchanged(x: Tensor) -> Tensor:
 class Encoder(nn.Module):
     """h: images (n, channels, height, width) to features (n, d)."""
 
-    small: ClassVar[bool] = False
+    small: bool = False
     """Whether its operations are so short that more than one thread slows them down, many times on a busy machine."""
 
     def __init__(self, features: int) -> None:

@@ -49,7 +49,7 @@ class ResNet18(Encoder):
                 f"pool={pool} is larger than the last feature map ({side[0]}x{side[1]}); use at most {min(side)}"
             )
         super().__init__(features=8 * width * cells)
-        self.pool = pool
+        self.pool, self.small = pool, width <= 20
         self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width))
         widths = [width, width, 2 * width, 4 * width, 8 * width]
         self.stages = nn.ModuleList(
