@@ -53,7 +53,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
         "batch": 32,
         "lr": 0.03,
         "head": "cosine:scale=10",
-        "memory": min(20 * classes, max(classes, images // 5)),
+        "memory": min(20 * classes, max(classes, images // 2)),
     }
 
 
