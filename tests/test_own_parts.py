@@ -220,3 +220,13 @@ def test_registered_parts_are_compared_side_by_side_too(tmp_path, monkeypatch):
     comparison = moca.compare(learner=["er", "plain"], seeds=1, jobs=2, out=tmp_path / "c", **SMALL)
     assert comparison.mistakes == []
     assert [len(row.finished) for row in comparison.rows] == [1, 1]
+
+
+def test_a_learner_of_python_that_is_not_handed_in_again(tmp_path):
+    class Local(Plain):
+        pass
+
+    finish(begin(SMALL | {"data": "digits", "learner": Local, "epochs": 30}, tmp_path / "half", interrupt_when(1)))
+    with pytest.raises(MocaError, match="'Local' was an object of Python"):
+        moca.resume(tmp_path / "half")
+    assert moca.resume(tmp_path / "half", learner=Local).status == "finished"

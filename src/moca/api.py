@@ -124,7 +124,7 @@ def _alone(
     begun: Callable[[], None] | None = None,
 ) -> Result:
     """Carry out one run; `begun` is called once nothing stands in its way."""
-    total = Schedule(settings, stream, settings.learner.make().sees_all_tasks).total
+    total = Schedule(settings, stream).total
     with ProgressBar(total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 

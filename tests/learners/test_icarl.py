@@ -287,13 +287,13 @@ class TestExemplars:
 def test_the_whole_of_a_large_class_is_looked_at(make, monkeypatch):
     """Features are computed some images at a time."""
     monkeypatch.setattr("moca.learners.icarl._AT_ONCE", 4)
-    icarl, seen = make(4), []
+    icarl, seen = make(6), []
     whole = icarl.view
     icarl.view = lambda raw: seen.append(len(raw)) or whole(raw)
     icarl.begin_task(task(0))
     icarl.end_task(images([0] * 11))
     assert seen[:3] == [4, 4, 3]
-    assert len(icarl.memory) == 4
+    assert len(icarl.memory) == 6
 
 
 def test_it_fills_its_memory_itself_and_replays_from_it():

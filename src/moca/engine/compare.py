@@ -42,7 +42,7 @@ class Plan:
     @property
     def steps(self) -> int:
         """How many it has."""
-        return Schedule(self.settings, self.stream, self.settings.learner.make().sees_all_tasks).total
+        return Schedule(self.settings, self.stream).total
 
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:

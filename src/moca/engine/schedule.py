@@ -19,10 +19,9 @@ class Schedule(Stateful):
 
     remembers = ("task", "epoch", "batch", "steps_done")
 
-    def __init__(self, settings: Run, stream: Stream, merged: bool = False) -> None:
-        """`merged` brings all tasks at once, as one."""
+    def __init__(self, settings: Run, stream: Stream) -> None:
         self.settings, self.stream = settings, stream
-        self.tasks = stream.merged() if merged else stream
+        self.tasks = stream.merged() if settings.learner.make().sees_all_tasks else stream
         self.task = self.epoch = self.batch = self.steps_done = 0
 
     @property

@@ -26,7 +26,7 @@ class Trainer(Stateful):
     def __init__(self, settings: Run, stream: Stream, outputs: Sequence[str] = ()) -> None:
         check_execution(settings)
         self.settings = settings
-        self.schedule = Schedule(settings, stream, settings.learner.make().sees_all_tasks)
+        self.schedule = Schedule(settings, stream)
         self.learning = Learning(
             settings, stream.protocol, stream.shape, stream.classes, self.schedule.offered, outputs
         )

@@ -40,6 +40,8 @@ class ICaRL(Learner):
 
     def prepare(self) -> None:
         """The network of before this task, and the classes' means."""
+        if self.memory is not None and self.memory.size < len(self.seen):
+            raise MocaError(f"icarl needs a memory of at least one sample a class, here {len(self.seen)}")
         self.teacher = deepcopy(self.model).requires_grad_(False).eval()
         self.means = torch.zeros(len(self.seen), self.model.head.weight.shape[1], device=self.seen.device)
         self.new_share = 1.0
