@@ -115,7 +115,7 @@ def demo(
     out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
     seeds: Annotated[int, Parameter(help="how many seeds")] = 8,
 ) -> int:
-    """Compare plain replay with MOCA on split digits, in under two minutes, and write a report."""
+    """Compare plain replay with MOCA on split digits, in a few minutes, and write a report."""
     with loading():
         from moca.cli.show import console, show_comparison
         from moca.demo import demo
