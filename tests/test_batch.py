@@ -20,7 +20,7 @@ def test_a_missing_field_is_named(name):
 
 
 def test_an_unknown_field_is_refused_and_the_known_ones_named():
-    with pytest.raises(ValueError, match="no field 'label'; it has image, x, y, features, moved, logits, old"):
+    with pytest.raises(ValueError, match="no field 'label'; it has image, x, y, features, moved, logits, slot, old"):
         Batch(label=torch.arange(3))
 
 

@@ -21,6 +21,8 @@ class Batch:
     """The features as the classifier saw them: those of old classes moved by the perturbation."""
     logits: Tensor
     """The classifier's output: of this step for new samples, of the time of storing for replayed ones."""
+    slot: Tensor
+    """Where a replayed sample stands in the memory."""
     old: Tensor | None = None
     """True where the sample's class belongs to an earlier task; None means everywhere."""
 

@@ -126,9 +126,9 @@ class Kind:
 
     @functools.cached_property
     def built_in(self) -> dict[str, Path]:
-        """The file of each part that comes with moca."""
+        """The file of each part that comes with moca; `pass_.py` is called pass, which Python keeps for itself."""
         files = sorted((Path(__file__).parent / self.folder).glob("*.py"))
-        return {file.stem: file for file in files if file.stem not in ("__init__", "base")}
+        return {file.stem.rstrip("_"): file for file in files if file.stem not in ("__init__", "base")}
 
     def lines(self) -> dict[str, str]:
         """Every known name with one line about it. No part that comes with moca is loaded for it."""
@@ -141,7 +141,7 @@ class Kind:
         if name in self.registered:
             return self.registered[name]
         if name in self.built_in:
-            module = importlib.import_module(f"moca.{self.folder.replace('/', '.')}.{name}")
+            module = importlib.import_module(f"moca.{self.folder.replace('/', '.')}.{self.built_in[name].stem}")
             return _defined_in(module)
         if "." in name:
             part = by_path(name, self.name)
@@ -211,7 +211,7 @@ def path_of(part: Any) -> str | None:
     if getattr(sys.modules.get(str(module)), name, None) is not part:
         return None
     ours = any(str(module).startswith(f"moca.{kind.folder.replace('/', '.')}.") for kind in KINDS.values())
-    return str(module).rpartition(".")[2] if ours else f"{module}.{name}"
+    return str(module).rpartition(".")[2].rstrip("_") if ours else f"{module}.{name}"
 
 
 @functools.cache

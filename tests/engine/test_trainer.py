@@ -1,13 +1,15 @@
 """The trainer against a loop in plain PyTorch that is slow and easy to believe."""
 
 import copy
+from pathlib import Path
 
 import pytest
 import torch
 
 from moca.parts import LEARNERS
+from tests.engine import twins
 from tests.engine.methods import EVERY, MOVING
-from tests.engine.twin import Twin
+from tests.engine.twin import Plain, twin
 
 METHODS = EVERY | {
     "options": {"learner": "derpp:alpha=0.4,beta=0.8", "perturb": "gaussian:lambda=1.5"},
@@ -25,29 +27,29 @@ METHODS = EVERY | {
 
 
 def test_every_method_has_a_twin():
-    assert all(hasattr(Twin, f"losses_of_{name}") for name in LEARNERS.built_in)
-    assert all(hasattr(Twin, f"direction_of_{name}") for name in MOVING)
+    assert {file.stem for file in Path(twins.__file__).parent.glob("[!_]*.py")} == set(LEARNERS.built_in)
+    assert all(hasattr(Plain, f"direction_of_{name}") for name in MOVING)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_equals_the_plain_loop(make_trainer, train, method):
     trainer = make_trainer(**METHODS[method])
-    twin = Twin(trainer.settings, trainer.schedule.stream).run()
+    plain = twin(trainer.settings, trainer.schedule.stream).run()
     history = train(trainer)
-    assert len(history) == len(twin.history) == trainer.schedule.steps_done
-    for ours, theirs in zip(history, twin.history, strict=True):
+    assert len(history) == len(plain.history) == trainer.schedule.steps_done
+    for ours, theirs in zip(history, plain.history, strict=True):
         assert ours == pytest.approx(theirs, abs=2e-6, rel=2e-6)
     for (name, ours), theirs in zip(
-        trainer.learning.model.state_dict().items(), twin.model.state_dict().values(), strict=True
+        trainer.learning.model.state_dict().items(), plain.model.state_dict().values(), strict=True
     ):
         if "num_batches" not in name:
             torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6, msg=lambda m, name=name: f"{name}: {m}")
     if trainer.learning.memory is not None:
         stored = trainer.learning.memory.all()
-        assert stored["y"].tolist() == [row["y"] for row in twin.memory]
-        assert stored["image"].equal(torch.stack([row["image"] for row in twin.memory]))
+        assert stored["y"].tolist() == [row["y"] for row in plain.memory]
+        assert stored["image"].equal(torch.stack([row["image"] for row in plain.memory]))
         if trainer.learning.learner.keeps:
-            torch.testing.assert_close(stored["logits"], torch.stack([row["logits"] for row in twin.memory]))
+            torch.testing.assert_close(stored["logits"], torch.stack([row["logits"] for row in plain.memory]))
 
 
 def test_the_twin_is_not_blind(make_trainer):
@@ -55,8 +57,8 @@ def test_the_twin_is_not_blind(make_trainer):
     weights = set()
     for method in METHODS.values():
         trainer = make_trainer(**method)
-        twin = Twin(trainer.settings, trainer.schedule.stream).run()
-        weights.add(tuple(twin.model.head.weight.flatten().tolist()))
+        plain = twin(trainer.settings, trainer.schedule.stream).run()
+        weights.add(tuple(plain.model.head.weight.flatten().tolist()))
     assert len(weights) == len(METHODS)
 
 

@@ -1,10 +1,11 @@
 """A run in plain PyTorch that is slow and easy to believe: lists for the memory, loops, losses spelled out.
 
-It takes from moca the network, the random numbers and the vMF sampler only. Every learner and every perturbation has
-its few lines here.
+It takes from moca the network, the random numbers and the vMF sampler only. Every perturbation has its few lines here,
+every learner a file of its own in `twins/`.
 """
 
 import copy
+import importlib
 import math
 
 import torch
@@ -15,8 +16,18 @@ from moca.models import build_model
 from moca.random import Random
 
 
-class Twin:
+def twin(settings, stream):
     """The run that the settings describe."""
+    module = importlib.import_module(f"tests.engine.twins.{settings.learner.name}")
+    return module.Twin(settings, stream)
+
+
+class Plain:
+    """A run, but for the loss: `losses` says it; the rest has defaults that a learner's twin may replace."""
+
+    draws = 1
+    stores = True
+    all_at_once = False
 
     def __init__(self, settings, stream):
         self.settings, self.stream = settings, stream
@@ -26,17 +37,16 @@ class Twin:
         self.store, self.drawing = Random(0, "memory/store"), Random(0, "memory/draw")
         self.noise, self.augment = Random(0, "perturb"), Random(0, "augment")
         self.history, self.seen_before, self.now = [], set(), set()
-        self.highest, self.class_means, self.velocity, self.moments = 0, {}, None, None
-        self.name = settings.learner.name
+        self.class_means, self.velocity, self.moments = {}, None, None
+        self.options = settings.learner
 
     def run(self):
         s = self.settings
-        tasks = self.stream.merged() if self.name == "joint" else self.stream
+        tasks = self.stream.merged() if self.all_at_once else self.stream
         for number, task in enumerate(tasks):
-            self.teacher = copy.deepcopy(self.model).eval()
-            self.task_size, self.stored_size = len(task.train), len(self.memory)
             self.seen_before |= self.now
             self.now = set(task.classes)
+            self.begin_task(task)
             if s.optimiser.anew:
                 self.velocity = self.moments = None
             for epoch in range(s.epochs):
@@ -46,9 +56,20 @@ class Twin:
                 while order:
                     chosen, order = order[: s.batch], order[s.batch :]
                     self.step(chosen)
-            if self.name == "icarl":
-                self.keep_exemplars(task)
+            self.model.eval()
+            self.end_task(task)
+            self.model.train()
         return self
+
+    def begin_task(self, task):
+        pass
+
+    def end_task(self, task):
+        pass
+
+    def losses(self, logits, y, replays):
+        """The terms of the loss by name, of the new logits and labels and of what was drawn."""
+        raise NotImplementedError
 
     def factor(self, task, epoch, tasks):
         schedule, epochs = self.settings.schedule, self.settings.epochs
@@ -59,31 +80,24 @@ class Twin:
         return (1 + math.cos(math.pi * epoch / epochs)) / 2 if schedule.name == "cosine" else 1
 
     def step(self, chosen):
-        draws = {"derpp": 2, "finetune": 0, "joint": 0}.get(self.name, 1)
         raw, y = self.stream.train.images[chosen], self.stream.train.labels[chosen]
         x = self.transform(raw)
-        replays = [self.draw() for _ in range(draws)] if self.memory else []
+        replays = [self.draw() for _ in range(self.draws)] if self.memory else []
         h, replays = self.encode(x, replays)
         self.new_x, self.new_h, self.new_y = x, h.detach(), y
         logits = self.model.head(h)
         losses = self.losses(logits, y, replays)
-        self.update(losses)
+        self.descend(self.gradients(losses))
         self.history.append({name: loss.item() for name, loss in losses.items()})
-        if draws and self.name != "icarl":
+        if self.stores:
             for row in zip(raw, y.tolist(), logits.detach(), strict=True):
                 self.offer({"image": row[0], "y": row[1], "logits": row[2]})
 
-    def update(self, losses):
+    def gradients(self, losses):
+        return torch.autograd.grad(sum(losses.values()), list(self.model.parameters()))
+
+    def descend(self, gradients):
         parameters, s = list(self.model.parameters()), self.settings.optimiser
-        if self.name == "agem" and "reference" in losses:
-            gradients = torch.autograd.grad(losses["new"], parameters, retain_graph=True)
-            reference = torch.autograd.grad(losses["reference"], parameters)
-            dot = sum((g * r).sum() for g, r in zip(gradients, reference, strict=True))
-            if dot < 0:
-                length = sum((r * r).sum() for r in reference)
-                gradients = [g - dot / length * r for g, r in zip(gradients, reference, strict=True)]
-        else:
-            gradients = torch.autograd.grad(sum(losses.values()), parameters)
         with torch.no_grad():
             if s.name == "sgd":
                 gradients = [g + s.weight_decay * p for g, p in zip(gradients, parameters, strict=True)]
@@ -124,9 +138,7 @@ class Twin:
     def draw(self):
         count = self.settings.replay_batch or self.settings.batch
         tickets = self.drawing.uniform(self.settings.memory.size, dtype=torch.float64).tolist()
-        if self.name == "agem":
-            tickets = [t - (i < len(self.memory) and self.memory[i]["y"] in self.now) for i, t in enumerate(tickets)]
-        slots = sorted(range(len(self.memory)), key=lambda i: -tickets[i])[:count]
+        slots = sorted(range(len(self.memory)), key=lambda i: self.ticket(i, tickets[i]), reverse=True)[:count]
         rows = [self.memory[i] for i in slots]
         return {
             "x": self.transform(torch.stack([r["image"] for r in rows])),
@@ -134,9 +146,12 @@ class Twin:
             "logits": torch.stack([r["logits"] for r in rows]) if "logits" in rows[0] else None,
         }
 
-    @property
-    def together(self):
-        return getattr(self.settings.learner, "passes", "") == "concatenated"
+    def ticket(self, slot, number):
+        """Those with the highest are drawn."""
+        return number
+
+    together = False
+    """Whether new and replayed samples are one batch."""
 
     def encode(self, x, replays):
         if self.together and replays:
@@ -148,90 +163,6 @@ class Twin:
         for replay in replays:
             replay["h"] = self.model.encoder(replay["x"])
         return h, replays
-
-    def losses(self, logits, y, replays):
-        return getattr(self, f"losses_of_{self.name}")(logits, y, replays)
-
-    def losses_of_finetune(self, logits, y, replays):
-        return {"new": F.cross_entropy(logits, y)}
-
-    losses_of_joint = losses_of_finetune
-
-    def losses_of_er(self, logits, y, replays):
-        losses = {"new": F.cross_entropy(logits, y)}
-        if replays:
-            losses["replay"] = self.replayed(replays[-1])
-            if self.together:
-                n, m = len(y), len(replays[-1]["y"])
-                losses = {"new": n / (n + m) * losses["new"], "replay": m / (n + m) * losses["replay"]}
-        return losses
-
-    def losses_of_er_ace(self, logits, y, replays):
-        self.highest = max(self.highest, *y.tolist())
-        known = self.seen_before | self.now
-        if self.settings.learner.mask == "official":
-            known = set(range(self.highest))
-        if self.seen_before:
-            logits = logits.clone()
-            for c in known - set(y.tolist()):
-                logits[:, c] = -1e30
-        return {"new": F.cross_entropy(logits, y)} | ({"replay": self.replayed(replays[-1])} if replays else {})
-
-    def losses_of_derpp(self, logits, y, replays):
-        losses = {"new": F.cross_entropy(logits, y)}
-        if replays:
-            difference = self.model.head(replays[0]["h"]) - replays[0]["logits"]
-            losses["logits"] = self.settings.learner.alpha * (difference**2).sum() / difference.numel()
-            losses["replay"] = self.settings.learner.beta * self.replayed(replays[1])
-        return losses
-
-    def losses_of_agem(self, logits, y, replays):
-        losses = {"new": F.cross_entropy(logits, y)}
-        if replays and self.seen_before:
-            (replay,) = replays
-            logits = self.model.head(self.perturbed(replay))
-            old = [i for i, label in enumerate(replay["y"].tolist()) if label in self.seen_before]
-            losses["reference"] = F.cross_entropy(logits[old], replay["y"][old]) if old else 0 * logits.sum()
-        return losses
-
-    def losses_of_icarl(self, logits, y, replays):
-        if not replays:
-            return {"new": self.bce(logits, self.new_x, y)}
-        (replay,) = replays
-        n, m = self.task_size, self.stored_size
-        replayed = self.bce(self.model.head(replay["h"]), replay["x"], replay["y"])
-        return {"new": n / (n + m) * self.bce(logits, self.new_x, y), "replay": m / (n + m) * replayed}
-
-    def bce(self, logits, x, y):
-        with torch.no_grad():
-            told = self.teacher(x).sigmoid()
-        losses = []
-        for row, label in enumerate(y.tolist()):
-            for c in sorted(self.seen_before | self.now):
-                p = logits[row, c].sigmoid()
-                target = told[row, c] if c in self.seen_before else float(c == label)
-                losses.append(-(target * p.log() + (1 - target) * (1 - p).log()))
-        return sum(losses) / len(losses)
-
-    def keep_exemplars(self, task):
-        """Herding: each exemplar brings their mean nearest to the class's."""
-        room, kept = self.settings.memory.size // len(self.seen_before | self.now), []
-        self.model.eval()
-        for c in sorted(self.seen_before | self.now):
-            if c in self.now:
-                of_class = [i for i in task.train.tolist() if self.stream.train.labels[i] == c]
-                images = list(self.stream.train.images[of_class])
-                with torch.no_grad():
-                    h = F.normalize(self.model.encode(self.transform(images, augment=False)))
-                chosen = []
-                while len(chosen) < min(room, len(images)):
-                    free = [i for i in range(len(images)) if i not in chosen]
-                    chosen.append(min(free, key=lambda i: (h[[*chosen, i]].mean(0) - h.mean(0)).norm().item()))
-                kept += [{"image": images[i], "y": c} for i in chosen]
-            else:
-                kept += [row for row in self.memory if row["y"] == c][:room]
-        self.memory = kept
-        self.model.train()
 
     def replayed(self, replay):
         return F.cross_entropy(self.model.head(self.perturbed(replay)), replay["y"])

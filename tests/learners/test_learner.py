@@ -35,11 +35,13 @@ def test_old_means_seen_in_earlier_tasks_only(model):
     assert er.is_old(torch.tensor([0, 1, 2, 3, 4])).tolist() == [True] * 4 + [False]
 
 
-def test_a_class_that_comes_back_is_not_old(model):
+def test_a_class_that_comes_back_is_old(model):
     er = learner("er", model)
     er.begin_task(task(0, 1))
     er.begin_task(task(1, 2))
-    assert er.is_old(torch.tensor([0, 1, 2])).tolist() == [True, False, False]
+    assert er.is_old(torch.tensor([0, 1, 2])).tolist() == [True, True, False]
+    assert er.seen.tolist() == [True, True, True, False]
+    assert er.came.tolist() == [0, 0, 1, -1]
 
 
 @pytest.mark.parametrize("name", PERTURBED)

@@ -48,7 +48,7 @@ def test_equals_a_list_of_rows(size, batches):
     kept, slow, twin, first = memory(size), [None] * size, Reservoir(size, Random(0, "store")), 0
     for count in batches:
         kept.add(**samples(first, count))
-        for number, slot in enumerate(twin.slots(samples(first, count)).tolist(), start=first):
+        for number, slot in enumerate(twin.slots(samples(first, count), None).tolist(), start=first):
             if slot < size:
                 slow[slot] = number
         first += count
@@ -57,6 +57,7 @@ def test_equals_a_list_of_rows(size, batches):
         assert kept.all()["y"].tolist() == [n for n in slow if n is not None]
         assert_rows_belong_together(kept.all())
         drawn = kept.draw(6)
+        assert kept.all()["y"][drawn.pop("slot")].equal(drawn["y"])
         assert len(drawn["y"]) == min(6, first, size)
         assert_rows_belong_together(drawn)
 
@@ -249,7 +250,7 @@ def test_a_store_of_one_s_own_sees_the_samples():
     """What is kept may depend on what is offered: here even numbers only, the largest in the first slots."""
 
     class Even(Store):
-        def slots(self, offered):
+        def slots(self, offered, memory):
             y = offered["y"]
             return torch.where(y % 2 == 0, y // 2 % self.size, self.size)
 

@@ -34,7 +34,7 @@ def test_equals_algorithm_r_slot_by_slot(size, batches, seed):
     reservoir, twin = Reservoir(size, Random(seed, "store")), Random(seed, "store")
     stored, expected, number = torch.full((size + 1,), -1), {}, 0
     for count in batches:
-        slots = reservoir.slots(offered(count))
+        slots = reservoir.slots(offered(count), None)
         kept = slots[slots < size]
         assert len(kept.unique()) == len(kept), "two samples of one batch share a slot"
         stored[slots] = torch.arange(number, number + count)
@@ -50,10 +50,10 @@ def test_contents_do_not_depend_on_how_the_samples_are_batched(size, batches, se
     at_once, piecewise = Reservoir(size, Random(seed, "store")), Reservoir(size, Random(seed, "store"))
     total = sum(batches)
     whole, parts = torch.full((size + 1,), -1), torch.full((size + 1,), -1)
-    whole[at_once.slots(offered(total))] = torch.arange(total)
+    whole[at_once.slots(offered(total), None)] = torch.arange(total)
     first = 0
     for count in batches:
-        parts[piecewise.slots(offered(count))] = torch.arange(first, first + count)
+        parts[piecewise.slots(offered(count), None)] = torch.arange(first, first + count)
         first += count
     assert whole[:size].equal(parts[:size])
 
@@ -66,7 +66,7 @@ def test_uniform_over_everything_offered(batch):
         reservoir, content = Reservoir(size, Random(seed, "store")), torch.full((size + 1,), -1)
         for first in range(0, total, batch):
             numbers = torch.arange(first, min(first + batch, total))
-            content[reservoir.slots(offered(len(numbers)))] = numbers
+            content[reservoir.slots(offered(len(numbers)), None)] = numbers
         kept[content[:size]] += 1
     # Without replacement the counts vary less than multinomial ones, by the factor (total - size) / (total - 1).
     statistic, _ = chisquare(kept.numpy())
@@ -79,7 +79,7 @@ def test_each_slot_is_uniform_over_everything_offered():
     kept = torch.zeros(size, total, dtype=torch.int64)
     for seed in range(seeds):
         content = torch.full((size + 1,), -1)
-        content[Reservoir(size, Random(seed, "store")).slots(offered(total))] = torch.arange(total)
+        content[Reservoir(size, Random(seed, "store")).slots(offered(total), None)] = torch.arange(total)
         kept[torch.arange(size), content[:size]] += 1
     # Slot 0 starts with sample 0 and slot 1 with sample 1, so that neither can hold the other's.
     assert kept[0, 1] == kept[1, 0] == 0
@@ -91,15 +91,15 @@ def test_each_slot_is_uniform_over_everything_offered():
 
 def test_resumes_exactly():
     reservoir, other = Reservoir(4, Random(3, "store")), Reservoir(4, Random(3, "store"))
-    reservoir.slots(offered(9))
+    reservoir.slots(offered(9), None)
     other.load_state_dict(reservoir.state_dict())
-    assert other.slots(offered(30)).equal(reservoir.slots(offered(30)))
+    assert other.slots(offered(30), None).equal(reservoir.slots(offered(30), None))
     assert other.seen == 39
 
 
 def test_state_is_a_copy():
     reservoir = Reservoir(4, Random(3, "store"))
     state = reservoir.state_dict()
-    reservoir.slots(offered(9))
+    reservoir.slots(offered(9), None)
     assert state["seen"] == 0
     assert state["random"]["count"] == 0

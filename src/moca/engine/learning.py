@@ -65,7 +65,10 @@ class Learning(Stateful):
         assert settings.model is not None
         self.settings, self.device, self.classes = settings, pick_device(settings.device), classes
         seeds = settings.seed
-        self.model = build_model(settings.model, settings.head, shape, classes, seeds.of("init")).to(self.device)
+        self.learner: Learner = settings.learner.make()
+        outputs_of_head = classes * self.learner.outputs
+        self.model = build_model(settings.model, settings.head, shape, outputs_of_head, seeds.of("init"))
+        self.model.to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
         threads = settings.threads or (1 if getattr(self.model.encoder, "small", False) else None)
@@ -74,11 +77,10 @@ class Learning(Stateful):
         self.transform = Transform(
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
-        self.learner: Learner = settings.learner.make()
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         plain = Transform.plain(protocol, self.device)
-        self.learner.attach(self.model, classes, moved, self.memory, plain, settings.short_batch == "skip")
+        self.learner.attach(self.model, classes, moved, self.memory, plain, settings.short_batch == "skip", self.lr)
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.images_trained = 0
@@ -87,7 +89,7 @@ class Learning(Stateful):
     def _build_memory(self, offered: int | None) -> Memory | None:
         """With no more slots than samples will be offered."""
         learner, choice, seed = self.learner, self.settings.memory, self.settings.seed.of("memory")
-        if not learner.draws:
+        if not learner.has_memory:
             return None
         size = choice.size * (self.classes if choice.per == "class" else 1)
         size = size if offered is None else min(size, offered)
@@ -155,7 +157,7 @@ class Learning(Stateful):
         before, old = list(self.model.parameters()), self.optimiser
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(self.settings.seed.of("init"), f"grow/{classes}"))
-            self.model.grow(classes)
+            self.model.grow(classes * self.learner.outputs)
         self.learner.grow(classes)
         if self.memory is not None:
             self.memory.grow(classes)

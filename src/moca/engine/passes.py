@@ -24,12 +24,12 @@ class Passes:
 
     def __call__(self, new: Batch, replays: Sequence[Batch]) -> tuple[Batch, list[Batch]]:
         """The same batches with features."""
-        model = self.learner.model
+        model, new = self.learner.model, self.learner.see(new)
         sizes = [len(batch.x) for batch in (new, *replays)]
         x = torch.cat([batch.x for batch in (new, *replays)])
         updates = _updates(self._sequence(new, replays), len(replays))
         with batches_apart([len(x)] if self.learner.together else sizes, updates):
-            h = model.encode(x)
+            h = self.learner.encode(x)
         parts = h.split(sizes)
         new = new.replace(features=parts[0], logits=model.classify(parts[0]))
         return new, [replay.replace(features=part) for replay, part in zip(replays, parts[1:], strict=True)]

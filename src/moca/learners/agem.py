@@ -6,16 +6,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.learners.base import Learner, Losses
-from moca.memory import Memory, Uniform
-
-
-class Past(Uniform):
-    """Samples of earlier tasks before any other."""
-
-    def eligible(self, memory: Memory) -> Tensor:
-        """Rows of old classes."""
-        old: Tensor = self.learner.is_old(memory.fields["y"][: memory.size])
-        return old
+from moca.memory import Past
 
 
 class AGEM(Learner):

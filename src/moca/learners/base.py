@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -47,13 +48,18 @@ class Learner(Part, Stateful):
     """
 
     draws: ClassVar[int] = 1
-    """Independent replay batches a step; 0 for learners without memory."""
+    """Independent replay batches a step."""
     keeps: ClassVar[tuple[str, ...]] = ()
     """What the memory keeps of each sample beside image and label: fields of the new batch, such as its logits."""
     store: ClassVar[type[Store] | None] = Reservoir
-    """Which of the new samples the memory takes in after each step; None where the learner fills it itself."""
+    """Which of the new samples the memory takes in after each step; None where the learner fills it itself or, if it
+    draws nothing either, has none."""
     draw: ClassVar[type[Draw]] = Uniform
     """Which stored samples are replayed."""
+    replays_images: ClassVar[bool] = True
+    """Whether what stands for old classes are samples with their images, or prototypes that are features only."""
+    outputs: ClassVar[int] = 1
+    """Outputs of the classifier for each class."""
     sees_all_tasks: ClassVar[bool] = False
     """Whether all tasks come at once."""
     static: ClassVar[bool] = True
@@ -64,17 +70,21 @@ class Learner(Part, Stateful):
     """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
     (`offline`) or of data set and protocol (`cifar100/offline`)."""
 
-    remembers: ClassVar[tuple[str, ...]] = ("seen", "current", "first_task", "perturbation")
+    remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation")
 
     model: Model
     perturbation: Perturbation
     memory: Memory | None
     view: Callable[[Tensor], Tensor]
     """Raw images as the encoder sees them when nothing is augmented."""
-    seen: Tensor
-    """Which classes came in the tasks so far, the current one included."""
+    lr: Tensor
+    """The current learning rate."""
+    came: Tensor
+    """The task in which each class came first, counted from 0; -1 for those that are yet to come."""
     current: Tensor
     """Which classes the current task has."""
+    number: int
+    """The current task, counted from 0; -1 before the first."""
 
     def attach(
         self,
@@ -84,14 +94,16 @@ class Learner(Part, Stateful):
         memory: Memory | None = None,
         view: Callable[[Tensor], Tensor] | None = None,
         skips_short: bool = False,
+        lr: Tensor | None = None,
     ) -> Self:
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         device = next(model.parameters()).device
-        self.seen = torch.zeros(classes, dtype=torch.bool, device=device)
+        self.lr = torch.tensor(0.1, device=device) if lr is None else lr
+        self.came = torch.full((classes,), -1, device=device)
         self.current = torch.zeros(classes, dtype=torch.bool, device=device)
-        self.first_task = True
+        self.number = -1
         self.prepare()
         return self
 
@@ -100,10 +112,10 @@ class Learner(Part, Stateful):
 
     def begin_task(self, task: Task) -> None:
         """A new task begins. Classes may come again."""
-        self.first_task = not bool(self.seen.any())
+        self.number += 1
         self.current.zero_()
         self.current[list(task.classes)] = True
-        self.seen |= self.current
+        self.came[self.current & (self.came < 0)] = self.number
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """The terms of the loss by name, each a tensor of one number. `replays` holds `draws` batches, none while the
@@ -127,10 +139,38 @@ class Learner(Part, Stateful):
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""
-        more = classes - len(self.seen)
-        self.seen = torch.cat([self.seen, self.seen.new_zeros(more)])
+        more = classes - len(self.came)
+        self.came = torch.cat([self.came, self.came.new_full((more,), -1)])
         self.current = torch.cat([self.current, self.current.new_zeros(more)])
         self.perturbation.grow(classes)
+
+    def see(self, new: Batch) -> Batch:
+        """The new samples as they are to go through the encoder: rotated copies beside them, for instance."""
+        return new
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Features of all samples of a step, the new ones first."""
+        return self.model.encode(x)
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether samples are kept at all."""
+        return self.draws > 0 or self.store is not None
+
+    @property
+    def first_task(self) -> bool:
+        """Whether no task came before."""
+        return self.number <= 0
+
+    @property
+    def seen(self) -> Tensor:
+        """Which classes came in the tasks so far, the current one included."""
+        return self.came >= 0
+
+    @property
+    def old(self) -> Tensor:
+        """Which classes came in earlier tasks; one that comes again is old, too."""
+        return (self.came >= 0) & (self.came < self.number)
 
     @property
     def together(self) -> bool:
@@ -142,8 +182,8 @@ class Learner(Part, Stateful):
         return None
 
     def is_old(self, y: Tensor) -> Tensor:
-        """True for samples whose class belongs to earlier tasks only."""
-        return ~self.current[y]
+        """True for samples of classes that came in earlier tasks."""
+        return self.old[y]
 
     def perturbs(self, new: Batch, replay: Batch) -> bool:
         """Whether this step is perturbed: not in the first task, where no class is old, nor where that is skipped."""
@@ -153,3 +193,24 @@ class Learner(Part, Stateful):
         """The seam: features of the replayed samples, those of old classes moved."""
         replay.moved = self.perturbation(replay, new) if self.perturbs(new, replay) else replay.features
         return replay.moved
+
+
+class Distilling(Learner):
+    """A learner that asks the network of before the current task."""
+
+    remembers: ClassVar[tuple[str, ...]] = ("teacher",)
+
+    def prepare(self) -> None:
+        """A copy of the network."""
+        self.teacher = deepcopy(self.model).requires_grad_(False).eval()
+
+    def begin_task(self, task: Task) -> None:
+        """The network so far becomes the teacher."""
+        super().begin_task(task)
+        self.teacher.load_state_dict(self.model.state_dict())
+
+    def grow(self, classes: int) -> None:
+        """Room for more classes in the teacher."""
+        super().grow(classes)
+        self.teacher.grow(classes * self.outputs)
+        self.teacher.requires_grad_(False)

@@ -27,7 +27,7 @@ class ERACE(Learner):
 
     def prepare(self) -> None:
         """Nothing has come yet."""
-        self.highest = torch.zeros((), dtype=torch.int64, device=self.seen.device)
+        self.highest = torch.zeros((), dtype=torch.int64, device=self.came.device)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE over the batch's classes (from the second task on) + CE(replay)."""
@@ -43,10 +43,10 @@ class ERACE(Learner):
         known = self.seen
         if self.mask == "official":
             self.highest.copy_(torch.maximum(self.highest, y.max()))
-            known = torch.arange(len(self.seen), device=y.device) < self.highest
+            known = torch.arange(len(self.came), device=y.device) < self.highest
         if self.first_task:
             return logits
-        present = torch.zeros_like(self.seen).index_fill(0, y, True)
+        present = torch.zeros_like(self.current).index_fill(0, y, True)
         return logits.masked_fill(known & ~present, torch.finfo(logits.dtype).min)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:

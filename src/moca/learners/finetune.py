@@ -10,6 +10,7 @@ class Finetune(Learner):
     """The loss on new data alone."""
 
     draws = 0
+    store = None
     refuses = "it replays nothing, so there is nothing to move"
     recipes = {"cifar100/offline": {"lr": 0.03}, "tinyimagenet/offline": {"lr": 0.03}}
 

@@ -1,6 +1,5 @@
 """iCaRL: incremental classifier and representation learning; exemplars by herding, nearest class mean."""
 
-from copy import deepcopy
 from typing import TYPE_CHECKING
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
-from moca.learners.base import Learner, Losses
+from moca.learners.base import Distilling, Losses
 from moca.parts import option
 from moca.sphere import project
 
@@ -20,7 +19,7 @@ _AT_ONCE = 500
 """Images whose features are computed together."""
 
 
-class ICaRL(Learner):
+class ICaRL(Distilling):
     """The network learns features by binary cross-entropy and distillation; classes are told by their mean features.
 
     The original trains on the union of new data and exemplars. Here each step has a batch of both, weighted by how many
@@ -30,7 +29,7 @@ class ICaRL(Learner):
     unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
 
     store = None
-    remembers = ("teacher", "means", "new_share")
+    remembers = ("means", "new_share")
     refuses = "its replayed samples are learnt from the outputs of the old network, not from labels"
     recipes = {
         "offline": {"head": "linear", "optimiser": "sgd:weight_decay=1e-5"},
@@ -39,18 +38,17 @@ class ICaRL(Learner):
     }
 
     def prepare(self) -> None:
-        """The network of before this task, and the classes' means."""
-        if self.memory is not None and self.memory.size < len(self.seen):
-            raise MocaError(f"icarl needs a memory of at least one sample a class, here {len(self.seen)}")
-        self.teacher = deepcopy(self.model).requires_grad_(False).eval()
-        self.means = torch.zeros(len(self.seen), self.model.head.weight.shape[1], device=self.seen.device)
+        """The classes' means."""
+        super().prepare()
+        if self.memory is not None and self.memory.size < len(self.came):
+            raise MocaError(f"icarl needs a memory of at least one sample a class, here {len(self.came)}")
+        self.means = torch.zeros(len(self.came), self.model.head.weight.shape[1], device=self.came.device)
         self.new_share = 1.0
 
     def begin_task(self, task: "Task") -> None:
-        """The network so far becomes the teacher."""
+        """How many of the samples to learn from are new."""
         super().begin_task(task)
         assert self.memory is not None
-        self.teacher.load_state_dict(self.model.state_dict())
         self.new_share = len(task.train) / (len(task.train) + len(self.memory))
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
@@ -63,7 +61,7 @@ class ICaRL(Learner):
 
     def _bce(self, batch: Batch, logits: Tensor) -> Tensor:
         """Old classes are to keep the teacher's outputs, new ones to be told apart."""
-        targets = F.one_hot(batch.y, len(self.seen)).to(logits.dtype)
+        targets = F.one_hot(batch.y, len(self.came)).to(logits.dtype)
         if not self.first_task:
             with torch.no_grad():
                 targets = torch.where(self.current, targets, self.teacher(batch.x).sigmoid())
@@ -83,13 +81,13 @@ class ICaRL(Learner):
         for c in self.seen.nonzero().flatten().tolist():
             if self.current[c]:
                 of_class = samples.image[(samples.y == c).to(samples.image.device)]
-                chosen = of_class[herding(self._features(of_class), room).to(of_class.device)].to(self.seen.device)
+                chosen = of_class[herding(self._features(of_class), room).to(of_class.device)].to(self.came.device)
             else:
                 chosen = kept["image"][kept["y"] == c][:room]
             if len(chosen):
                 self.means[c] = self._unit(self._features(chosen).mean(0))
             images.append(chosen)
-            labels.append(torch.full((len(chosen),), c, device=self.seen.device))
+            labels.append(torch.full((len(chosen),), c, device=self.came.device))
         self.memory.rewrite(image=torch.cat(images), y=torch.cat(labels))
 
     def predict(self, x: Tensor) -> Tensor:
@@ -98,17 +96,15 @@ class ICaRL(Learner):
         return torch.where(self.means.any(1), -far, -torch.inf)
 
     def grow(self, classes: int) -> None:
-        """Room for more classes in the teacher and the means."""
-        more = classes - len(self.seen)
+        """Room for more means."""
+        more = classes - len(self.came)
         super().grow(classes)
-        self.teacher.grow(classes)
-        self.teacher.requires_grad_(False)
         self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
 
     @torch.no_grad()
     def _features(self, images: Tensor) -> Tensor:
         """Of raw images, not augmented."""
-        device = self.seen.device
+        device = self.came.device
         return torch.cat([self._unit(self.model.encode(self.view(i.to(device)))) for i in images.split(_AT_ONCE)])
 
     def _unit(self, h: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class Store(Stateful):
     def __init__(self, size: int, random: Random, learner: Learner | None = None) -> None:
         self.size, self.random, self.learner = size, random, learner
 
-    def slots(self, samples: dict[str, Tensor]) -> Tensor:
+    def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
         """The slot of each of these samples, given field by field; `size` for those that are dropped."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class Memory(Stateful):
     def _add(self, samples: dict[str, Tensor]) -> None:
         assert self.storing is not None
         self._make_room(samples)
-        slot = self.storing.slots(samples)
+        slot = self.storing.slots(samples, self)
         for name, values in samples.items():
             self.fields[name].index_copy_(0, slot, values)
         offered = len(next(iter(samples.values())))
@@ -96,9 +96,9 @@ class Memory(Stateful):
             self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}
 
     def draw(self, count: int, new: Batch | None = None) -> dict[str, Tensor]:
-        """`count` stored samples, or all of them if there are fewer, one tensor a field."""
+        """`count` stored samples, or all of them if there are fewer, one tensor a field and their slots."""
         index = self.drawing.choose(min(count, len(self)), self, new)
-        return {name: values[index] for name, values in self.fields.items()}
+        return {name: values[index] for name, values in self.fields.items()} | {"slot": index}
 
     def all(self) -> dict[str, Tensor]:
         """Everything stored, one tensor a field."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from moca.memory.memory import Store
+from moca.memory.memory import Memory, Store
 from moca.random import Random
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Reservoir(Store):
         super().__init__(size, random, learner)
         self.seen = torch.zeros((), dtype=torch.int64, device=random.count.device)
 
-    def slots(self, samples: dict[str, Tensor]) -> Tensor:
+    def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
         """Where each of the samples goes."""
         offered = len(next(iter(samples.values())))
         place = torch.arange(offered, device=self.seen.device)

@@ -38,6 +38,8 @@ class Perturbation(Part, Stateful):
 
     moves: ClassVar[bool] = True
     """Whether features are moved at all."""
+    needs_images: ClassVar[str] = ""
+    """Why it can move nothing but samples with their images, if so."""
     official_pass: ClassVar[str | None] = None
     """What the official code passes through the network for it besides (n: new batch, b: replay batch), where known."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {

@@ -10,6 +10,7 @@ from moca.perturb.doa_old import DOAOld
 class DOANew(DOAOld):
     """n = Dropout(h(x_new)): towards a new sample's feature, a random part of it missing."""
 
+    needs_images = ""
     official_pass = "n"
     recipes = Perturbation.recipes
 

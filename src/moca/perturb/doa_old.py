@@ -16,6 +16,7 @@ class DOAOld(Perturbation):
     rate: float = option(0.5, "dropout rate", ge=0, lt=1)
     site: Literal["feature", "stages"] = option("feature", "drop the final feature, or after every stage")
 
+    needs_images = "it drops out parts of the old samples' own features"
     official_pass = "b"
     recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
 

@@ -27,6 +27,7 @@ class WAP(Perturbation):
     rows: Literal["old", "all"] = option("old", "replayed rows that the inner step sees")
     labels: Literal["batch", "random"] = option("batch", "adversarial labels: the new batch's, or drawn")
 
+    needs_images = "it passes the old samples through other weights"
     official_pass = ""
     recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
 

@@ -154,11 +154,10 @@ class Run(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        learner, perturb = self.learner.part, self.perturb.part
-        if learner is None or perturb is None:
+        if self.learner.part is None or self.perturb.part is None:
             return self
-        name = self.learner.name
-        if self.memory.size == 0 and learner.draws:
+        name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.part
+        if self.memory.size == 0 and learner.has_memory:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
         epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
         if self.lr * max(self.schedule.factor(epoch, epochs) for epoch in (0, epochs - 1)) > _LARGEST:
@@ -167,13 +166,18 @@ class Run(Settings):
             raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
         if self.perturb.name != "none" and learner.refuses:
             raise MocaError(f"'{name}' takes no perturbation: {learner.refuses}; use perturb=none or another learner")
-        if self.bn_passes != "clean" and self.learner.make().together:
+        if perturb.needs_images and not learner.replays_images:
+            raise MocaError(
+                f"'{name}' cannot take '{self.perturb.name}': {perturb.needs_images}, and '{name}' keeps prototypes, "
+                "not images; use another perturbation (gaussian, vmf, doa_new, vt) or another learner"
+            )
+        if self.bn_passes != "clean" and learner.together:
             raise MocaError(
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
             )
         if self.bn_passes not in ("clean", "official"):
             self._check_passes("n1b" if learner.draws == 2 else "nb" if learner.draws else "n")
-        elif self.bn_passes == "official" and self.learner.make().official_passes(self.perturb.make()) is None:
+        elif self.bn_passes == "official" and learner.official_passes(self.perturb.make()) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
         return self
 
