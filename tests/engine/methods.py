@@ -1,17 +1,24 @@
 """Every learner and every perturbation that there is, found by itself: a new file is tested without a word here."""
 
 from moca.parts import LEARNERS, PERTURBATIONS
+from tests.engine.twin import twin_of
 
 REPLAYING = [name for name in LEARNERS.built_in if LEARNERS.find(name).draws]
 PERTURBABLE = [name for name in LEARNERS.built_in if not LEARNERS.find(name).refuses]
 MOVING = [name for name in PERTURBATIONS.built_in if PERTURBATIONS.find(name).moves]
 
-PLAIN = {name: {"learner": name} for name in LEARNERS.built_in}
+PLAIN = {name: {"learner": name, **twin_of(name).settings_for_tests} for name in LEARNERS.built_in}
 MOVED = {f"er+{name}": {"learner": "er", "perturb": name} for name in MOVING}
-BOTH = {
-    f"{learner}+{perturb}": {"learner": learner, "perturb": perturb}
-    for learner, perturb in zip(PERTURBABLE, ["wap", "vt", "gaussian", "doa_new"] * len(PERTURBABLE), strict=False)
-    if learner != "er"
-}
+
+
+def _fitting(learner: str, turn: int) -> str:
+    """One of the perturbations that the learner takes, another for the next."""
+    images = LEARNERS.find(learner).replays_images
+    fit = [name for name in ("wap", "vt", "gaussian", "doa_new") if images or not PERTURBATIONS.find(name).needs_images]
+    return fit[turn % len(fit)]
+
+
+PAIRS = [(name, _fitting(name, turn)) for turn, name in enumerate(PERTURBABLE) if name != "er"]
+BOTH = {f"{learner}+{perturb}": {**PLAIN[learner], "perturb": perturb} for learner, perturb in PAIRS}
 EVERY = PLAIN | MOVED | BOTH
 """Each learner alone, each perturbation with er, and each other learner that takes one with one of them."""

@@ -6,6 +6,7 @@ every learner a file of its own in `twins/`.
 
 import copy
 import importlib
+import keyword
 import math
 
 import torch
@@ -18,8 +19,12 @@ from moca.random import Random
 
 def twin(settings, stream):
     """The run that the settings describe."""
-    module = importlib.import_module(f"tests.engine.twins.{settings.learner.name}")
-    return module.Twin(settings, stream)
+    return twin_of(settings.learner.name)(settings, stream)
+
+
+def twin_of(learner):
+    """The twin of a learner, by name."""
+    return importlib.import_module(f"tests.engine.twins.{learner}{'_' * keyword.iskeyword(learner)}").Twin
 
 
 class Plain:
@@ -28,17 +33,20 @@ class Plain:
     draws = 1
     stores = True
     all_at_once = False
+    outputs = 1
+    settings_for_tests = {}
+    """Such as a smaller learning rate, where rounding would grow too fast."""
 
     def __init__(self, settings, stream):
         self.settings, self.stream = settings, stream
-        self.model = build_model(settings.model, settings.head, stream.shape, stream.classes, 0)
+        self.options = settings.learner
+        self.model = build_model(settings.model, settings.head, stream.shape, stream.classes, 0, self.outputs)
         self.model.train()
         self.memory, self.offered = [], 0
         self.store, self.drawing = Random(0, "memory/store"), Random(0, "memory/draw")
-        self.noise, self.augment = Random(0, "perturb"), Random(0, "augment")
+        self.noise, self.augment, self.own = Random(0, "perturb"), Random(0, "augment"), Random(0, "learner")
         self.history, self.seen_before, self.now = [], set(), set()
         self.class_means, self.velocity, self.moments = {}, None, None
-        self.options = settings.learner
 
     def run(self):
         s = self.settings
@@ -61,6 +69,9 @@ class Plain:
             self.model.train()
         return self
 
+    def see(self, x, y):
+        return x, y
+
     def begin_task(self, task):
         pass
 
@@ -81,12 +92,12 @@ class Plain:
 
     def step(self, chosen):
         raw, y = self.stream.train.images[chosen], self.stream.train.labels[chosen]
-        x = self.transform(raw)
+        x, seen = self.see(self.transform(raw), y)
         replays = [self.draw() for _ in range(self.draws)] if self.memory else []
         h, replays = self.encode(x, replays)
         self.new_x, self.new_h, self.new_y = x, h.detach(), y
         logits = self.model.head(h)
-        losses = self.losses(logits, y, replays)
+        losses = self.losses(logits, seen, replays)
         self.descend(self.gradients(losses))
         self.history.append({name: loss.item() for name, loss in losses.items()})
         if self.stores:
@@ -99,8 +110,9 @@ class Plain:
     def descend(self, gradients):
         parameters, s = list(self.model.parameters()), self.settings.optimiser
         with torch.no_grad():
-            if s.name == "sgd":
+            if s.name != "adamw":
                 gradients = [g + s.weight_decay * p for g, p in zip(gradients, parameters, strict=True)]
+            if s.name == "sgd":
                 if self.velocity is None:
                     self.velocity = [g.clone() for g in gradients]
                 else:

@@ -8,6 +8,9 @@ import torch
 from torch import nn
 
 from moca import Batch, Model, Perturbation
+from tests.engine.conftest import make_trainer, train
+
+__all__ = ["make_trainer", "train"]
 
 CLASSES, FEATURES = 6, 3
 

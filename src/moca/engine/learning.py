@@ -66,9 +66,9 @@ class Learning(Stateful):
         self.settings, self.device, self.classes = settings, pick_device(settings.device), classes
         seeds = settings.seed
         self.learner: Learner = settings.learner.make()
-        outputs_of_head = classes * self.learner.outputs
-        self.model = build_model(settings.model, settings.head, shape, outputs_of_head, seeds.of("init"))
-        self.model.to(self.device)
+        self.model = build_model(
+            settings.model, settings.head, shape, classes, seeds.of("init"), self.learner.outputs
+        ).to(self.device)
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
         threads = settings.threads or (1 if getattr(self.model.encoder, "small", False) else None)
@@ -80,7 +80,17 @@ class Learning(Stateful):
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         plain = Transform.plain(protocol, self.device)
-        self.learner.attach(self.model, classes, moved, self.memory, plain, settings.short_batch == "skip", self.lr)
+        self.learner.attach(
+            self.model,
+            classes,
+            moved,
+            self.memory,
+            plain,
+            settings.short_batch == "skip",
+            self.lr,
+            self.transform,
+            Random(seeds.of("perturb"), "learner", self.device),
+        )
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.images_trained = 0
@@ -157,7 +167,7 @@ class Learning(Stateful):
         before, old = list(self.model.parameters()), self.optimiser
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(self.settings.seed.of("init"), f"grow/{classes}"))
-            self.model.grow(classes * self.learner.outputs)
+            self.model.grow(classes)
         self.learner.grow(classes)
         if self.memory is not None:
             self.memory.grow(classes)

@@ -249,11 +249,6 @@ class Running:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
-        if "schedule" not in state["trainer"]:
-            raise MocaError(
-                f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "
-                "with that version, or begin a new run"
-            )
         if state.get("data", self.stream.dataset.fingerprint) != self.stream.dataset.fingerprint:
             raise MocaError(
                 f"the images of '{self.settings.data}' have changed since run '{self.folder.path}' stopped; "
@@ -267,7 +262,13 @@ class Running:
                 f"the settings of run '{self.folder.path}' have changed since it stopped ({', '.join(changed)}); bring "
                 "the old ones back, or begin a new run"
             )
-        self.trainer.load_state_dict(state["trainer"])
+        try:
+            self.trainer.load_state_dict(state["trainer"])
+        except KeyError:
+            raise MocaError(
+                f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "
+                "with that version, or begin a new run"
+            ) from None
         self.class_il, self.task_il = state["class_il"], state["task_il"]
         self.seconds, self.images_before = state["seconds"], self.trainer.learning.images_trained
         self.advance(self.steps_done, "resumed")

@@ -16,6 +16,7 @@ from moca.models.model import Model
 from moca.parts import Part
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
+from moca.random import Random
 from moca.state import Stateful
 
 if TYPE_CHECKING:
@@ -58,8 +59,6 @@ class Learner(Part, Stateful):
     """Which stored samples are replayed."""
     replays_images: ClassVar[bool] = True
     """Whether what stands for old classes are samples with their images, or prototypes that are features only."""
-    outputs: ClassVar[int] = 1
-    """Outputs of the classifier for each class."""
     sees_all_tasks: ClassVar[bool] = False
     """Whether all tasks come at once."""
     static: ClassVar[bool] = True
@@ -70,13 +69,17 @@ class Learner(Part, Stateful):
     """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
     (`offline`) or of data set and protocol (`cifar100/offline`)."""
 
-    remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation")
+    remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation", "random")
 
     model: Model
     perturbation: Perturbation
     memory: Memory | None
     view: Callable[[Tensor], Tensor]
     """Raw images as the encoder sees them when nothing is augmented."""
+    augment: Callable[[Tensor], Tensor]
+    """Raw images as the encoder sees them in training."""
+    random: Random
+    """Random numbers of the learner's own."""
     lr: Tensor
     """The current learning rate."""
     came: Tensor
@@ -95,12 +98,15 @@ class Learner(Part, Stateful):
         view: Callable[[Tensor], Tensor] | None = None,
         skips_short: bool = False,
         lr: Tensor | None = None,
+        augment: Callable[[Tensor], Tensor] | None = None,
+        random: Random | None = None,
     ) -> Self:
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         device = next(model.parameters()).device
         self.lr = torch.tensor(0.1, device=device) if lr is None else lr
+        self.augment, self.random = augment or self.view, random or Random(0, "learner", device)
         self.came = torch.full((classes,), -1, device=device)
         self.current = torch.zeros(classes, dtype=torch.bool, device=device)
         self.number = -1
@@ -151,6 +157,11 @@ class Learner(Part, Stateful):
     def encode(self, x: Tensor) -> Tensor:
         """Features of all samples of a step, the new ones first."""
         return self.model.encode(x)
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of the classifier for each class."""
+        return 1
 
     @property
     def has_memory(self) -> bool:
@@ -212,5 +223,5 @@ class Distilling(Learner):
     def grow(self, classes: int) -> None:
         """Room for more classes in the teacher."""
         super().grow(classes)
-        self.teacher.grow(classes * self.outputs)
+        self.teacher.grow(classes)
         self.teacher.requires_grad_(False)

@@ -20,14 +20,20 @@ Shape = tuple[int, int, int]
 
 
 def build_model(
-    encoder: Choice, head: settings.Cosine | settings.Linear, shape: Shape, classes: int, seed: int = 0
+    encoder: Choice,
+    head: settings.Cosine | settings.Linear,
+    shape: Shape,
+    classes: int,
+    seed: int = 0,
+    outputs: int = 1,
 ) -> Model:
-    """The model that the settings ask for, with initial weights that depend on the seed alone."""
+    """The model that the settings ask for, with initial weights that depend on the seed alone; `outputs` for each
+    class."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive(seed, "init"))
         body = _encoder(encoder, shape)
         features = body.features if isinstance(body, Encoder) else _features(body, shape, encoder.name)
-        return Model(body, build_head(head, features, classes))
+        return Model(body, build_head(head, features, classes * outputs), outputs)
 
 
 def _encoder(choice: Choice, shape: Shape) -> nn.Module:

@@ -19,9 +19,11 @@ class Model(nn.Module):
     """A network as two halves. Any module that maps images to vectors can be the encoder, and a plain `nn.Linear` the
     head. BatchNorm layers of the encoder, of any kind, obey `batches_apart`; elsewhere they are what they were."""
 
-    def __init__(self, encoder: nn.Module, head: Head | nn.Linear) -> None:
+    def __init__(self, encoder: nn.Module, head: Head | nn.Linear, outputs: int = 1) -> None:
         super().__init__()
         self.encoder, self.head = keep_batches_apart(encoder), head
+        self.outputs = outputs
+        """Outputs of the head for each class, one after the other; the first is the class itself."""
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
         self._rounded: dict[str, Tensor] | None = None
@@ -70,8 +72,13 @@ class Model(nn.Module):
         """Logits of the images x."""
         return self.classify(self.encode(x))
 
+    @property
+    def class_vectors(self) -> Tensor:
+        """The row of the head that stands for each class."""
+        return self.head.weight[:: self.outputs]
+
     def grow(self, classes: int) -> None:
         """Make room for more classes in the head, whose parameters are new objects then."""
         if not isinstance(self.head, Head):
             raise MocaError("only moca's own heads can grow; use moca.LinearHead or moca.CosineHead")
-        self.head.grow(classes)
+        self.head.grow(classes * self.outputs)

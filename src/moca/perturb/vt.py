@@ -42,7 +42,7 @@ class VT(Perturbation):
             case "batch":
                 center = h.mean(0)
             case "classifier":
-                center = self.model.head.weight.float()[y]
+                center = self.model.class_vectors.float()[y]
         n = h - center
         n = torch.where(sphere.norm(n) > 1e-5 * sphere.norm(h), n, 0)
         return paired(n, len(replay.features))

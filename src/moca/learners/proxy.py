@@ -1,0 +1,12 @@
+"""Prototype replay: PASS without noise, each old class is its mean feature as it was.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398 (the baseline of its proxy setting).
+"""
+
+from moca.learners.pass_ import PASS
+
+
+class Proxy(PASS):
+    """The prototypes of PASS, which stay where they are unless a perturbation moves them."""
+
+    noise = "none"
