@@ -50,7 +50,7 @@ def run(
     material = Material()
     complete, stream = material(given)
     told = choices_told(given, complete, stream.dataset)
-    name = comparing.label(given)
+    name = comparing.label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(say, told) if say and told else None
         return _alone(running.start, complete, stream, folder, name, progress, keep_model, watch, begun)

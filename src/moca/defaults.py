@@ -19,13 +19,16 @@ def complete(run: Run, dataset: Dataset) -> Run:
     protocol = dataset.protocol
     kind = protocol.name.rstrip("0123456789")  # proxy20 is a proxy protocol
     places = (kind, protocol.name, f"{dataset.name}/{kind}", f"{dataset.name}/{protocol.name}")
+    learner = run.learner
+    if "learner" in protocol.recipe and "learner" not in run.model_fields_set:
+        learner = validate(Run, {"learner": protocol.recipe["learner"]}).learner
     recipe: dict[str, Any] = {
         "tasks": protocol.tasks_for(len(dataset.classes)),
         "class_order": protocol.class_order,
         "image_size": protocol.image_size,
         "model": "convnet",
         **(protocol.recipe or own_recipe(dataset, pick_device(run.device).type)),
-        **_found(run.learner.part and run.learner.part.recipes, places),
+        **_found(learner.part and learner.part.recipes, places),
     }
     open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
@@ -59,8 +62,9 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
-    chosen = [name for name in _TOLD if name not in given.model_fields_set and getattr(run, name) is not None]
-    chosen += ["perturb"] if run.perturb != given.perturb else []
+    told = _TOLD if run.learner.part is None or run.learner.make().has_memory else _TOLD[:-1]
+    chosen = [name for name in told if name not in given.model_fields_set and getattr(run, name) is not None]
+    chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
     if not chosen:
         return ""
     values = ", ".join(f"{name} {getattr(run, name)}" for name in chosen)

@@ -20,8 +20,15 @@ class Task:
     """Some classes, their training samples and the samples that the learner is judged on, as indices."""
 
     classes: tuple[int, ...]
+    """Those that come in training."""
     train: Tensor
     test: Tensor
+    tested: tuple[int, ...] = ()
+    """Those that it is judged on: all that come, unless said."""
+
+    def __post_init__(self) -> None:
+        if not self.tested:
+            object.__setattr__(self, "tested", self.classes)
 
 
 class Stream(Sequence[Task]):
@@ -48,7 +55,7 @@ class Stream(Sequence[Task]):
         return self.dataset.shape
 
     def __repr__(self) -> str:
-        sizes = ", ".join(str(len(task.classes)) for task in self)
+        sizes = ", ".join(str(len(task.tested)) for task in self)
         return f"Stream of {len(self)} tasks over '{self.dataset.name}', classes: {sizes}"
 
     def __len__(self) -> int:
@@ -68,7 +75,7 @@ class Stream(Sequence[Task]):
 
     def merged(self) -> Stream:
         """The same data as one task, for joint training."""
-        classes = tuple(c for task in self for c in task.classes)
+        classes = tuple(dict.fromkeys(c for task in self for c in task.classes))
         whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]))
         return Stream(self.dataset, [whole], self.train, self.test, self.names)
 

@@ -69,13 +69,15 @@ def first_steps(trainer):
                 )
         trainer.schedule.epoch = trainer.schedule.batch = 0
         if task == 0:
+            trainer.end_task()
             trainer.next_task()
     return torch.tensor(losses), kept
 
 
 def random_counts(trainer):
     """How many random numbers each purpose has taken."""
-    counts = [trainer.learning.transform.random.count.item(), trainer.learning.learner.perturbation.random.count.item()]
+    learner = trainer.learning.learner
+    counts = [part.random.count.item() for part in (trainer.learning.transform, learner, learner.perturbation)]
     if trainer.learning.memory is not None:
         policies = (trainer.learning.memory.storing, trainer.learning.memory.drawing)
         counts += [policy.random.count.item() for policy in policies if policy is not None]

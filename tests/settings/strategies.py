@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Choice, Run, Seeds, Settings
+from moca.settings.arrival import Arrival
 from moca.settings.choice import options_of
 from moca.settings.memory import Memory
 
@@ -82,6 +83,7 @@ def runs(draw: Any) -> Run:
         "data": st.sampled_from(["digits", "seq-cifar10"]),
         "memory": settings_of(Memory),
         "seed": settings_of(Seeds),
+        "arrival": settings_of(Arrival),
         "data_dir": st.just("store"),
         "protocol": st.sampled_from(["offline", "online"]),
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
@@ -98,13 +100,14 @@ def runs(draw: Any) -> Run:
         given.pop("replay_batch", None)
     default = Run()
     learner, perturb = given.get("learner", default.learner), given.get("perturb", default.perturb)
-    if learner.part.refuses:
+    if learner.part.refuses or (perturb.part.needs_images and not learner.part.replays_images):
         given.pop("perturb", None)
         perturb = default.perturb
     unknown = given.get("bn_passes") == "official" and learner.make().official_passes(perturb.make()) is None
-    if unknown or not learner.part.draws:
+    if unknown or not learner.part.draws or learner.make().together:
         given.pop("bn_passes", None)
-    if learner.part.draws and given.get("memory", Memory()).size == 0:
+    memory, unknown = given.get("memory", Memory()), given.get("classes") == "unknown"
+    if learner.make().has_memory and (memory.size == 0 or (unknown and memory.per == "class")):
         given.pop("memory")
     schedule, epochs = given.get("schedule", default.schedule), given.get("epochs", 1)
     if given.get("lr", 1) * max(schedule.factor(epoch, epochs) for epoch in (0, epochs - 1, 10**9)) > 1e30:

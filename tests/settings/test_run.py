@@ -48,16 +48,19 @@ def test_perturbation_defaults_are_those_that_gave_the_numbers():
 
 
 def test_learner_defaults_are_those_that_gave_the_numbers():
-    made = {name: validate(Run, {"learner": name}).learner.options for name in LEARNERS.built_in}
-    assert made == {
-        "agem": {},
+    for name, options in {
         "derpp": {"alpha": 0.1, "beta": 0.5},
         "er": {"passes": "separate"},
         "er_ace": {"mask": "unseen"},
-        "finetune": {},
-        "icarl": {"unit": True},
-        "joint": {},
-    }
+        "pass": {
+            "rotations": True,
+            "noise": "radius",
+            "temperature": 0.1,
+            "prototypes": 10.0,
+            "distillation": 10.0,
+        },
+    }.items():
+        assert validate(Run, {"learner": name}).learner.options == options
 
 
 @pytest.mark.parametrize("purpose", ["classes", "init", "data", "augment", "memory", "perturb"])

@@ -32,10 +32,9 @@ def evaluate(model: Model, predict: Callable[[Tensor], Tensor], stream: Stream) 
     for task in stream:
         scores = in_evaluation(model, predict, stream.test.images[task.test], stream.protocol)
         y = stream.test.labels[task.test].to(device)
-        within = torch.full_like(scores, -torch.inf)
-        within[:, list(task.classes)] = scores[:, list(task.classes)]
+        own = torch.tensor([c for c in task.tested if c < scores.shape[1]], device=device)
         class_il.append(_share(scores.argmax(1) == y))
-        task_il.append(_share(within.argmax(1) == y))
+        task_il.append(_share(own[scores[:, own].argmax(1)] == y) if len(own) else 0.0)
     return Accuracies(class_il, task_il)
 
 

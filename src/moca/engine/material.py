@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from moca.arrivals import arriving
 from moca.data import Dataset, Store, catalogue, load
 from moca.data.own import dataset
 from moca.data.sizing import handy_size
@@ -31,9 +32,11 @@ class Material:
         run = complete(given, data := self.dataset(given))
         assert run.tasks is not None
         assert run.class_order is not None
-        key = (id(data), run.tasks, run.class_order, run.validation, run.seed.of("classes"))
+        seed = run.seed.of("classes")
+        key = (id(data), run.tasks, run.class_order, run.validation, run.arrival, seed)
         if key not in self.streams:
-            self.streams[key] = class_incremental(data, *key[1:])
+            dealt = class_incremental(data, run.tasks, run.class_order, run.validation, seed)
+            self.streams[key] = arriving(dealt, run.arrival, seed)
         return run, self.streams[key]
 
     def dataset(self, run: Run) -> Dataset:
@@ -57,10 +60,12 @@ class Material:
     def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
         """A stream of the user's own: its tasks are what they are."""
         kept = given.model_fields_set == set(Run.model_fields)  # read back from settings.json
-        fixed = set() if kept else {"tasks", "class_order", "protocol", "validation"} & given.model_fields_set
+        fixed = (
+            set() if kept else {"tasks", "class_order", "protocol", "validation", "arrival"} & given.model_fields_set
+        )
         if fixed:
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
-        sizes = tuple(len(task.classes) for task in stream)
+        sizes = tuple(len(task.tested) for task in stream)
         return complete(given, stream.dataset).model_copy(update={"tasks": sizes}), stream
 
 

@@ -31,6 +31,10 @@ class Result:
     """R[i][j]: accuracy on task j after i tasks, all classes competing."""
     task_il_matrix: list[list[float]] = field(default_factory=list)
     """The same, only the classes of the sample's own task competing."""
+    task_classes: list[int] = field(default_factory=list)
+    """How many classes each task is judged on."""
+    over_stream: list[list[float]] = field(default_factory=list)
+    """Where it was evaluated on the way: after how many steps, and the mean accuracy over the tasks begun by then."""
     steps: int = 0
     seconds: float = 0.0
     """Training time, evaluation excluded; where runs take turns on a GPU, the turns of the others count too."""
@@ -45,7 +49,9 @@ class Result:
     @property
     def summary(self) -> Summary:
         """Final and average incremental accuracy, forgetting, backward and forward transfer; NaN for half a run."""
-        return summarise(self.accuracy_matrix) if self.status == "finished" else Summary(*[math.nan] * 5)
+        if self.status != "finished":
+            return Summary(*[math.nan] * 5)
+        return summarise(self.accuracy_matrix, self.task_classes)
 
     @property
     def final_accuracy(self) -> float:
@@ -55,17 +61,25 @@ class Result:
     @property
     def task_il_accuracy(self) -> float:
         """Final accuracy when the task of each sample is given."""
-        return final_accuracy(self.task_il_matrix) if self.status == "finished" else math.nan
+        return final_accuracy(self.task_il_matrix, self.task_classes) if self.status == "finished" else math.nan
+
+    @property
+    def anytime_accuracy(self) -> float:
+        """Mean accuracy over the stream, of the tasks begun by then; NaN where it was not evaluated on the way."""
+        accuracies = [mean for _, mean in self.over_stream]
+        return math.fsum(accuracies) / len(accuracies) if accuracies else math.nan
 
     @property
     def accuracy_over_tasks(self) -> list[float]:
         """Mean accuracy over the tasks learned so far, after each of them; empty for half a run."""
-        return accuracy_over_tasks(self.accuracy_matrix) if self.status == "finished" else []
+        return accuracy_over_tasks(self.accuracy_matrix, self.task_classes) if self.status == "finished" else []
 
     def numbers(self) -> dict[str, float]:
         """Every scalar of the run by name."""
+        on_the_way = {"anytime_accuracy": self.anytime_accuracy} if self.over_stream else {}
         return asdict(self.summary) | {
             "task_il_accuracy": self.task_il_accuracy,
+            **on_the_way,
             "seconds": self.seconds,
             "images_per_second": self.images_per_second,
         }
@@ -81,6 +95,8 @@ class Result:
                 "steps": self.steps,
                 "accuracy_matrix": self.accuracy_matrix,
                 "task_il_matrix": self.task_il_matrix,
+                "task_classes": self.task_classes,
+                "over_stream": self.over_stream,
                 "environment": self.environment,
                 "notes": self.notes,
             },

@@ -21,6 +21,7 @@ from moca.engine.trainer import Trainer
 from moca.engine.watch import Advance, Guard, Progress, StepRecord, TaskRecord, Watcher
 from moca.environment import environment
 from moca.errors import Diverged, MocaError
+from moca.measures import accuracy
 from moca.settings import Run
 from moca.streams import Stream
 
@@ -100,6 +101,7 @@ class Running:
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
         self.class_il: list[list[float]] = []
         self.task_il: list[list[float]] = []
+        self.over_stream: list[list[float]] = []
         self.seconds = 0.0
         self.waiting: list[tuple[tuple[int, int, int, float], Step]] = []
 
@@ -135,13 +137,15 @@ class Running:
     def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
         learning, begun = self.trainer.learning, time.perf_counter()
         rhythm = _FLUSH[learning.device.type == "cuda" and not learning.outputs.wanted]
-        schedule = self.trainer.schedule
+        schedule, every = self.trainer.schedule, self.settings.evaluate_every
         try:
             for step in self.trainer.steps():
                 place = (schedule.steps_done, schedule.task, schedule.epoch, schedule.learning_rate)
                 self.waiting.append((place, step))
                 if len(self.waiting) == rhythm:
                     self._flush()
+                if every and schedule.steps_done % every == 0:
+                    self._look()
                 if interrupt.requested:
                     break
                 yield
@@ -171,6 +175,16 @@ class Running:
         for watcher in self.watchers:
             watcher.task(TaskRecord(len(self.class_il) - 1, accuracies, self.steps_done, self.seconds))
 
+    def _look(self) -> None:
+        """The mean accuracy over the tasks begun so far, in the middle of one; its time does not count."""
+        schedule, learning, begun = self.trainer.schedule, self.trainer.learning, time.perf_counter()
+        tasks = self.stream if len(schedule.tasks) < len(self.stream) else self.stream[: schedule.task + 1]
+        with learning.numerics():
+            accuracies = evaluate(learning.model, learning.predict, tasks).class_il
+        mean = accuracy.final_accuracy([accuracies], [len(task.tested) for task in tasks])
+        self.over_stream.append([schedule.steps_done, mean])
+        self.seconds -= time.perf_counter() - begun
+
     def _save_model(self) -> None:
         settings = self.settings.model_dump(mode="json", by_alias=True)
         about = {"settings": settings, "classes": self.stream.names}
@@ -190,6 +204,8 @@ class Running:
             message,
             self.class_il,
             self.task_il,
+            [len(task.tested) for task in self.stream],
+            self.over_stream,
             self.steps_done,
             self.seconds,
             trained / max(self.seconds, 1e-9),
@@ -212,7 +228,7 @@ class Running:
 
     def _notes(self, status: Status) -> list[str]:
         memory, tasks = self.trainer.learning.memory, self.trainer.schedule.tasks
-        samples, learnt = sum(len(task.train) for task in tasks), sum(len(task.classes) for task in tasks)
+        samples, learnt = sum(len(task.train) for task in tasks), len({c for task in tasks for c in task.classes})
         notes = list(self.stream.dataset.notes)
         if memory is not None and memory.size >= samples:
             notes.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
@@ -225,8 +241,8 @@ class Running:
 
     def _at_chance(self) -> bool:
         """Whether even the task learned last, its classes alone competing, is told no better than by guessing."""
-        last = self.trainer.schedule.tasks[-1].classes
-        return len(last) > 1 and self.task_il[-1][-1] < 1.1 / len(self.stream[-1].classes)
+        last = self.trainer.schedule.tasks[-1].tested
+        return len(last) > 1 and self.task_il[-1][-1] < 1.1 / len(self.stream[-1].tested)
 
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
@@ -239,6 +255,7 @@ class Running:
             "trainer": self.trainer.state(),
             "class_il": self.class_il,
             "task_il": self.task_il,
+            "over_stream": self.over_stream,
             "seconds": self.seconds,
             "data": self.stream.dataset.fingerprint,
             # It may go on elsewhere, but as what it was.
@@ -264,6 +281,7 @@ class Running:
             )
         try:
             self.trainer.load_state_dict(state["trainer"])
+            self.over_stream = state["over_stream"]
         except KeyError:
             raise MocaError(
                 f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "

@@ -28,7 +28,7 @@ class Trainer(Stateful):
         self.settings = settings
         self.schedule = Schedule(settings, stream)
         self.learning = Learning(
-            settings, stream.protocol, stream.shape, stream.classes, self.schedule.offered, outputs
+            settings, stream.protocol, stream.shape, self._classes(), self.schedule.offered, outputs
         )
         self.feed = Feed(stream.train, self.learning.device, settings.batch)
         capturing = captures(settings, self.learning.device)
@@ -63,8 +63,15 @@ class Trainer(Stateful):
         more = self.schedule.next_task()
         if more:
             self._forget()
+            self.learning.grow(self._classes())
             self.learning.begin_task(self.schedule.current)
         return more
+
+    def _classes(self) -> int:
+        """How many classes there must be room for."""
+        if self.settings.classes == "known":
+            return self.schedule.stream.classes
+        return 1 + max(c for task in self.schedule.tasks[: self.schedule.task + 1] for c in task.classes)
 
     def _forget(self) -> None:
         if self.captured:

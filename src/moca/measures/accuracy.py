@@ -1,6 +1,8 @@
 """Measures of continual learning, all from the accuracy matrix.
 
-R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model.
+R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model. Where tasks have different
+numbers of classes, each counts in a mean over tasks as much as it has classes: with test sets of balanced classes that
+is the accuracy on all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,26 +26,35 @@ class Summary:
     fwt: float
 
 
-def summarise(matrix: Matrix) -> Summary:
-    """All measures of an accuracy matrix."""
+def summarise(matrix: Matrix, classes: Sequence[int] = ()) -> Summary:
+    """All measures of an accuracy matrix, of tasks with so many classes."""
     return Summary(
-        final_accuracy(matrix), average_incremental_accuracy(matrix), forgetting(matrix), bwt(matrix), fwt(matrix)
+        final_accuracy(matrix, classes),
+        average_incremental_accuracy(matrix, classes),
+        forgetting(matrix),
+        bwt(matrix),
+        fwt(matrix),
     )
 
 
-def accuracy_over_tasks(matrix: Matrix) -> list[float]:
+def accuracy_over_tasks(matrix: Matrix, classes: Sequence[int] = ()) -> list[float]:
     """Mean accuracy over the tasks learned so far, after each of them."""
-    return [float(np.mean(row[:learned])) for learned, row in _learned_rows(matrix)]
+    return [_mean(row[:learned], classes) for learned, row in _learned_rows(matrix)]
 
 
-def final_accuracy(matrix: Matrix) -> float:
+def final_accuracy(matrix: Matrix, classes: Sequence[int] = ()) -> float:
     """Mean accuracy over all tasks at the end."""
-    return float(np.mean(matrix[-1]))
+    return _mean(matrix[-1], classes)
 
 
-def average_incremental_accuracy(matrix: Matrix) -> float:
+def average_incremental_accuracy(matrix: Matrix, classes: Sequence[int] = ()) -> float:
     """Mean over stages of the mean accuracy over the tasks learned so far."""
-    return float(np.mean(accuracy_over_tasks(matrix)))
+    return float(np.mean(accuracy_over_tasks(matrix, classes)))
+
+
+def _mean(accuracies: Sequence[float], classes: Sequence[int]) -> float:
+    """The mean over tasks, each counting as much as it has classes."""
+    return float(np.average(accuracies, weights=classes[: len(accuracies)] or None))
 
 
 def forgetting(matrix: Matrix) -> float:

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, mo
 
 from moca.errors import MocaError
 from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS
+from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
 from moca.settings.heads import Cosine, Head
@@ -92,6 +93,10 @@ class Run(Settings):
     )
     tasks: Tasks | None = Field(None, description="how many tasks, or the classes of each: 50,10,10")
     class_order: ClassOrder | None = Field(None, description="natural, random, a named order, or class numbers")
+    arrival: Annotated[Arrival, short(Arrival)] = Field(Arrival(), description="how samples arrive")
+    classes: Literal["known", "unknown"] = Field(
+        "known", description="whether the number of classes is known, or the classifier grows as they come"
+    )
     epochs: int = Field(1, ge=1, le=1_000_000, description="passes over each task; 1 is online learning")
     batch: int = Field(32, ge=1, description="new samples a step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
@@ -111,6 +116,9 @@ class Run(Settings):
         "the official code does",
     )
     augment: bool = Field(True, description="the data set's augmentation")
+    evaluate_every: int | None = Field(
+        None, ge=1, description="evaluate every so many steps too, for the accuracy over the stream (anytime accuracy)"
+    )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
     device: str = Field("auto", description="cpu, cuda, or auto")
@@ -157,6 +165,8 @@ class Run(Settings):
         if self.learner.part is None or self.perturb.part is None:
             return self
         name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.part
+        if self.classes == "unknown" and self.memory.per == "class" and learner.has_memory:
+            raise MocaError("a memory per class needs a known number of classes; say the samples in all: memory=200")
         if self.memory.size == 0 and learner.has_memory:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
         epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks

@@ -1,0 +1,104 @@
+"""Ways in which samples arrive that are no clean sequence of tasks: each turns a stream into another one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from moca.data import Split
+from moca.errors import MocaError
+from moca.random import Random
+from moca.settings.arrival import Arrival
+from moca.streams import Stream, Task
+
+
+def arriving(stream: Stream, how: Arrival, seed: int = 0) -> Stream:
+    """The stream as the settings say: rare classes first, then samples that come back, then blurred boundaries."""
+    if how.imbalance < 1:
+        stream = imbalanced(stream, how.imbalance, seed)
+    if how.returns:
+        stream = returning(stream, how.returns, seed)
+    if how.blur:
+        stream = blurred(stream, how.blur, seed)
+    return domains(stream) if how.by == "domains" else stream
+
+
+def imbalanced(stream: Stream, ratio: float, seed: int = 0) -> Stream:
+    """Classes of which the rarest has `ratio` as many training samples as the most frequent, the others in a geometric
+    sequence between them; which are rare is drawn."""
+    learnt = sorted({c for task in stream for c in task.classes})
+    rank = dict(zip(learnt, Random(seed, "imbalance").permutation(len(learnt)).tolist(), strict=True))
+    share = {c: ratio ** (rank[c] / max(1, len(learnt) - 1)) for c in learnt}
+
+    def kept(task: Task) -> Tensor:
+        parts = []
+        for c, members in _by_class(stream, task).items():
+            order = Random(seed, f"imbalance/{c}").permutation(len(members))
+            parts.append(members[order[: max(1, round(share[c] * len(members)))]])
+        return torch.cat(parts).sort().values
+
+    return _with(stream, [replace(task, train=kept(task)) for task in stream])
+
+
+def returning(stream: Stream, share: float, seed: int = 0) -> Stream:
+    """A share of each class's training samples comes in later tasks, each in one that is drawn; every class has at
+    least one sample in its own task."""
+    coming: list[list[Tensor]] = [[] for _ in stream]
+    for number, task in enumerate(stream):
+        later = len(stream) - number - 1
+        for c, members in _by_class(stream, task).items():
+            random = Random(seed, f"returns/{c}")
+            members = members[random.permutation(len(members))]
+            late = min(round(share * len(members)), len(members) - 1) if later else 0
+            coming[number].append(members[late:])
+            when = number + 1 + random.below(torch.full((late,), max(later, 1)))
+            for then in range(number + 1, len(stream)):
+                coming[then].append(members[:late][when == then])
+    return _with(stream, [_told(stream, t, torch.cat(p).sort().values) for t, p in zip(stream, coming, strict=True)])
+
+
+def blurred(stream: Stream, width: float, seed: int = 0) -> Stream:
+    """Tasks that flow into each other: each sample comes earlier or later by a normal number of tasks with this
+    standard deviation; the tasks keep their lengths, and bring the classes that came to be in them."""
+    index, sizes = torch.cat([task.train for task in stream]), [len(task.train) for task in stream]
+    number, random = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), Random(seed, "blur")
+    order = (number + random.uniform(len(index)) + width * random.normal(len(index))).argsort()
+    parts = index[order].split(sizes)
+    return _with(stream, [_told(stream, task, part.sort().values) for task, part in zip(stream, parts, strict=True)])
+
+
+def domains(stream: Stream) -> Stream:
+    """The same labels in every task: a class is known by its position among the classes of its task."""
+    sizes = {len(task.tested) for task in stream}
+    if len(sizes) != 1:
+        raise MocaError(
+            f"by=domains needs tasks with equally many classes (here {', '.join(map(str, sorted(sizes)))}); set tasks"
+        )
+    (size,) = sizes
+    position = torch.zeros(stream.classes, dtype=torch.int64)
+    for task in stream:
+        position[list(task.tested)] = torch.arange(size)
+    names = tuple("/".join(stream.names[task.tested[label]] for task in stream) for label in range(size))
+    train, test = (Split(split.images, position[split.labels]) for split in (stream.train, stream.test))
+    everything = tuple(range(size))
+    tasks = [replace(task, classes=everything, tested=everything) for task in stream]
+    return Stream(stream.dataset, tasks, train, test, names)
+
+
+def _by_class(stream: Stream, task: Task) -> dict[int, Tensor]:
+    """The training samples of each class of a task."""
+    labels = stream.train.labels[task.train]
+    return {c: task.train[labels == c] for c in task.classes}
+
+
+def _told(stream: Stream, task: Task, train: Tensor) -> Task:
+    """The task with these samples: its own classes first, then the others that come along."""
+    present = set(stream.train.labels[train].tolist())
+    along = sorted(present - set(task.tested))
+    return replace(task, train=train, classes=(*(c for c in task.tested if c in present), *along))
+
+
+def _with(stream: Stream, tasks: list[Task]) -> Stream:
+    return Stream(stream.dataset, tasks, stream.train, stream.test, stream.names)
