@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 import weakref
 from contextlib import contextmanager, nullcontext
@@ -234,6 +235,25 @@ def test_a_defect_in_one_run_costs_the_others_nothing(tmp_path, alone, monkeypat
         assert_same(result, alone[name][0])
 
 
+class Fails(moca.Learner):
+    """In the second task."""
+
+    def losses(self, new, *replays):
+        if not self.first_task:
+            raise ValueError("a defect of the user's")
+        return {"new": new.logits.square().mean()}
+
+
+def test_code_of_the_users_own_that_fails_costs_its_own_run_only(tmp_path, alone):
+    plans = [plan_of(tmp_path, name, **MIXED.get(name, {"learner": Fails})) for name in ("er", "own", "vt")]
+    first, failed, last = take_turns(jobs_of(plans), 3)
+    assert_same(first, alone["er"][0])
+    assert_same(last, alone["vt"][0])
+    assert re.match(r"ValueError: a defect of the user's \(.*test_pack.py:\d+, in losses\); ", str(failed))
+    assert failed.__traceback__ is failed.__context__ is None, "they hold on to the memory of the run"
+    RunFolder(plans[1].folder).claim()
+
+
 @pytest.mark.parametrize(
     "words", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"]
 )
@@ -405,7 +425,7 @@ def test_the_mistake_of_one_run_comes_after_the_results_of_the_others_are_kept(t
     comparison = moca.compare(**FAST, seeds=3, out=tmp_path / "out")
     assert "er-s1: run folder" in comparison.mistakes[0]
     with (tmp_path / "out" / "runs.csv").open(newline="") as file:
-        assert [record["seed"] for record in csv.DictReader(file)] == ["0", "2"]
+        assert [record["status"] for record in csv.DictReader(file)] == ["finished", "failed", "finished"]
 
 
 def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):

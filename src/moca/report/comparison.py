@@ -67,16 +67,8 @@ class Row:
 class Comparison:
     """The results of `moca compare`, a row for each method."""
 
-    def __init__(
-        self,
-        results: Sequence[tuple[str, Result]],
-        folder: Path,
-        cost: Cost | None = None,
-        mistakes: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, results: Sequence[tuple[str, Result]], folder: Path, cost: Cost | None = None) -> None:
         self.folder, self.cost = folder, cost
-        self.mistakes = list(mistakes)
-        """Which runs could not be done, and why."""
         labels = dict.fromkeys(label for label, _ in results)
         self.rows = [Row(label, [r for name, r in results if name == label]) for label in labels]
 
@@ -84,6 +76,11 @@ class Comparison:
     def results(self) -> list[Result]:
         """All runs."""
         return [r for row in self.rows for r in row.results]
+
+    @property
+    def mistakes(self) -> list[str]:
+        """Which runs could not be done, and why."""
+        return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
         rows = {row.label: row for row in self.rows}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError
-from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS
+from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
 from moca.settings.heads import Cosine, Head
@@ -135,8 +135,16 @@ class Run(Settings):
     @property
     def in_this_process_only(self) -> bool:
         """Whether another process would not know something of it, such as a part that was registered in a script."""
-        chosen = ((KINDS[name], getattr(self, name)) for name in KINDS if getattr(self, name) is not None)
-        return self.in_python_only or any(choice.name in kind.registered for kind, choice in chosen)
+        return self.in_python_only or any(choice.name in kind.registered for kind, choice in self._parts)
+
+    @property
+    def with_own_code(self) -> bool:
+        """Whether a part takes part that does not come with moca."""
+        return any(choice.own or choice.name not in kind.built_in for kind, choice in self._parts)
+
+    @property
+    def _parts(self) -> list[tuple[Kind, Choice]]:
+        return [(kind, getattr(self, name)) for name, kind in KINDS.items() if getattr(self, name) is not None]
 
     @property
     def data_name(self) -> str:
