@@ -8,10 +8,7 @@ from typing import Any
 
 from moca.data import Dataset
 from moca.engine.device import pick_device
-from moca.settings import Run, validate
-
-_TOLD = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
-"""Settings that decide how well a run learns: which of them were chosen is said."""
+from moca.settings import TRAINING, Run, validate
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
@@ -59,7 +56,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
-    chosen = [name for name in _TOLD if name not in given.model_fields_set and getattr(run, name) is not None]
+    chosen = [name for name in TRAINING if name not in given.model_fields_set and getattr(run, name) is not None]
     chosen += ["perturb"] if run.perturb != given.perturb else []
     if not chosen:
         return ""

@@ -193,6 +193,12 @@ class Run(Settings):
             )
 
 
+TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
+"""How a run is trained: what of it is not given is filled in by recipes, and said."""
+RECIPE = ("tasks", "class_order", *TRAINING)
+"""All that recipes fill in."""
+
+
 class PerturbChoice(Settings):
     """A perturbation written in any of the accepted forms."""
 
