@@ -13,13 +13,13 @@ from moca import traces
 from moca.data.loading import placed
 from moca.defaults import choices_told
 from moca.engine import compare as comparing
-from moca.engine import run as running
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
+from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
@@ -54,7 +54,7 @@ def run(
     name = comparing.label(given)
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(say, told) if say and told else None
-        return _alone(running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
+        return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
 
 
 def resume(
@@ -70,11 +70,11 @@ def resume(
     A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
     """
     folder = _path(out)
-    running.refuse_ended(folder)
+    refuse_ended(folder)
     kept = RunFolder.open(folder).settings()
     settings = validate(Run, dict(kept) | own)
     complete, stream = Material()(settings)
-    return _alone(running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
+    return _alone(Running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
 
 
 def compare(
@@ -116,7 +116,7 @@ def compare(
 
 
 def _alone(
-    begin: Callable[..., running.Running],
+    begin: Callable[[Running, Path], Running],
     settings: Run,
     stream: Stream,
     folder: Path,
@@ -131,8 +131,8 @@ def _alone(
     with ProgressBar(total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 
-        def opened() -> running.Running:
-            run = begin(settings, stream, folder, advance, keep_model, watchers)
+        def opened() -> Running:
+            run = begin(Running(settings, stream, advance, keep_model, watchers), folder)
             if begun:
                 begun()
             return run

@@ -21,6 +21,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
+from moca.engine.run import Running
 from moca.engine.trainer import Trainer
 from moca.errors import Interrupted, out_of_memory
 from moca.settings import Run, validate
@@ -87,7 +88,7 @@ def alone(tmp_path_factory):
     folder, done = tmp_path_factory.mktemp("alone"), {}
     for name, settings in MIXED.items():
         p = plan_of(folder, name, **settings)
-        run = running.start(p.settings, p.stream, p.folder)
+        run = Running(p.settings, p.stream).start(p.folder)
         done[name] = finish(run), run.trainer.state_dict()
     return done
 
@@ -355,8 +356,8 @@ def test_everything_that_a_run_does_is_on_its_own_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(pack, "on_stream", on_stream)
     watched(running, "Trainer", lambda settings, stream, outputs: settings.seed.seed)
     watched(Learning, "step", lambda learning, raw, y: learning.settings.seed.seed)
-    watched(running.Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
-    watched(running.Running, "_flush", lambda run: run.trainer.settings.seed.seed)
+    watched(Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
+    watched(Running, "_flush", lambda run: run.trainer.settings.seed.seed)
     watched(RunFolder, "save_checkpoint", lambda folder, state: folder.settings().seed.seed)
     endings = take_turns(jobs_of([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)
     assert all(e.status == "finished" for e in endings)
@@ -433,7 +434,7 @@ def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         raise MocaError("cannot be done")
 
-    monkeypatch.setattr(comparing, "start", start)
+    monkeypatch.setattr(Running, "start", start)
     with pytest.raises(Interrupted):
         moca.compare(**FAST, seeds=3, out=tmp_path / "out")
     assert not any((tmp_path / "out").iterdir())

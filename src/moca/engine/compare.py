@@ -19,7 +19,7 @@ from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.run import Running, resume, start
+from moca.engine.run import Running
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Advance, Watcher
 from moca.errors import MocaError
@@ -181,5 +181,5 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher]) -> Running | R
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    begin = resume if (p.folder / SETTINGS).is_file() else start
-    return begin(p.settings, p.stream, p.folder, advance, watchers=watchers)
+    run = Running(p.settings, p.stream, advance, watchers=watchers)
+    return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)
