@@ -120,6 +120,14 @@ def test_rows_and_files(made):
     assert entries[1]["not_finished"] == 0
 
 
+def test_a_comparison_is_printed_as_its_table(made):
+    title, _, head, _, *rows = [line.strip() for line in str(made).splitlines()]
+    assert title == "In %, mean ± standard deviation"
+    assert head.split("  ")[0] == "method"
+    assert [row.split()[:2] for row in rows if row] == [["er", "2"], ["er+vt", "2"]]
+    assert made["er+vt"].spread("forgetting").percent() in rows[1]
+
+
 def test_the_same_again_takes_finished_runs_as_they_are(made, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("a finished run was run again")

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Column, Table
 
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
@@ -87,6 +90,28 @@ class Comparison:
         if label not in rows:
             raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
         return rows[label]
+
+    def __rich__(self) -> Table:
+        """Mean and standard deviation of each method."""
+        columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
+        table = Table(Column("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
+        for title in (*columns.values(), "s a run"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for row in self.rows:
+            seconds = row.spread("seconds").mean
+            table.add_row(
+                row.label,
+                f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
+                *(row.spread(c).percent() for c in columns),
+                "-" if math.isnan(seconds) else f"{seconds:.1f}",
+            )
+        return table
+
+    def __str__(self) -> str:
+        plain = Console(width=120, color_system=None, force_jupyter=False)
+        with plain.capture() as shown:
+            plain.print(self)
+        return shown.get().rstrip()
 
     def save(self) -> None:
         """Write runs.csv, a line a run; comparison.json, an entry a method; and cost.json, if runs were done now."""
