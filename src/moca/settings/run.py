@@ -180,7 +180,7 @@ class Run(Settings):
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
             )
         if self.bn_passes not in ("clean", "official"):
-            self._check_passes("n1b" if learner.draws == 2 else "nb" if learner.draws else "n")
+            self._check_passes(learner.batches())
         elif self.bn_passes == "official" and self.learner.make().official_passes(self.perturb.make()) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
         return self
@@ -189,7 +189,7 @@ class Run(Settings):
         if not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
                 f"bn_passes = '{self.bn_passes}': use clean, official, or the passes in order, made of "
-                f"{', '.join(letters)} (n: new batch, b: replay batch, 1: derpp's first draw)"
+                f"{', '.join(letters)} (n: new batch, b: replay batch, 1, 2, ...: the draws before it)"
             )
 
 
