@@ -11,7 +11,8 @@ from moca.data.sizing import handy_size
 from moca.defaults import choices_told, complete, own_recipe
 from moca.engine.material import Material
 from moca.parts import LEARNERS, PERTURBATIONS
-from moca.settings import Run, validate
+from moca.recipes import load_recipe
+from moca.settings import RECIPE, Run, validate
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +166,10 @@ def test_no_task_has_a_single_class_unless_asked(folder, tmp_path):
     data = {"data": str(folder(20)), "data_dir": str(tmp_path / "store"), "device": "cpu"}
     assert [len(task.classes) for task in Material()(validate(Run, data))[1]] == [3, 2]
     assert [len(task.classes) for task in Material()(validate(Run, data | {"tasks": 5}))[1]] == [1] * 5
+
+
+def test_all_that_recipes_fill_in_is_known_to_the_help_and_the_reports():
+    protocols = [p.recipe for name in catalogue.descriptions() for p in catalogue.known(name).protocols.values()]
+    learners = [recipe for name in LEARNERS.built_in for recipe in LEARNERS.find(name).recipes.values()]
+    named = {key for recipe in (*load_recipe("protocols").values(), *protocols, *learners) for key in recipe}
+    assert named <= {"learner", *RECIPE} <= set(Run.model_fields), "a learner is er but where the protocol has its own"

@@ -20,12 +20,17 @@ def names(monkeypatch, tmp_path):
 
 
 def test_every_example_works_as_it_stands(names):
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
+    compared = []
     for block in BLOCKS:
         exec(compile(block, "docs/extend.md", "exec"), names)
         if isinstance(names.get("result"), moca.Result):
             assert names["result"].status == "finished"
-    assert [row.label for row in names["comparison"].rows] == ["er", "weighted", "weighted:decay=0.5"]
+        if "comparison" in names:
+            compared.append([(row.label, len(row.finished)) for row in names["comparison"].rows])
+    assert compared == [[("er", 2), ("weighted", 2), ("weighted:decay=0.5", 2)], [("er", 1), ("Broken", 0)]]
+    said = re.search(r"print\(\*comparison.mistakes\)  # (.*) \.\.\.", PAGE)[1]
+    assert names["comparison"].mistakes[0].startswith(said)
 
 
 def test_each_example_is_short():

@@ -1,6 +1,7 @@
 """A user's own data, module, learner and perturbation: in runs, comparisons, settings.json and after a stop."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -230,3 +231,18 @@ def test_a_learner_of_python_that_is_not_handed_in_again(tmp_path):
     with pytest.raises(MocaError, match="'Local' was an object of Python"):
         moca.resume(tmp_path / "half")
     assert moca.resume(tmp_path / "half", learner=Local).status == "finished"
+
+
+@pytest.mark.parametrize("base", [Plain, Back])
+def test_a_misspelt_name_of_what_is_remembered_is_told_before_anything_is_learnt(base, tmp_path):
+    class Mine(base):
+        remembers = ("wieght",)
+        weight = 1.0
+
+        def check(self):
+            self.weight = 2.0
+
+    told = "'Mine' remembers 'wieght', but has none; did you mean 'weight'?"
+    with pytest.raises(MocaError, match=re.escape(told)):
+        moca.run(**{"learner" if base is Plain else "perturb": Mine}, out=tmp_path / "a", **SMALL)
+    assert not (tmp_path / "a").exists()

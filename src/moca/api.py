@@ -9,16 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from moca import traces
 from moca.data.loading import placed
 from moca.defaults import choices_told
 from moca.engine import compare as comparing
-from moca.engine import run as running
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
+from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
@@ -53,7 +54,7 @@ def run(
     name = comparing.label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(say, told) if say and told else None
-        return _alone(running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
+        return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
 
 
 def resume(
@@ -69,11 +70,11 @@ def resume(
     A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
     """
     folder = _path(out)
-    running.refuse_ended(folder)
+    refuse_ended(folder)
     kept = RunFolder.open(folder).settings()
     settings = validate(Run, dict(kept) | own)
     complete, stream = Material()(settings)
-    return _alone(running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
+    return _alone(Running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
 
 
 def compare(
@@ -90,7 +91,7 @@ def compare(
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Runs with parts
     that exist in Python only, and watched ones, are carried out one after the other on a CPU. Calling it again with the
     same `out` goes on where it stopped; more seeds, and more values of settings that had several, can be added so.
-    `mistakes` tells which runs could not be done.
+    A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why.
     """
     try:
         chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
@@ -101,19 +102,21 @@ def compare(
         outcome = comparing.carry_out(plans, jobs, progress, _several(watch))
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
-    comparison = Comparison(results, folder, outcome.cost, outcome.mistakes)
-    if outcome.results:
+    comparison = Comparison(results, folder, outcome.cost)
+    mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
+    if not all_failed:
         comparison.save()
     if outcome.interrupted:
-        told = "".join(f"; {mistake}" for mistake in outcome.mistakes)
+        told = "".join(f"; {mistake}" for mistake in mistakes)
         raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(folder))} goes on{told}")
-    if outcome.mistakes and not outcome.results:
-        raise MocaError(outcome.mistakes[0])
+    if all_failed:
+        others = " (all other runs failed too)" if len(plans) > 1 else ""
+        raise MocaError(f"{mistakes[0]}{others}")
     return comparison
 
 
 def _alone(
-    begin: Callable[..., running.Running],
+    begin: Callable[[Running, Path], Running],
     settings: Run,
     stream: Stream,
     folder: Path,
@@ -124,17 +127,22 @@ def _alone(
     begun: Callable[[], None] | None = None,
 ) -> Result:
     """Carry out one run; `begun` is called once nothing stands in its way."""
-    total = Schedule(settings, stream).total
+    total, watchers = Schedule(settings, stream).total, _several(watch)
     with ProgressBar(total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 
-        def opened() -> running.Running:
-            run = begin(settings, stream, folder, advance, keep_model, _several(watch))
+        def opened() -> Running:
+            run = begin(Running(settings, stream, advance, keep_model, watchers), folder)
             if begun:
                 begun()
             return run
 
-        (ending,) = take_turns([Job(opened, pick_device(settings.device))], at_a_time=1)
+        try:
+            (ending,) = take_turns([Job(opened, pick_device(settings.device))], at_a_time=1)
+        except Exception as error:
+            if settings.with_own_code or watchers:
+                traces.note(error, RunFolder(folder).keep_failure(error))
+            raise
     if isinstance(ending, MocaError):
         raise ending
     if ending is None or ending.status == "interrupted":

@@ -8,10 +8,7 @@ from typing import Any
 
 from moca.data import Dataset
 from moca.engine.device import pick_device
-from moca.settings import Run, validate
-
-_TOLD = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
-"""Settings that decide how well a run learns: which of them were chosen is said."""
+from moca.settings import TRAINING, Run, validate
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
@@ -62,7 +59,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
-    told = _TOLD if run.learner.part is None or run.learner.make().has_memory else _TOLD[:-1]
+    told = TRAINING if run.learner.part is None or run.learner.make().has_memory else TRAINING[:-1]
     chosen = [name for name in told if name not in given.model_fields_set and getattr(run, name) is not None]
     chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
     if not chosen:

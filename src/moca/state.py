@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from moca.errors import MocaError, nearest
+
 
 class Stateful:
     """Something with a state, which is a nested dictionary of tensors and plain values.
@@ -19,6 +21,10 @@ class Stateful:
 
     def state(self) -> dict[str, Any]:
         """The state itself: the tensors are those that the object goes on changing."""
+        for name in self._remembered():
+            if not hasattr(self, name):
+                known = [other for other in vars(self) if not other.startswith("_")]
+                raise MocaError(f"'{type(self).__name__}' remembers '{name}', but has none; {nearest(name, known)}")
         return {name: _state_of(getattr(self, name)) for name in self._remembered()}
 
     def state_dict(self) -> dict[str, Any]:

@@ -307,6 +307,25 @@ def test_options_from_a_file_and_to_one(moca, tmp_path, kind):
     assert one | {"lr": 0} == other | {"lr": 0}
 
 
+@pytest.mark.parametrize("kind", ["toml", "yaml"])
+def test_options_are_not_written_over_others(moca, tmp_path, kind):
+    path = tmp_path / f"options.{kind}"
+    words = ("run", *FAST, "--save-config", path)
+    assert moca(*words)[0] == moca(*words)[0] == 0, "the same again"
+    before = path.read_text()
+    said = f"moca: '{path}' is there already and says otherwise; remove it, or choose another --save-config\n"
+    assert moca(*words, "--lr", "0.2", "--out", "a") == (1, "", said)
+    assert path.read_text() == before
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_file_of_ones_own_that_says_the_same_stays(moca, tmp_path):
+    mine = 'epochs = 1 # quick\n[model]\nname = "mlp"\nwidth = 8\n'
+    (tmp_path / "mine.toml").write_text(mine)
+    assert moca("run", "--config", "mine.toml", "--save-config", "mine.toml")[0] == 0
+    assert (tmp_path / "mine.toml").read_text() == mine
+
+
 def test_a_file_with_lists_is_a_comparison(moca, tmp_path):
     (tmp_path / "c.toml").write_text(
         'model = "mlp:width=8,depth=1,features=4"\nepochs = 1\nperturb = ["none", "vt"]\nbatch = 64\n'

@@ -1,7 +1,6 @@
 """A run without anything around it."""
 
 from moca import Result
-from moca.engine import run as running
 from moca.engine.interrupt import Interrupt
 from moca.engine.material import Material
 from moca.engine.run import Running
@@ -10,7 +9,7 @@ from moca.settings import Run, validate
 
 def begin(settings: dict, out, advance=None, **options) -> Running:
     """A new run, ready to be finished."""
-    return running.start(*Material()(validate(Run, settings)), out, advance, **options)
+    return Running(*Material()(validate(Run, settings)), advance, **options).start(out)
 
 
 def finish(run: Running) -> Result:

@@ -120,12 +120,19 @@ def test_rows_and_files(made):
     assert entries[1]["not_finished"] == 0
 
 
+def test_a_comparison_is_printed_as_its_table(made):
+    title, _, head, _, *rows = [line.strip() for line in str(made).splitlines()]
+    assert title == "In %, mean ± standard deviation"
+    assert head.split("  ")[0] == "method"
+    assert [row.split()[:2] for row in rows if row] == [["er", "2"], ["er+vt", "2"]]
+    assert made["er+vt"].spread("forgetting").percent() in rows[1]
+
+
 def test_the_same_again_takes_finished_runs_as_they_are(made, monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("a finished run was run again")
 
-    monkeypatch.setattr(comparing, "start", never)
-    monkeypatch.setattr(comparing, "resume", never)
+    monkeypatch.setattr(comparing, "Running", never)
     again = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3), out=made.folder)
     assert again.results == made.results
 
@@ -133,9 +140,9 @@ def test_the_same_again_takes_finished_runs_as_they_are(made, monkeypatch):
 def test_more_seeds_later_only_run_the_new_ones(made, tmp_path, monkeypatch):
     folder = shutil.copytree(made.folder, tmp_path / "out")
     started = []
-    original = comparing.start
+    original = comparing.Running
     monkeypatch.setattr(
-        comparing, "start", lambda s, *args, **kw: started.append(str(s.seed)) or original(s, *args, **kw)
+        comparing, "Running", lambda s, *args, **kw: started.append(str(s.seed)) or original(s, *args, **kw)
     )
     more = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3, 4), out=folder)
     assert started == ["4", "4"]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import signal
 import weakref
 from contextlib import contextmanager, nullcontext
@@ -20,6 +21,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
+from moca.engine.run import Running
 from moca.engine.trainer import Trainer
 from moca.errors import Interrupted, out_of_memory
 from moca.settings import Run, validate
@@ -86,7 +88,7 @@ def alone(tmp_path_factory):
     folder, done = tmp_path_factory.mktemp("alone"), {}
     for name, settings in MIXED.items():
         p = plan_of(folder, name, **settings)
-        run = running.start(p.settings, p.stream, p.folder)
+        run = Running(p.settings, p.stream).start(p.folder)
         done[name] = finish(run), run.trainer.state_dict()
     return done
 
@@ -234,6 +236,25 @@ def test_a_defect_in_one_run_costs_the_others_nothing(tmp_path, alone, monkeypat
         assert_same(result, alone[name][0])
 
 
+class Fails(moca.Learner):
+    """In the second task."""
+
+    def losses(self, new, *replays):
+        if not self.first_task:
+            raise ValueError("a defect of the user's")
+        return {"new": new.logits.square().mean()}
+
+
+def test_code_of_the_users_own_that_fails_costs_its_own_run_only(tmp_path, alone):
+    plans = [plan_of(tmp_path, name, **MIXED.get(name, {"learner": Fails})) for name in ("er", "own", "vt")]
+    first, failed, last = take_turns(jobs_of(plans), 3)
+    assert_same(first, alone["er"][0])
+    assert_same(last, alone["vt"][0])
+    assert re.match(r"ValueError: a defect of the user's \(.*test_pack.py:\d+, in losses\); ", str(failed))
+    assert failed.__traceback__ is failed.__context__ is None, "they hold on to the memory of the run"
+    RunFolder(plans[1].folder).claim()
+
+
 @pytest.mark.parametrize(
     "words", ["CUDA error: out of memory", "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"]
 )
@@ -335,8 +356,8 @@ def test_everything_that_a_run_does_is_on_its_own_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(pack, "on_stream", on_stream)
     watched(running, "Trainer", lambda settings, stream, outputs: settings.seed.seed)
     watched(Learning, "step", lambda learning, raw, y: learning.settings.seed.seed)
-    watched(running.Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
-    watched(running.Running, "_flush", lambda run: run.trainer.settings.seed.seed)
+    watched(Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
+    watched(Running, "_flush", lambda run: run.trainer.settings.seed.seed)
     watched(RunFolder, "save_checkpoint", lambda folder, state: folder.settings().seed.seed)
     endings = take_turns(jobs_of([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)
     assert all(e.status == "finished" for e in endings)
@@ -405,7 +426,7 @@ def test_the_mistake_of_one_run_comes_after_the_results_of_the_others_are_kept(t
     comparison = moca.compare(**FAST, seeds=3, out=tmp_path / "out")
     assert "er-s1: run folder" in comparison.mistakes[0]
     with (tmp_path / "out" / "runs.csv").open(newline="") as file:
-        assert [record["seed"] for record in csv.DictReader(file)] == ["0", "2"]
+        assert [record["status"] for record in csv.DictReader(file)] == ["finished", "failed", "finished"]
 
 
 def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
@@ -413,7 +434,7 @@ def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
         signal.raise_signal(signal.SIGINT)
         raise MocaError("cannot be done")
 
-    monkeypatch.setattr(comparing, "start", start)
+    monkeypatch.setattr(Running, "start", start)
     with pytest.raises(Interrupted):
         moca.compare(**FAST, seeds=3, out=tmp_path / "out")
     assert not any((tmp_path / "out").iterdir())

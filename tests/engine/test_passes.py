@@ -7,6 +7,9 @@ import torch
 
 from moca import Batch, MocaError
 from moca.engine.passes import Passes
+from moca.learners.derpp import DERpp
+from moca.learners.er import ER
+from moca.learners.finetune import Finetune
 from moca.models import build_model
 from moca.perturb import perturbation
 from moca.settings import Run, validate
@@ -152,6 +155,21 @@ def test_a_sequence_of_ones_own(learner, sequence, first_task):
     expected = literally(model, given, sequence)
     call(passes, given)
     assert_same(statistics(model), expected)
+
+
+class Thrice(ER):
+    """With three draws a step."""
+
+    draws = 3
+
+
+def test_every_draw_has_a_letter():
+    assert [learner.batches() for learner in (Finetune, ER, DERpp, Thrice)] == ["n", "nb", "n1b", "n12b"]
+    passes, _ = setup(Thrice, "none", bn_passes="nb21")
+    assert passes._updates("nb21", 4) == [0, 3, 2, 1]
+    assert passes._updates("nb21", 1) == [0], "while the memory is empty"
+    with pytest.raises(MocaError, match="made of n, 1, 2, b "):
+        setup(Thrice, "none", bn_passes="n3")
 
 
 @pytest.mark.parametrize("learner", ["er", "er_ace", "derpp"])

@@ -21,6 +21,7 @@ from moca.engine import run as running
 from moca.engine.evaluate import evaluate
 from moca.engine.folder import RunFolder
 from moca.engine.material import Material
+from moca.engine.run import Running
 from moca.learners.er import ER
 from moca.measures import summarise
 from moca.models import build_model
@@ -477,6 +478,6 @@ def test_a_run_that_cannot_be_opened_again_leaves_its_folder_free(tmp_path, monk
     with monkeypatch.context() as patch:
         patch.setattr(running, "Trainer", no_memory)
         with pytest.raises(torch.OutOfMemoryError) as kept:
-            running.resume(*Material()(half.settings), half.folder)
+            Running(*Material()(half.settings)).resume(half.folder)
         RunFolder(half.folder).claim()
     assert kept.value.__traceback__ is not None, "what holds on to the folder is still there"

@@ -19,6 +19,7 @@ from moca.cli.options import given, with_run_options
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError
 from moca.starting import loading
+from moca.traces import from_theirs_on, noted
 
 app = App(
     name="moca",
@@ -168,11 +169,16 @@ def main(words: Sequence[str] | None = None) -> None:
         code = _explain(as_options(str(error)), 130 if isinstance(error, Interrupted) else 1)
     except KeyboardInterrupt:
         code = _explain("stopped at once", 130)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+    except Exception as error:
+        line = noted(error)
+        if line is not None:  # code of the user's own: they want to see where, but not how moca came there
+            sys.stderr.write(from_theirs_on(error))
+            code = _explain(line, 1)
+        elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EPIPE):
+            _drop_output()
+            code = _explain(f"the output cannot be written: {error.strerror}", 1)
+        else:
             raise
-        _drop_output()
-        code = _explain(f"the output cannot be written: {error.strerror}", 1)
     sys.exit(code)
 
 
@@ -200,9 +206,9 @@ def _ended(result: Any) -> int:
 def _unfinished(comparison: Any) -> int:
     """Say which runs did not finish; the exit code."""
     bad = [r for r in comparison.results if r.status != "finished"]
-    for message in (*(f"{result.folder.name}: {result.message}" for result in bad), *comparison.mistakes):
-        _explain(message, 1)
-    return 1 if bad or comparison.mistakes else 0
+    for result in bad:
+        _explain(f"{result.folder.name}: {result.message}", 1)
+    return 1 if bad else 0
 
 
 def _explain(message: str, code: int) -> int:

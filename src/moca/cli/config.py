@@ -45,14 +45,23 @@ def _yaml(text: str) -> Any:
 
 
 def write(path: Path, options: dict[str, Any]) -> None:
-    """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON,
-    TOML and YAML."""
+    """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON, TOML and YAML. A
+    file that is there stays, and must say the same."""
+    options = _short_forms(options)
+    if path.exists():
+        if _short_forms(read(path)) != options:
+            raise MocaError(f"'{path}' is there already and says otherwise; remove it, or choose another --save-config")
+        return
     sign = ": " if path.suffix in (".yaml", ".yml") else " = "
-    lines = [f"{key}{sign}{json.dumps(_short(value), ensure_ascii=False)}\n" for key, value in options.items()]
+    lines = [f"{key}{sign}{json.dumps(value, ensure_ascii=False)}\n" for key, value in options.items()]
     try:
         path.write_text("".join(lines), encoding="utf-8")
     except OSError as error:
         raise MocaError(f"'{path}' cannot be written: {error.strerror}; choose another with --save-config") from None
+
+
+def _short_forms(options: dict[str, Any]) -> dict[str, Any]:
+    return {key: _short(value) for key, value in options.items()}
 
 
 def _short(value: Any) -> Any:

@@ -8,13 +8,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
 
-from moca.settings import Run, Settings
+from moca.settings import RECIPE, Run, Settings
 
-RECIPE = (
-    *("image_size", "memory", "tasks", "class_order", "epochs", "batch"),
-    *("lr", "optimiser", "schedule", "model", "head"),
-)
-"""Settings that the recipe of the data set fills in."""
 _GROUP = Group("What to run", sort_key=1)
 
 

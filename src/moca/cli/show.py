@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Table
 
 if TYPE_CHECKING:
     from moca.engine.result import Result
@@ -30,20 +29,8 @@ def show_result(result: Result) -> None:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Mean and standard deviation of each method."""
-    columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
-    table = Table(Column("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
-    for title in (*columns.values(), "s a run"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for row in comparison.rows:
-        seconds = row.spread("seconds").mean
-        table.add_row(
-            row.label,
-            f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
-            *(row.spread(c).percent() for c in columns),
-            "-" if math.isnan(seconds) else f"{seconds:.1f}",
-        )
-    console.print(table)
+    """Mean and standard deviation of each method, what they cost, and where the files are."""
+    console.print(comparison)
     if comparison.cost:
         console.print(f"{comparison.cost}.", soft_wrap=True, highlight=False)
     for note in dict.fromkeys(n for r in comparison.results for n in r.notes):

@@ -19,7 +19,7 @@ from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.engine.run import Running, resume, start
+from moca.engine.run import Running
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Advance, Watcher
 from moca.errors import MocaError
@@ -98,8 +98,7 @@ class Outcome:
     """What came of the runs of a comparison."""
 
     results: list[Result]
-    mistakes: list[str]
-    """Why the others could not be done, by their labels."""
+    """Of all runs that were begun, or could not be."""
     interrupted: bool
     cost: Cost | None
     """None where nothing was left to do."""
@@ -110,8 +109,9 @@ def carry_out(
 ) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
-    Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges or cannot be done
-    does not stop the others. After Ctrl-C the results so far come back, the last ones interrupted.
+    Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges, cannot be done, or
+    fails while code of the user's own takes part in it does not stop the others. After Ctrl-C the results so far come
+    back, the last ones interrupted.
     """
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
@@ -129,10 +129,13 @@ def carry_out(
                 endings = take_turns(made, at_a_time)
             else:
                 endings = side_by_side([(p.label, partial(_given_folder, p)) for p in plans], at_a_time, bar)
-    results = [e for e in endings if isinstance(e, Result)]
+    results = [
+        e if isinstance(e, Result) else Result(p.settings, p.folder, "failed", str(e))
+        for p, e in zip(plans, endings, strict=True)
+        if e is not None
+    ]
     return Outcome(
         results,
-        [f"{p.folder.name}: {e}" for p, e in zip(plans, endings, strict=True) if isinstance(e, MocaError)],
         None in endings or any(r.status == "interrupted" for r in results),
         Cost.of(results, time.perf_counter() - begun, at_a_time),
     )
@@ -166,7 +169,9 @@ def _given_folder(p: Plan) -> Path:
 
 def _job(p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher]) -> Job:
     return Job(
-        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers), pick_device(p.settings.device)
+        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers),
+        pick_device(p.settings.device),
+        RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
     )
 
 
@@ -176,5 +181,5 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher]) -> Running | R
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    begin = resume if (p.folder / SETTINGS).is_file() else start
-    return begin(p.settings, p.stream, p.folder, advance, watchers=watchers)
+    run = Running(p.settings, p.stream, advance, watchers=watchers)
+    return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)

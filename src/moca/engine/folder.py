@@ -6,6 +6,7 @@ tasks.jsonl        accuracy on every task, before training and after each task
 result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
+traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 
 The folder of a comparison has such a lock, too, while its runs are carried out.
@@ -14,6 +15,7 @@ The folder of a comparison has such a lock, too, while its runs are carried out.
 import io
 import json
 import os
+import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -22,14 +24,14 @@ from typing import Any
 import safetensors.torch
 import torch
 
-from moca import __version__
+from moca import __version__, traces
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
 from moca.settings.older import renewed
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
-MODEL, CHECKPOINT, LOCK = "model.safetensors", "checkpoint.pt", "lock"
+MODEL, CHECKPOINT, TRACEBACK, LOCK = "model.safetensors", "checkpoint.pt", "traceback.txt", "lock"
 _PART = ".part"
 """At the end of the name of a file that is not whole yet."""
 
@@ -79,7 +81,7 @@ class RunFolder:
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
         folder.claim()
-        if any(entry.name not in (LOCK, SETTINGS + _PART) for entry in path.iterdir()):
+        if any(entry.name not in (LOCK, TRACEBACK, SETTINGS + _PART) for entry in path.iterdir()):
             folder.release()
             raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
         try:
@@ -169,10 +171,22 @@ class RunFolder:
         tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
         self._replace(MODEL, safetensors.torch.save(tensors, about))
 
+    def keep_failure(self, error: Exception) -> str:
+        """Keep the traceback of a run with code of the user's own; the line that tells of it."""
+        said = traces.in_a_line(error)
+        try:
+            with _writing(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+            self._replace(TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace"))
+        except MocaError as refused:
+            return f"{said}; {refused}"
+        return f"{said}; the traceback is in {self.path / TRACEBACK}"
+
     def finish(self) -> None:
         """The run has ended: nothing is left to go on from."""
         with _writing(self.path):
-            (self.path / CHECKPOINT).unlink(missing_ok=True)
+            for name in (CHECKPOINT, TRACEBACK):
+                (self.path / name).unlink(missing_ok=True)
         self.release()
 
     def _replace(self, name: str, content: bytes | memoryview) -> None:

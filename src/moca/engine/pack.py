@@ -28,6 +28,9 @@ class Job:
     open: Callable[[], Running | Result]
     """Makes it ready, or finds that it has been done before. A second call goes on from the last checkpoint."""
     device: torch.device
+    failed: Callable[[Exception], str] | None = None
+    """Tells in a line of an exception that costs this run alone, as code of the user's own takes part in it; without,
+    it is a defect of ours, and raised."""
     images_before: int | None = None
     """Trained on when it was first opened."""
 
@@ -36,8 +39,9 @@ def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
     """Carry out all runs, at most so many at a time; fewer where the memory of the GPU does not hold so many.
 
     A run's numbers do not depend on the others while there is memory for all: it has its own stream, memory, counters,
-    switches and graphs. One that finds no memory waits and is opened again once another has ended. A mistake in one
-    does not stop the others. After Ctrl-C every run under way keeps its state, and no other one begins.
+    switches and graphs. One that finds no memory waits and is opened again once another has ended. A mistake in one,
+    or an exception where code of the user's own takes part, does not stop the others. After Ctrl-C every run under way
+    keeps its state, and no other one begins.
     """
     endings: list[Ending] = [None] * len(jobs)
     waiting, active, streams = deque(range(len(jobs))), list[_Active](), _Streams()
@@ -90,10 +94,12 @@ class _Active:
                 return next(self.work, False)
         except MocaError as error:
             self.ending = _bare(error)
-        except RuntimeError as error:
-            self.needs_memory = out_of_memory(error)
+        except Exception as error:
+            self.needs_memory = isinstance(error, RuntimeError) and out_of_memory(error)
             if not self.needs_memory:
-                raise
+                if self.job.failed is None:
+                    raise
+                self.ending = MocaError(self.job.failed(error))
         return False
 
     def _work(self, active: Sized, interrupt: Interrupt) -> Generator[bool]:

@@ -27,7 +27,7 @@ class Passes:
         model, new = self.learner.model, self.learner.see(new)
         sizes = [len(batch.x) for batch in (new, *replays)]
         x = torch.cat([batch.x for batch in (new, *replays)])
-        updates = _updates(self._sequence(new, replays), len(replays))
+        updates = self._updates(self._sequence(new, replays), len(sizes))
         with batches_apart([len(x)] if self.learner.together else sizes, updates):
             h = self.learner.encode(x)
         parts = h.split(sizes)
@@ -44,10 +44,9 @@ class Passes:
             return self.official.first_task
         return self.official.later if self.learner.perturbs(new, replays[-1]) else self.official.unperturbed
 
-
-def _updates(sequence: str, replays: int) -> list[int] | None:
-    """The sequence as numbers of batches; passes of a replay batch that is not there are left out."""
-    if not sequence:
-        return None
-    number = {"n": 0, "1": 1, "b": replays} if replays else {"n": 0}
-    return [number[role] for role in sequence if role in number]
+    def _updates(self, sequence: str, there: int) -> list[int] | None:
+        """The sequence as numbers of batches; passes of a replay batch that is not there are left out."""
+        if not sequence:
+            return None
+        letters = self.learner.batches()[:there]
+        return [letters.index(letter) for letter in sequence if letter in letters]

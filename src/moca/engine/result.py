@@ -15,7 +15,8 @@ from moca.measures import Summary, accuracy_over_tasks, summarise
 from moca.measures.accuracy import final_accuracy
 from moca.settings import Run
 
-Status = Literal["finished", "diverged", "interrupted"]
+Status = Literal["finished", "diverged", "interrupted", "failed"]
+"""Failed: it could not be begun, or went no further; nothing is written down, so that it can be tried again."""
 
 
 @dataclass

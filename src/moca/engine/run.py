@@ -7,7 +7,7 @@ import shlex
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
@@ -29,48 +29,6 @@ _FLUSH = (50, 500)
 """Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time."""
 
 
-def start(
-    settings: Run,
-    stream: Stream,
-    out: Path,
-    advance: Advance | None = None,
-    keep_model: bool = False,
-    watchers: Sequence[Watcher] = (),
-) -> Running:
-    """A new run in a fresh folder; the settings leave nothing open."""
-    trainer = Trainer(settings, stream, _wanted(watchers))
-    return Running(trainer, RunFolder.create(out, settings), advance, keep_model, watchers)
-
-
-def resume(
-    settings: Run,
-    stream: Stream,
-    out: Path,
-    advance: Advance | None = None,
-    keep_model: bool = False,
-    watchers: Sequence[Watcher] = (),
-) -> Running:
-    """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
-    folder = RunFolder.open(out)
-    refuse_ended(out)
-    folder.claim()
-    try:
-        refuse_ended(out)  # another process may have ended it meanwhile
-        trainer = Trainer(settings, stream, _wanted(watchers))
-        kept = folder.load_checkpoint(trainer.learning.device)
-        running = Running(trainer, folder, advance, keep_model, watchers)
-        if kept is not None:
-            running.load_state_dict(kept)
-    except BaseException:
-        folder.release()
-        raise
-    return running
-
-
-def _wanted(watchers: Sequence[Watcher]) -> list[str]:
-    return [name for watcher in watchers for name in watcher.wants]
-
-
 def refuse_ended(out: Path) -> None:
     """A run that has ended cannot go on."""
     if (out / RESULT).is_file():
@@ -89,14 +47,15 @@ class Running:
 
     def __init__(
         self,
-        trainer: Trainer,
-        folder: RunFolder,
+        settings: Run,
+        stream: Stream,
         advance: Advance | None = None,
         keep_model: bool = False,
         watchers: Sequence[Watcher] = (),
     ) -> None:
-        self.trainer, self.folder, self.keep_model = trainer, folder, keep_model
-        self.settings, self.stream = trainer.settings, trainer.schedule.stream
+        """The settings leave nothing open. `start` or `resume` then gives the run its folder."""
+        self.settings, self.stream, self.keep_model = settings, stream, keep_model
+        self.trainer = Trainer(settings, stream, [name for watcher in watchers for name in watcher.wants])
         self.advance = advance or (lambda steps, where: None)
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
         self.class_il: list[list[float]] = []
@@ -104,6 +63,25 @@ class Running:
         self.over_stream: list[list[float]] = []
         self.seconds = 0.0
         self.waiting: list[tuple[tuple[int, int, int, float], Step]] = []
+
+    def start(self, out: Path) -> Self:
+        """A new run, in a fresh folder."""
+        self.folder = RunFolder.create(out, self.settings)
+        return self
+
+    def resume(self, out: Path) -> Self:
+        """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
+        self.folder = RunFolder.open(out)
+        self.folder.claim()
+        try:
+            refuse_ended(out)
+            kept = self.folder.load_checkpoint(self.trainer.learning.device)
+            if kept is not None:
+                self.load_state_dict(kept)
+        except BaseException:
+            self.folder.release()
+            raise
+        return self
 
     @property
     def steps_done(self) -> int:

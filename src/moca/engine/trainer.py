@@ -34,6 +34,7 @@ class Trainer(Stateful):
         capturing = captures(settings, self.learning.device)
         self.captured = CapturedStep(self.learning, self.feed) if capturing else None
         self.learning.begin_task(self.schedule.current)
+        self.learning.state()  # what a part remembers but does not have is told now, not at the first checkpoint
 
     def steps(self) -> Iterator[Step]:
         """Train the current task from the current position to its end."""

@@ -27,7 +27,7 @@ Losses = dict[str, Tensor]
 
 
 class OfficialPasses(NamedTuple):
-    """The official code's training-mode passes in order, n = new batch, b = replay batch (1 = the first of two draws).
+    """The official code's training-mode passes in order, by the letters of `Learner.batches`.
 
     Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time.
     """
@@ -187,6 +187,11 @@ class Learner(Part, Stateful):
     def together(self) -> bool:
         """Whether BatchNorm takes new and replayed samples for one batch."""
         return False
+
+    @classmethod
+    def batches(cls) -> str:
+        """A letter for each batch of a step, in order: n, the new one; b, the last replay; 1, 2, ..., those before."""
+        return "n" + "".join(map(str, range(1, cls.draws))) + "b" * (cls.draws > 0)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """The passes of the official code with this perturbation, where they are known."""

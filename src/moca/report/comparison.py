@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Column, Table
 
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
@@ -67,16 +70,8 @@ class Row:
 class Comparison:
     """The results of `moca compare`, a row for each method."""
 
-    def __init__(
-        self,
-        results: Sequence[tuple[str, Result]],
-        folder: Path,
-        cost: Cost | None = None,
-        mistakes: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, results: Sequence[tuple[str, Result]], folder: Path, cost: Cost | None = None) -> None:
         self.folder, self.cost = folder, cost
-        self.mistakes = list(mistakes)
-        """Which runs could not be done, and why."""
         labels = dict.fromkeys(label for label, _ in results)
         self.rows = [Row(label, [r for name, r in results if name == label]) for label in labels]
 
@@ -85,11 +80,38 @@ class Comparison:
         """All runs."""
         return [r for row in self.rows for r in row.results]
 
+    @property
+    def mistakes(self) -> list[str]:
+        """Which runs could not be done, and why."""
+        return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
+
     def __getitem__(self, label: str) -> Row:
         rows = {row.label: row for row in self.rows}
         if label not in rows:
             raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
         return rows[label]
+
+    def __rich__(self) -> Table:
+        """Mean and standard deviation of each method."""
+        columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
+        table = Table(Column("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
+        for title in (*columns.values(), "s a run"):
+            table.add_column(title, justify="right", no_wrap=True)
+        for row in self.rows:
+            seconds = row.spread("seconds").mean
+            table.add_row(
+                row.label,
+                f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
+                *(row.spread(c).percent() for c in columns),
+                "-" if math.isnan(seconds) else f"{seconds:.1f}",
+            )
+        return table
+
+    def __str__(self) -> str:
+        plain = Console(width=120, color_system=None, force_jupyter=False)
+        with plain.capture() as shown:
+            plain.print(self)
+        return shown.get().rstrip()
 
     def save(self) -> None:
         """Write runs.csv, a line a run; comparison.json, an entry a method; and cost.json, if runs were done now."""

@@ -9,10 +9,7 @@ from typing import Any
 
 from moca.engine.result import Result
 from moca.report.comparison import Comparison
-from moca.settings import Choice, Run, Seeds
-
-_OPEN = ("memory", "tasks", "class_order", "epochs", "batch", "lr", "optimiser", "schedule", "model", "head")
-"""What recipes fill in where it is not given: to be named also where it is as it would be without them."""
+from moca.settings import RECIPE, Choice, Run, Seeds
 
 
 def sentences(comparison: Comparison) -> str:
@@ -51,7 +48,7 @@ def command(results: Sequence[Result]) -> str | None:
         return None
     words, default = ["moca", "compare"], Run()
     for name, given in values.items():
-        if given != [getattr(default, name)] or name in _OPEN:
+        if given != [getattr(default, name)] or (name in RECIPE and given != [None]):  # recipes have other defaults
             if None in given:
                 return None
             exact = [value.in_full() if isinstance(value, Choice) else _word(value) for value in given]

@@ -5,12 +5,14 @@ from moca.settings.bench import Bench
 from moca.settings.choice import Choice, Own
 from moca.settings.heads import HEADS
 from moca.settings.optimisers import OPTIMISERS, SCHEDULES
-from moca.settings.run import Run, Seeds
+from moca.settings.run import RECIPE, TRAINING, Run, Seeds
 
 __all__ = [
     "HEADS",
     "OPTIMISERS",
+    "RECIPE",
     "SCHEDULES",
+    "TRAINING",
     "Bench",
     "Choice",
     "Own",

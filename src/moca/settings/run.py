@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError
-from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS
+from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
@@ -85,7 +85,7 @@ class Run(Settings):
     data_dir: str | None = Field(
         None, description="where data sets are stored [default: $MOCA_DATA, or the user's own]"
     )
-    learner: Learner = Field("er", validate_default=True, description="how to learn")
+    learner: Learner = Field("er", validate_default=True, description="how to learn; in proxy protocols pass")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
     memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
     protocol: str | None = Field(
@@ -143,8 +143,16 @@ class Run(Settings):
     @property
     def in_this_process_only(self) -> bool:
         """Whether another process would not know something of it, such as a part that was registered in a script."""
-        chosen = ((KINDS[name], getattr(self, name)) for name in KINDS if getattr(self, name) is not None)
-        return self.in_python_only or any(choice.name in kind.registered for kind, choice in chosen)
+        return self.in_python_only or any(choice.name in kind.registered for kind, choice in self._parts)
+
+    @property
+    def with_own_code(self) -> bool:
+        """Whether a part takes part that does not come with moca."""
+        return any(choice.own or choice.name not in kind.built_in for kind, choice in self._parts)
+
+    @property
+    def _parts(self) -> list[tuple[Kind, Choice]]:
+        return [(kind, getattr(self, name)) for name, kind in KINDS.items() if getattr(self, name) is not None]
 
     @property
     def data_name(self) -> str:
@@ -186,7 +194,7 @@ class Run(Settings):
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
             )
         if self.bn_passes not in ("clean", "official"):
-            self._check_passes("n1b" if learner.draws == 2 else "nb" if learner.draws else "n")
+            self._check_passes(learner.batches())
         elif self.bn_passes == "official" and learner.official_passes(self.perturb.make()) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
         return self
@@ -195,8 +203,14 @@ class Run(Settings):
         if not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
                 f"bn_passes = '{self.bn_passes}': use clean, official, or the passes in order, made of "
-                f"{', '.join(letters)} (n: new batch, b: replay batch, 1: derpp's first draw)"
+                f"{', '.join(letters)} (n: new batch, b: replay batch, 1, 2, ...: the draws before it)"
             )
+
+
+TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
+"""How a run is trained: what of it is not given is filled in by recipes, and said."""
+RECIPE = ("tasks", "class_order", *TRAINING)
+"""All that recipes fill in."""
 
 
 class PerturbChoice(Settings):
