@@ -1,4 +1,7 @@
-"""iCaRL: incremental classifier and representation learning; exemplars by herding, nearest class mean."""
+"""iCaRL: incremental classifier and representation learning; exemplars by herding, nearest class mean.
+
+Paper: Rebuffi et al., CVPR 2017, arXiv 1611.07725.
+"""
 
 from typing import TYPE_CHECKING
 
