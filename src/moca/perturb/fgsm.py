@@ -24,6 +24,7 @@ class FGSM(Perturbation):
         precise = self.model.head.weight.dtype
         with torch.enable_grad():
             h = replay.features.detach().to(precise).requires_grad_()
-            loss = F.cross_entropy(self.model.classify(h), replay.y, reduction="sum")
+            label = self.model.outputs * replay.y  # of several outputs a class, the first is the class itself
+            loss = F.cross_entropy(self.model.classify(h), label, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, h)
         return gradient.sign()
