@@ -126,9 +126,9 @@ assert not loaded, loaded
         assert other.random.count == 3
 
     @staticmethod
-    def model():
+    def model(outputs=1):
         torch.manual_seed(0)
-        return Model(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), LinearHead(3, 6))
+        return Model(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), LinearHead(3, 6 * outputs), outputs)
 
     def perturbation(self, name):
         return PERTURBATIONS.find(name)().attach(Random(0, "perturb"), self.model(), 0.1, 6)
@@ -137,7 +137,7 @@ assert not loaded, loaded
         learner = LEARNERS.find(name)()
         memory = Memory(8, None, learner.draw(Random(0, "draw"), learner)) if learner.draws else None
         perturb = None if learner.refuses else self.perturbation("vt")
-        return learner.attach(self.model(), 6, perturb, memory)
+        return learner.attach(self.model(learner.outputs), 6, perturb, memory)
 
     def told(self, state):
         """A state as plain values."""
