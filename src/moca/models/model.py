@@ -61,6 +61,15 @@ class Model(nn.Module):
         finally:
             self._rounded, self._compiled = before
 
+    @contextmanager
+    def in_float32(self) -> Iterator[None]:
+        """Inside, the encoder computes in float32 whatever the run does: for what small differences decide."""
+        before, self.bf16 = self.bf16, False
+        try:
+            yield
+        finally:
+            self.bf16 = before
+
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""
         logits: Tensor = self.head(h)
