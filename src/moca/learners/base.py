@@ -77,6 +77,8 @@ class Learner(Part, Stateful):
     memory: Memory | None
     view: Callable[[Tensor], Tensor]
     """Raw images as the encoder sees them when nothing is augmented."""
+    augment: Callable[[Tensor], Tensor]
+    """The same with the run's augmentation, drawn anew at every call."""
     lr: Tensor
     """The current learning rate."""
     came: Tensor
@@ -95,9 +97,11 @@ class Learner(Part, Stateful):
         view: Callable[[Tensor], Tensor] | None = None,
         skips_short: bool = False,
         lr: Tensor | None = None,
+        augment: Callable[[Tensor], Tensor] | None = None,
     ) -> Self:
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
+        self.augment = augment or self.view
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         device = next(model.parameters()).device
         self.lr = torch.tensor(0.1, device=device) if lr is None else lr
