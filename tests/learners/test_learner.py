@@ -10,7 +10,7 @@ from moca.parts import LEARNERS
 from moca.perturb.none import Unmoved
 from tests.learners.conftest import task
 
-PERTURBED = ["agem", "er", "derpp", "er_ace", "mir"]
+PERTURBED = ["agem", "er", "derpp", "er_ace", "gss", "mir"]
 """Learners that take a perturbation."""
 BY_THEMSELVES = ["gem"]
 """Those that do, and take what they replay from the memory themselves: their own tests see to it."""
