@@ -18,6 +18,7 @@ METHODS = EVERY | {
     "concatenated and moved": {"learner": "er:passes=concatenated", "perturb": "gaussian"},
     "few candidates": {"learner": "mir:candidates=7"},
     "three past tasks": {"learner": "gem:gamma=0.1", "tasks": 4},
+    "forgets slowly": {"learner": "ewc:lambda=3,gamma=0.5", "tasks": 4},
     "momentum and steps": {"optimiser": "sgd:momentum=0.9,weight_decay=0.01", "schedule": "steps:at=1", "epochs": 3},
     "one optimiser": {"optimiser": "sgd:momentum=0.9,anew=false", "schedule": "cosine:anew=false"},
     "adam and cosine": {"optimiser": "adam", "schedule": "cosine", "lr": 0.01},
