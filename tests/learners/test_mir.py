@@ -99,6 +99,13 @@ def test_only_candidates_are_chosen(make):
         assert sorted(memory.drawing.choose(4, memory, new()).tolist()) == sorted(pool)
 
 
+def test_where_there_is_nothing_to_choose_the_network_is_not_asked(make, monkeypatch):
+    learner, memory = make(candidates=3)
+    monkeypatch.setattr(memory.drawing, "_interference", None)
+    pool = Past(Random(0, "draw"), learner).choose(4, memory, None)
+    assert memory.drawing.choose(4, memory, new()).equal(pool)
+
+
 def test_fewer_candidates_than_are_to_be_replayed_are_as_many_as_these(make):
     _, memory = make(candidates=1)
     assert len(set(memory.drawing.choose(5, memory, new()).tolist())) == 5

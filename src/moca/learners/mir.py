@@ -23,6 +23,8 @@ class Interfered(Past):
             return super().choose(count, memory)
         # Old classes come first, then others, then slots that are empty yet: a sort that is stable keeps it so.
         pool = super().choose(min(max(self.learner.candidates, count), memory.size), memory)
+        if len(pool) == count:
+            return pool
         y = memory.fields["y"][pool]
         old = self.learner.is_old(y) & (pool < memory.count)
         score = self._interference(new, self.learner.view(memory.fields["image"][pool]), y, old)
