@@ -25,11 +25,12 @@ def complete(run: Run, dataset: Dataset) -> Run:
         "image_size": protocol.image_size,
         "model": "convnet",
         **(protocol.recipe or own_recipe(dataset, pick_device(run.device).type)),
-        **_found(run.learner.part and run.learner.part.recipes, places),
+        **_found(run.learner.part and run.learner.make().recipes, places),
     }
     open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
-    return validate(Run, dict(run) | open_ones | {"perturb": moved})
+    learner = run.learner.with_defaults(_found(run.learner.part and run.learner.part.option_recipes, places))
+    return validate(Run, dict(run) | open_ones | {"perturb": moved, "learner": learner})
 
 
 def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:
@@ -60,7 +61,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
     chosen = [name for name in _TOLD if name not in given.model_fields_set and getattr(run, name) is not None]
-    chosen += ["perturb"] if run.perturb != given.perturb else []
+    chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
     if not chosen:
         return ""
     values = ", ".join(f"{name} {getattr(run, name)}" for name in chosen)

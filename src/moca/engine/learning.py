@@ -80,7 +80,8 @@ class Learning(Stateful):
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         plain = Transform.plain(protocol, self.device)
-        self.learner.attach(self.model, classes, moved, self.memory, plain, settings.short_batch == "skip", self.lr)
+        skips = settings.short_batch == "skip"
+        self.learner.attach(self.model, classes, moved, self.memory, plain, skips, self.lr, seeds.seed)
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.images_trained = 0

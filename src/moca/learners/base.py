@@ -69,6 +69,8 @@ class Learner(Part, Stateful):
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
     (`offline`) or of data set and protocol (`cifar100/offline`)."""
+    option_recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Its options, where they differ from their defaults, in the same way."""
 
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation")
 
@@ -95,15 +97,17 @@ class Learner(Part, Stateful):
         view: Callable[[Tensor], Tensor] | None = None,
         skips_short: bool = False,
         lr: Tensor | None = None,
+        seed: int = 0,
     ) -> Self:
-        """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
+        """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed, `seed` is
+        for random numbers of its own."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         device = next(model.parameters()).device
         self.lr = torch.tensor(0.1, device=device) if lr is None else lr
         self.came = torch.full((classes,), -1, device=device)
         self.current = torch.zeros(classes, dtype=torch.bool, device=device)
-        self.number = -1
+        self.number, self.seed = -1, seed
         self.prepare()
         return self
 
@@ -151,6 +155,11 @@ class Learner(Part, Stateful):
     def encode(self, x: Tensor) -> Tensor:
         """Features of all samples of a step, the new ones first."""
         return self.model.encode(x)
+
+    @property
+    def ends_tasks(self) -> bool:
+        """Whether it does anything at the end of a task, for which it is handed the task's samples."""
+        return type(self).end_task is not Learner.end_task
 
     @property
     def has_memory(self) -> bool:

@@ -156,7 +156,7 @@ class Run(Settings):
     def _consistent(self) -> Self:
         if self.learner.part is None or self.perturb.part is None:
             return self
-        name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.part
+        name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.make()
         if self.memory.size == 0 and learner.has_memory:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
         epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
@@ -177,7 +177,7 @@ class Run(Settings):
             )
         if self.bn_passes not in ("clean", "official"):
             self._check_passes("n1b" if learner.draws == 2 else "nb" if learner.draws else "n")
-        elif self.bn_passes == "official" and learner.official_passes(self.perturb.make()) is None:
+        elif self.bn_passes == "official" and learner.official_passes(perturb) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
         return self
 
@@ -187,6 +187,12 @@ class Run(Settings):
                 f"bn_passes = '{self.bn_passes}': use clean, official, or the passes in order, made of "
                 f"{', '.join(letters)} (n: new batch, b: replay batch, 1: derpp's first draw)"
             )
+
+
+class LearnerChoice(Settings):
+    """A learner written in any of the accepted forms."""
+
+    learner: Learner
 
 
 class PerturbChoice(Settings):
