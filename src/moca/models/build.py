@@ -20,7 +20,11 @@ Shape = tuple[int, int, int]
 
 
 def build_model(
-    encoder: Choice, head: settings.Cosine | settings.Linear, shape: Shape, classes: int, seed: int = 0
+    encoder: Choice,
+    head: settings.Cosine | settings.Linear | settings.Simplex,
+    shape: Shape,
+    classes: int,
+    seed: int = 0,
 ) -> Model:
     """The model that the settings ask for, with initial weights that depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
