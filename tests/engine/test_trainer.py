@@ -14,6 +14,14 @@ from tests.engine.twin import Plain, twin
 METHODS = EVERY | {
     "options": {"learner": "derpp:alpha=0.4,beta=0.8", "perturb": "gaussian:lambda=1.5"},
     "official mask": {"learner": "er_ace:mask=official", "perturb": "vt"},
+    "cls-er": {"learner": "teacher:form=cls,rate=0.5,decay=0.8"},
+    "mkd": {
+        "learner": "teacher:of=derpp:alpha=0.2/beta=0.6,form=mkd,decay=0.7,weight=0.5,temperature=2",
+        "perturb": "gaussian",
+    },
+    "a teacher of a-gem": {"learner": "teacher:of=agem,decay=0.8,weight=2"},
+    "stored targets": {"learner": "bfp:targets=stored,projector_lr=0.02,weight=0.5"},
+    "a simplex": {"learner": "xder:gamma=0.5,eta=0.7", "head": "simplex", "perturb": "gaussian", "tasks": 4},
     "concatenated": {"learner": "er:passes=concatenated"},
     "concatenated and moved": {"learner": "er:passes=concatenated", "perturb": "gaussian"},
     "momentum and steps": {"optimiser": "sgd:momentum=0.9,weight_decay=0.01", "schedule": "steps:at=1", "epochs": 3},

@@ -51,13 +51,21 @@ def test_learner_defaults_are_those_that_gave_the_numbers():
     made = {name: validate(Run, {"learner": name}).learner.options for name in LEARNERS.built_in}
     assert made == {
         "agem": {},
+        "bfp": {
+            "alpha": 0.1, "beta": 0.5, "weight": 1.0, "projector_lr": 0.1, "projector_momentum": 0.9, "targets": "old",
+        },
         "derpp": {"alpha": 0.1, "beta": 0.5},
         "er": {"passes": "separate"},
         "er_ace": {"mask": "unseen"},
         "finetune": {},
         "icarl": {"unit": True},
         "joint": {},
-    }
+        "teacher": {
+            "of": "er", "form": "mean", "weight": None, "decay": None, "rate": None, "plastic_rate": 0.9,
+            "temperature": 4.0, "tested": "teacher",
+        },
+        "xder": {"alpha": 0.1, "beta": 0.5, "gamma": 0.85, "eta": 0.1, "margin": 0.3, "past": True},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("purpose", ["classes", "init", "data", "augment", "memory", "perturb"])
