@@ -25,11 +25,12 @@ def complete(run: Run, dataset: Dataset) -> Run:
         "image_size": protocol.image_size,
         "model": "convnet",
         **(protocol.recipe or own_recipe(dataset, pick_device(run.device).type)),
-        **_found(learner.part and learner.part.recipes, places),
+        **_found(learner.part and learner.make().recipes, places),
     }
     open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
-    return validate(Run, dict(run) | open_ones | {"perturb": moved})
+    learner = learner.with_defaults(_found(learner.part and learner.part.option_recipes, places))
+    return validate(Run, dict(run) | open_ones | {"perturb": moved, "learner": learner})
 
 
 def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:

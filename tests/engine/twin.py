@@ -226,6 +226,15 @@ class Plain:
             F.cross_entropy(self.model.head(h), replay["y"]).backward(inputs=[h])
         return h.grad.sign()
 
+    def direction_of_mrfa(self, replay):
+        ways = []
+        with torch.enable_grad():
+            for feature, label in zip(replay["h"].detach(), replay["y"].tolist(), strict=True):
+                h = feature.clone().requires_grad_()
+                (-self.model.head(h[None])[0].log_softmax(0)[label]).backward(inputs=[h])
+                ways.append(h.grad)
+        return torch.stack(ways)
+
     def direction_of_vt(self, replay):
         labels, ways = self.new_y.tolist(), []
         for c in set(labels):

@@ -8,11 +8,10 @@ import torch
 from torch import nn
 
 from moca import Batch, Model, Perturbation
-from tests.engine.conftest import make_trainer, train
-
-__all__ = ["make_trainer", "train"]
+from tests.engine import conftest as engine
 
 CLASSES, FEATURES = 6, 3
+make_trainer, train = engine.make_trainer, engine.train
 
 
 @pytest.fixture

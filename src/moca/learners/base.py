@@ -68,6 +68,8 @@ class Learner(Part, Stateful):
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
     (`offline`) or of data set and protocol (`cifar100/offline`)."""
+    option_recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Its options, where they differ from their defaults, in the same way."""
 
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation", "random")
 
@@ -162,6 +164,11 @@ class Learner(Part, Stateful):
     def outputs(self) -> int:
         """Outputs of the classifier for each class."""
         return 1
+
+    @property
+    def ends_tasks(self) -> bool:
+        """Whether it does anything at the end of a task, for which it is handed the task's samples."""
+        return type(self).end_task is not Learner.end_task
 
     @property
     def has_memory(self) -> bool:
