@@ -84,12 +84,11 @@ class CapturedStep:
         try:
             yield
         finally:
-            with torch.no_grad():  # a learner may train a tensor of its own
-                for tensor in tensors_in(learning.state()):
-                    if tensor.data_ptr() in values:
-                        tensor.copy_(values[tensor.data_ptr()])
-                    else:
-                        tensor.zero_()
+            for tensor in tensors_in(learning.state()):
+                if tensor.data_ptr() in values:
+                    tensor.copy_(values[tensor.data_ptr()])
+                else:
+                    tensor.zero_()
             learning.images_trained = images
             if memory is not None:
                 memory.offered = offered

@@ -42,16 +42,15 @@ class BFP(DERpp, Distilling):
         """The projector."""
         super().prepare()
         d = self.model.head.weight.shape[1]
-        self.projector = torch.zeros(d, d, device=self.came.device, requires_grad=True)
-        self.velocity = torch.zeros(d, d, device=self.came.device)
+        self.projector = torch.zeros(d, d, device=self.came.device)
+        self.velocity = torch.zeros_like(self.projector)
 
     def begin_task(self, task: Task) -> None:
         """A new projector, as a linear layer begins."""
         super().begin_task(task)
-        with torch.no_grad():
-            d = len(self.projector)
-            self.projector.copy_((2 * self.random.uniform(d, d) - 1) / math.sqrt(d))
-            self.velocity.zero_()
+        d = len(self.projector)
+        self.projector.copy_((2 * self.random.uniform(d, d) - 1) / math.sqrt(d))
+        self.velocity.zero_()
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """DER++ + weight * mean |A h - h_old| / sqrt(d), over new and replayed samples, from the second task on."""
@@ -64,7 +63,8 @@ class BFP(DERpp, Distilling):
         if replays and self.targets == "old":
             dark, labelled = replays
             replays = (self._asked(dark, before[len(new.x) : len(new.x) + len(dark.x)]), labelled)
-        far = (now @ self.projector.T - before).norm(dim=1) / math.sqrt(now.shape[1])
+        self._leaf = self.projector.detach().requires_grad_()  # a leaf of this step alone
+        far = (now @ self._leaf.T - before).norm(dim=1) / math.sqrt(now.shape[1])
         return super().losses(new, *replays) | {"projection": self.weight * far.mean()}
 
     def _asked(self, dark: Batch, features: Tensor) -> Batch:
@@ -76,12 +76,10 @@ class BFP(DERpp, Distilling):
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
         """A step of the network, and one of the projector."""
-        self.projector.grad = None
         super().update(losses, optimiser)
-        if self.projector.grad is not None:
-            with torch.no_grad():
-                self.velocity.mul_(self.projector_momentum).add_(self.projector.grad)
-                self.projector.sub_(self.projector_lr * self.velocity)
+        if "projection" in losses and (slope := self._leaf.grad) is not None:
+            self.velocity.mul_(self.projector_momentum).add_(slope)
+            self.projector.sub_(self.projector_lr * self.velocity)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """Not in the official code."""

@@ -48,7 +48,7 @@ class Diverse(Store):
         won = torch.where(wins & (alike < 1) & (met < memory.count), met, self.size)
         slot = torch.where(number < self.size, number, won)
         self.scores.index_copy_(0, slot, torch.where(number < self.size, alike, each))
-        self.scores[-1] = 0  # of those that were dropped
+        self.scores[-1:].zero_()  # of those that were dropped
         return slot
 
     @torch.no_grad()
