@@ -81,6 +81,8 @@ def test_likeness_is_one_plus_the_largest_cosine(make, model, monkeypatch, numbe
     monkeypatch.setattr(per_sample, "_NUMBERS", numbers)
     memory = make()
     memory.add(**samples(4))
+    for name, values in samples(3, seed=2).items():
+        memory.fields[name][4:] = values[0]  # the same as a new one, but in slots that hold nothing yet
     alike, each = memory.storing._likeness(samples(3, seed=2), memory)
     assert [alike.item(), *each.tolist()] == pytest.approx(likeness(model, samples(3, seed=2), samples(4)), rel=1e-4)
 
