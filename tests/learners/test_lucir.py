@@ -128,3 +128,10 @@ def test_the_teacher_is_not_taught(learner, model):
     sum(one.losses(batch(model, [2], [110]), batch(model, [1], [90], [True])).values()).backward()
     assert all(p.grad is None for p in one.teacher.parameters())
     assert model.encoder.weight.grad is not None
+
+
+def test_a_class_that_comes_back_is_no_rival(learner, model):
+    """Class 1 is nearest to the old sample and came again; class 2, at 120 degrees, is the only new one."""
+    one = learner((0, 1), (1, 2))
+    losses = one.losses(batch(model, [2], [120]), batch(model, [0], [50], [True]))
+    assert losses["margin"].item() == pytest.approx(max(0, 0.5 - cos(50) + cos(70)), abs=1e-5)
