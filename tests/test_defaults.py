@@ -74,6 +74,17 @@ def test_the_strength_of_the_protocol(cifar100, protocol, lam):
     assert moca.perturbation("gaussian").lam == 2, "in a loop of one's own: the paper's"
 
 
+@pytest.mark.parametrize(("protocol", "form"), [("offline", "offline"), ("online", "online")])
+def test_a_recipe_may_set_options_of_the_learner(cifar100, protocol, form):
+    run = completed(cifar100(protocol), learner="icarl")
+    assert run.learner.form == form
+    assert str(run.head) == "linear"
+    assert completed(cifar100(protocol), learner="icarl:form=offline").learner.form == "offline", "what was given wins"
+    assert complete(run, cifar100(protocol)) == run
+    told = choices_told(validate(Run, {"learner": "icarl"}), run, cifar100(protocol))
+    assert ("learner icarl:form=online" in told) == (form == "online")
+
+
 def test_online_is_one_pass_with_a_memory_of_each_class(cifar100):
     run = completed(cifar100("online"))
     assert (run.epochs, run.batch, str(run.memory)) == (1, 10, "20:per=class")

@@ -19,17 +19,19 @@ def complete(run: Run, dataset: Dataset) -> Run:
     protocol = dataset.protocol
     kind = protocol.name.rstrip("0123456789")  # proxy20 is a proxy protocol
     places = (kind, protocol.name, f"{dataset.name}/{kind}", f"{dataset.name}/{protocol.name}")
+    found = _found(run.learner.part and run.learner.part.recipes, places)
+    options = {name: value for name, value in found.items() if name in run.learner.options}
     recipe: dict[str, Any] = {
         "tasks": protocol.tasks_for(len(dataset.classes)),
         "class_order": protocol.class_order,
         "image_size": protocol.image_size,
         "model": "convnet",
         **(protocol.recipe or own_recipe(dataset, pick_device(run.device).type)),
-        **_found(run.learner.part and run.learner.part.recipes, places),
+        **{name: value for name, value in found.items() if name not in options},
     }
     open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
-    return validate(Run, dict(run) | open_ones | {"perturb": moved})
+    return validate(Run, dict(run) | open_ones | {"learner": run.learner.with_defaults(options), "perturb": moved})
 
 
 def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:
@@ -60,7 +62,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
     chosen = [name for name in _TOLD if name not in given.model_fields_set and getattr(run, name) is not None]
-    chosen += ["perturb"] if run.perturb != given.perturb else []
+    chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
     if not chosen:
         return ""
     values = ", ".join(f"{name} {getattr(run, name)}" for name in chosen)
