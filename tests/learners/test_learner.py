@@ -10,7 +10,7 @@ from moca.parts import LEARNERS
 from moca.perturb.none import Unmoved
 from tests.learners.conftest import task
 
-PERTURBED = ["agem", "er", "derpp", "er_ace"]
+PERTURBED = ["agem", "bic", "er", "derpp", "er_ace", "focal", "lucir", "reweight", "ssil"]
 """Learners that take a perturbation."""
 
 

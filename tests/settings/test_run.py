@@ -51,12 +51,20 @@ def test_learner_defaults_are_those_that_gave_the_numbers():
     made = {name: validate(Run, {"learner": name}).learner.options for name in LEARNERS.built_in}
     assert made == {
         "agem": {},
+        "bic": {"hold": 10, "temperature": 2.0},
+        "der": {"alpha": 0.3},
         "derpp": {"alpha": 0.1, "beta": 0.5},
         "er": {"passes": "separate"},
         "er_ace": {"mask": "unseen"},
         "finetune": {},
-        "icarl": {"unit": True},
+        "focal": {"gamma": 2.0},
+        "icarl": {"form": "offline", "unit": True},
         "joint": {},
+        "lucir": {"lam": 5.0, "margin": 0.5, "rivals": 2, "weight": 1.0},
+        "lwf": {"alpha": 1.0, "temperature": 2.0, "among": "task"},
+        "manifold_mixup": {"alpha": 2, "form": "original"},
+        "reweight": {},
+        "ssil": {"distil": False, "form": "aml", "temperature": 2.0},
     }
 
 
@@ -86,8 +94,11 @@ def test_every_recipe_is_one_that_a_run_takes():
     """What stands with a method is only read when that method meets its protocol: here all are read."""
     for name in LEARNERS.built_in:
         for recipe in LEARNERS.find(name).recipes.values():
-            run = validate(Run, {"learner": name, **recipe})
-            assert recipe.keys() <= run.model_fields_set
+            options = {key: value for key, value in recipe.items() if key in LEARNERS.find(name).options}
+            settings = {key: value for key, value in recipe.items() if key not in options}
+            run = validate(Run, {"learner": {"name": name, **options}, **settings})
+            assert settings.keys() <= run.model_fields_set
+            assert options.keys() <= run.learner.model_fields_set
     for name in PERTURBATIONS.built_in:
         for recipe in PERTURBATIONS.find(name).recipes.values():
             if name != "none":
