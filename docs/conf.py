@@ -14,6 +14,7 @@ copyright = author
 release = re.findall(r'__version__ = "(.+)"', (_ROOT / "src/moca/__init__.py").read_text())[0]
 
 extensions = ["myst_parser"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 nitpicky = True
 html_theme = "alabaster"
@@ -23,10 +24,13 @@ html_show_sourcelink = False
 
 
 def _navigation(app: Sphinx, page: str, source: list[str]) -> None:
-    """The links of the first page, in their order, are the site's navigation; a page that it lacks is a warning."""
+    """The links of the first page, in their order, are the site's navigation; a page that it lacks is a warning.
+    The cards of the methods are under their page."""
     if page == "index":
         pages = re.findall(r"\]\(([\w-]+)\.md\)", source[0])
         source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
+    if page == "methods":
+        source[0] += "\n".join(["", "```{toctree}", ":hidden:", ":glob:", "", "methods/*", "```", ""])
 
 
 def setup(app: Sphinx) -> None:

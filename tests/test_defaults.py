@@ -75,6 +75,17 @@ def test_the_strength_of_the_protocol(cifar100, protocol, lam):
     assert moca.perturbation("gaussian").lam == 2, "in a loop of one's own: the paper's"
 
 
+@pytest.mark.parametrize(("protocol", "form"), [("offline", "offline"), ("online", "online")])
+def test_a_recipe_may_set_options_of_the_learner(cifar100, protocol, form):
+    run = completed(cifar100(protocol), learner="icarl")
+    assert run.learner.form == form
+    assert str(run.head) == "linear"
+    assert completed(cifar100(protocol), learner="icarl:form=offline").learner.form == "offline", "what was given wins"
+    assert complete(run, cifar100(protocol)) == run
+    told = choices_told(validate(Run, {"learner": "icarl"}), run, cifar100(protocol))
+    assert ("learner icarl:form=online" in told) == (form == "online")
+
+
 def test_online_is_one_pass_with_a_memory_of_each_class(cifar100):
     run = completed(cifar100("online"))
     assert (run.epochs, run.batch, str(run.memory)) == (1, 10, "20:per=class")
@@ -170,6 +181,10 @@ def test_no_task_has_a_single_class_unless_asked(folder, tmp_path):
 
 def test_all_that_recipes_fill_in_is_known_to_the_help_and_the_reports():
     protocols = [p.recipe for name in catalogue.descriptions() for p in catalogue.known(name).protocols.values()]
-    learners = [recipe for name in LEARNERS.built_in for recipe in LEARNERS.find(name).recipes.values()]
+    learners = [
+        recipe.keys() - made.options.keys()
+        for made in (LEARNERS.find(name)() for name in LEARNERS.built_in)
+        for recipe in made.recipes.values()
+    ]
     named = {key for recipe in (*load_recipe("protocols").values(), *protocols, *learners) for key in recipe}
     assert named <= {"learner", "bn_passes", *RECIPE} <= set(Run.model_fields), "these two have a default that is said"

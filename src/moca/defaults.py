@@ -19,18 +19,19 @@ def complete(run: Run, dataset: Dataset) -> Run:
     learner = run.learner
     if "learner" in protocol.recipe and "learner" not in run.model_fields_set:
         learner = validate(Run, {"learner": protocol.recipe["learner"]}).learner
+    found = _found(learner.part and learner.make().recipes, places)
+    options = {name: value for name, value in found.items() if name in learner.options}
     recipe: dict[str, Any] = {
         "tasks": protocol.tasks_for(len(dataset.classes)),
         "class_order": protocol.class_order,
         "image_size": protocol.image_size,
         "model": "convnet",
         **(protocol.recipe or own_recipe(dataset, pick_device(run.device).type)),
-        **_found(learner.part and learner.make().recipes, places),
+        **{name: value for name, value in found.items() if name not in options},
     }
     open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
-    learner = learner.with_defaults(_found(learner.part and learner.part.option_recipes, places))
-    return validate(Run, dict(run) | open_ones | {"perturb": moved, "learner": learner})
+    return validate(Run, dict(run) | open_ones | {"learner": learner.with_defaults(options), "perturb": moved})
 
 
 def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:

@@ -155,6 +155,7 @@ class Plain:
         return {
             "x": self.transform(torch.stack([r["image"] for r in rows])),
             "y": torch.tensor([r["y"] for r in rows]),
+            "image": [r["image"] for r in rows],
             "logits": torch.stack([r["logits"] for r in rows]) if "logits" in rows[0] else None,
         }
 

@@ -29,7 +29,8 @@ def make_batch(model):
         h = torch.randn(len(labels), FEATURES, generator=generator).requires_grad_()
         logits = torch.randn(len(labels), CLASSES, generator=generator) if stored else model.classify(h)
         fields = {} if old is None else {"old": torch.tensor(old)}
-        return Batch(x=h.detach(), y=torch.tensor(labels), features=h, logits=logits, **fields)
+        image = (40 * h.detach() + 128).to(torch.uint8)
+        return Batch(image=image, x=h.detach(), y=torch.tensor(labels), features=h, logits=logits, **fields)
 
     return make
 

@@ -10,7 +10,22 @@ from moca.parts import LEARNERS
 from moca.perturb.none import Unmoved
 from tests.learners.conftest import task
 
-PERTURBED = ["agem", "bfp", "er", "derpp", "er_ace", "gss", "mir", "teacher", "xder"]
+PERTURBED = [
+    "agem",
+    "bfp",
+    "bic",
+    "er",
+    "derpp",
+    "er_ace",
+    "focal",
+    "gss",
+    "lucir",
+    "mir",
+    "reweight",
+    "ssil",
+    "teacher",
+    "xder",
+]
 """Learners that take a perturbation."""
 BY_THEMSELVES = ["gem", "pass", "proxy"]
 """Those that do, and replay something else than drawn samples: their own tests see to it."""

@@ -52,11 +52,11 @@ class Learner(Part, Stateful):
     """Independent replay batches a step."""
     keeps: ClassVar[tuple[str, ...]] = ()
     """What the memory keeps of each sample beside image and label: fields of the new batch, such as its logits."""
-    store: ClassVar[type[Store] | None] = Reservoir
+    store: type[Store] | None = Reservoir
     """Which of the new samples the memory takes in after each step; None where the learner fills it itself or, if it
-    draws nothing either, has none."""
-    draw: ClassVar[type[Draw]] = Uniform
-    """Which stored samples are replayed."""
+    draws nothing either, has none. It may depend on an option, and be set with it."""
+    draw: type[Draw] = Uniform
+    """Which stored samples are replayed; it may depend on an option, too."""
     replays_images: ClassVar[bool] = True
     """Whether what stands for old classes are samples with their images, or prototypes that are features only."""
     sees_all_tasks: ClassVar[bool] = False
@@ -66,10 +66,8 @@ class Learner(Part, Stateful):
     refuses: ClassVar[str] = ""
     """Why it takes no perturbation, if so."""
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
-    (`offline`) or of data set and protocol (`cifar100/offline`)."""
-    option_recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Its options, where they differ from their defaults, in the same way."""
+    """Settings of a run with it, where they differ from those of the protocol, and its own options, where they differ
+    from their defaults, by the name of the protocol (`offline`) or of data set and protocol (`cifar100/offline`)."""
 
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation", "random")
 

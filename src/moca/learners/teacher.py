@@ -5,6 +5,7 @@ Paper: Arani et al., ICLR 2022, arXiv 2201.12604 (mean, cls); Michel et al., ICM
 
 from __future__ import annotations
 
+from collections.abc import Container, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,7 +35,6 @@ _FACTS = (
     "sees_all_tasks",
     "static",
     "refuses",
-    "recipes",
 )
 
 
@@ -56,7 +56,6 @@ class Teacher(Learner):
     tested: Literal["teacher", "student"] = option("teacher", "which network is tested: that of its form, or neither")
 
     remembers = ("inner", "stable", "plastic", "steps")
-    option_recipes = {"small": {"decay": 0.98}}
 
     def check(self) -> None:
         """Make the learner within, whose facts are those of the whole."""
@@ -68,6 +67,8 @@ class Teacher(Learner):
             raise MocaError(f"of = '{self.of}': a teacher is around a learner, not around another teacher")
         for fact in _FACTS:
             setattr(self, fact, getattr(self.inner, fact))
+        inner = {place: _without(recipe, self.inner.options) for place, recipe in self.inner.recipes.items()}
+        self.recipes = inner | {"small": {**inner.get("small", {}), "decay": 0.98}}  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         """What its memory's policies ask of the learner within."""
@@ -215,6 +216,11 @@ class Teacher(Learner):
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """Of the learner within."""
         return self.inner.official_passes(perturbation)
+
+
+def _without(recipe: Mapping[str, Any], options: Container[str]) -> dict[str, Any]:
+    """Settings of the run; options of the learner within stay as they are."""
+    return {name: value for name, value in recipe.items() if name not in options}
 
 
 def _numbers(model: Model) -> list[Tensor]:

@@ -44,9 +44,8 @@ class XDER(Learner):
     recipes = {
         "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex", "bn_passes": "n"},
         "online": {"lr": 0.03, "head": "simplex", "bn_passes": "n"},
-        "small": {"lr": 0.03, "head": "simplex", "bn_passes": "n"},
+        "small": {"lr": 0.03, "head": "simplex", "bn_passes": "n", "alpha": 0.3, "beta": 1.0, "eta": 0.15},
     }
-    option_recipes = {"small": {"alpha": 0.3, "beta": 1.0, "eta": 0.15}}
 
     def prepare(self) -> None:
         """How often each slot was drawn in this task."""

@@ -164,7 +164,7 @@ class Run(Settings):
     def _without_perturbation(cls, value: Any) -> Any:
         """Tables call a method er+wap; here that is two settings."""
         learner, plus, perturb = value.partition("+") if isinstance(value, str) else ("", "", "")
-        if plus and learner.partition(":")[0] in LEARNERS.built_in:
+        if plus and perturb[:1].isalpha() and learner.partition(":")[0] in LEARNERS.built_in:
             raise MocaError(f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}")
         return value
 
