@@ -34,10 +34,14 @@ class TestTheLearnerWithin:
     @pytest.mark.parametrize("name", INNER)
     def test_its_facts_are_those_of_the_whole(self, name):
         inner, whole = LEARNERS.find(name)(), Teacher(of=name)
-        for fact in ("draws", "keeps", "store", "draw", "outputs", "sees_all_tasks", "static", "refuses", "recipes",
+        for fact in ("draws", "keeps", "store", "draw", "outputs", "sees_all_tasks", "static", "refuses",
                      "replays_images", "has_memory", "together", "ends_tasks"):  # fmt: skip
             assert getattr(whole, fact) == getattr(inner, fact), fact
         assert whole.official_passes(WAP()) == inner.official_passes(WAP())
+        for place, recipe in inner.recipes.items():
+            settings = {name: value for name, value in recipe.items() if name in Run.model_fields}
+            assert settings.items() <= whole.recipes[place].items()
+            assert whole.recipes[place].keys() - settings.keys() <= whole.options.keys()
 
     def test_its_options_are_separated_by_slashes(self):
         one = validate(Run, {"learner": "teacher:of=derpp:alpha=0.25/beta=0.75,form=cls"}).learner.make()

@@ -44,11 +44,11 @@ class Twin(Plain):
         lacks = [lack for row in logits for lack in self.lacking(row, self.now)]
         if replays:
             dark, labelled = replays
-            outputs = [self.model.head(replay["h"]) for replay in replays]
-            losses["logits"] = self.options.alpha * ((outputs[0] - dark["logits"]) ** 2).mean()
+            logits_of = [self.model.head(replay["h"]) for replay in replays]
+            losses["logits"] = self.options.alpha * ((logits_of[0] - dark["logits"]) ** 2).mean()
             moved = self.model.head(self.perturbed(labelled))
             losses["replay"] = self.options.beta * self.among(moved, labelled["y"], self.seen_before)
-            for replay, output in zip(replays, outputs, strict=True):
+            for replay, output in zip(replays, logits_of, strict=True):
                 chances = self.chance.uniform(len(output)).tolist()
                 for slot, row, label, u in zip(replay["slots"], output, replay["y"].tolist(), chances, strict=True):
                     own = next(group for group in self.groups if label in group)
@@ -85,7 +85,7 @@ class Twin(Plain):
         for c in sorted(self.seen_before):
             old += [row for row in self.memory if row["y"] == c][: size // len(seen)]
         later = set(range(self.stream.classes)) - self.seen_before
-        for row, logits in zip(old, self.outputs([row["image"] for row in old]), strict=True):
+        for row, logits in zip(old, self.logits_of([row["image"] for row in old]), strict=True):
             row["logits"] = self.implant(row["logits"], logits, row["y"], later)
         labels = self.stream.train.labels[task.train].tolist()
         classes = sorted(set(labels))
@@ -96,10 +96,10 @@ class Twin(Plain):
             order = self.chance.permutation(len(mine)).tolist()
             quota = room // len(classes) + (luck[place] < room % len(classes))
             fresh += [{"image": self.stream.train.images[mine[i]], "y": c} for i in order[:quota]]
-        for row, logits in zip(fresh, self.outputs([row["image"] for row in fresh]), strict=True):
+        for row, logits in zip(fresh, self.logits_of([row["image"] for row in fresh]), strict=True):
             row["logits"] = self.implant(logits, logits, row["y"], self.seen_before)
         self.memory = old + fresh
 
-    def outputs(self, images):
+    def logits_of(self, images):
         with torch.no_grad():
             return [self.model(self.transform(image[None], augment=False))[0] for image in images]
