@@ -1,6 +1,7 @@
 """What a run leaves open: filled in from the protocol, then from the methods' own files; what was given wins."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -188,3 +189,20 @@ def test_all_that_recipes_fill_in_is_known_to_the_help_and_the_reports():
     ]
     named = {key for recipe in (*load_recipe("protocols").values(), *protocols, *learners) for key in recipe}
     assert named <= {"learner", "bn_passes", *RECIPE} <= set(Run.model_fields), "these two have a default that is said"
+
+
+@pytest.mark.parametrize(
+    ("data", "memory", "expected"),
+    [
+        ("cifar10", 200, (0.1, 0.5)),
+        ("cifar10", 500, (0.2, 0.5)),
+        ("tinyimagenet", 200, (0.1, 1.0)),
+        ("cifar100", 500, (0.1, 0.5)),
+    ],
+)
+def test_the_official_settings_depend_on_the_memory_too(make_dataset, data, memory, expected):
+    made = replace(make_dataset((4,) * 10), name=data, protocol=catalogue.known(data).protocols["offline"])
+    run = complete(validate(Run, {"learner": "derpp", "memory": memory, "tasks": 5}), made)
+    assert (run.learner.alpha, run.learner.beta, run.lr) == (*expected, 0.03)
+    given = complete(validate(Run, {"learner": "derpp:alpha=0.7", "memory": memory, "tasks": 5}), made)
+    assert given.learner.alpha == 0.7

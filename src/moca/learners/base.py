@@ -67,7 +67,8 @@ class Learner(Part, Stateful):
     """Why it takes no perturbation, if so."""
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings of a run with it, where they differ from those of the protocol, and its own options, where they differ
-    from their defaults, by the name of the protocol (`offline`) or of data set and protocol (`cifar100/offline`)."""
+    from their defaults, by the name of the protocol (`offline`), of data set and protocol (`cifar100/offline`), or of
+    these and the size of the memory (`cifar100/offline/500`)."""
 
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation", "random")
 
