@@ -36,11 +36,11 @@ class Interfered(Past):
 
         In bfloat16 a small step would vanish in the rounding of the weights.
         """
-        model, share = self.learner.model, old / old.sum().clamp_min(1)
+        model, share, stepped = self.learner.model, old / old.sum().clamp_min(1), self._stepped(new)
         with model.in_float32():
             after, before = (
                 F.cross_entropy(auxiliary_logits(model, x, weights, share), y, reduction="none")
-                for weights in (self._stepped(new), None)
+                for weights in (stepped, None)
             )
         return after - before
 

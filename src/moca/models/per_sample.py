@@ -11,7 +11,8 @@ from torch.func import functional_call, grad, vmap
 from moca.models.model import Model
 
 _NUMBERS = 2**27
-"""Most numbers that are computed at once, half a gigabyte; a sample has as many as the network has weights."""
+"""Most numbers that are computed at once, half a gigabyte, and on a GPU four; a sample has as many as there are
+weights."""
 
 
 def per_sample_gradients(model: Model, x: Tensor, y: Tensor) -> Iterator[dict[str, Tensor]]:
@@ -20,7 +21,7 @@ def per_sample_gradients(model: Model, x: Tensor, y: Tensor) -> Iterator[dict[st
     In float32. The model, its mode and its statistics stay as they are.
     """
     weights = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
-    at_once = max(1, _NUMBERS // sum(w.numel() for w in weights.values()))
+    at_once = max(1, _NUMBERS * (8 if x.is_cuda else 1) // sum(w.numel() for w in weights.values()))
 
     def loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(functional_call(model, weights, (x.unsqueeze(0),)), y.unsqueeze(0))
