@@ -14,7 +14,7 @@ copyright = author
 release = re.findall(r'__version__ = "(.+)"', (_ROOT / "src/moca/__init__.py").read_text())[0]
 
 extensions = ["myst_parser"]
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 nitpicky = True
 html_theme = "alabaster"
@@ -24,13 +24,12 @@ html_show_sourcelink = False
 
 
 def _navigation(app: Sphinx, page: str, source: list[str]) -> None:
-    """The links of the first page, in their order, are the site's navigation; a page that it lacks is a warning.
-    The cards of the methods are under their page."""
-    if page == "index":
-        pages = re.findall(r"\]\(([\w-]+)\.md\)", source[0])
+    """The links of the first page, in their order, are the site's navigation, and those of the methods' first page to
+    the cards beside it are what is below that; a page that both lack is a warning."""
+    if page in ("index", "methods/index"):
+        below = r"[\w/-]+" if page == "index" else r"[\w-]+"
+        pages = dict.fromkeys(re.findall(rf"\]\(({below})\.md\)", source[0]))
         source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
-    if page == "methods":
-        source[0] += "\n".join(["", "```{toctree}", ":hidden:", ":glob:", "", "methods/*", "```", ""])
 
 
 def setup(app: Sphinx) -> None:

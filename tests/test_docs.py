@@ -9,8 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from moca.cli.parts import in_short
+from moca.parts import LEARNERS, PERTURBATIONS, Kind
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
+CARDS = DOCS / "methods"
 
 
 def build(docs: Path, site: Path) -> subprocess.CompletedProcess[str]:
@@ -49,22 +53,62 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_in_the_site_and_in_its_navigation(site: Path) -> None:
     first = Page(site / "index.html")
-    for source in DOCS.glob("*.md"):
-        assert (site / f"{source.stem}.html").is_file()
-        assert source.stem == "index" or f"{source.stem}.html" in first.links
+    for source in DOCS.rglob("*.md"):
+        page = source.relative_to(DOCS).with_suffix(".html").as_posix()
+        assert (site / page).is_file()
+        assert page == "index.html" or page in first.links or source.parent == CARDS
 
 
 def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
-    pages = {path.name: Page(path) for path in site.glob("*.html")}
-    for name, page in pages.items():
+    pages = {path: Page(path) for path in site.rglob("*.html")}
+    assert len(pages) > len(list(DOCS.rglob("*.md")))
+    for path, page in pages.items():
         for link in page.links:
             parts = urlsplit(link)
             if parts.scheme in ("http", "https", "mailto"):
                 continue
-            target = unquote(parts.path) or name
-            assert (site / target).is_file(), f"{name}: {link}"
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert target.is_file(), f"{path}: {link}"
             if parts.fragment and target in pages:
-                assert unquote(parts.fragment) in pages[target].places, f"{name}: {link}"
+                assert unquote(parts.fragment) in pages[target].places, f"{path}: {link}"
+
+
+def test_equations_are_set(site: Path) -> None:
+    """As mathematics, none left as dollars."""
+    for source in CARDS.glob("*.md"):
+        page = (site / "methods" / source.stem).with_suffix(".html").read_text()
+        assert page.count('<div class="math notranslate') == source.read_text().count("$$") // 2, source.name
+        assert "$" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL), source.name
+
+
+METHODS = [(kind, name) for kind in (LEARNERS, PERTURBATIONS) for name in kind.built_in if kind.has_card(name)]
+every_method = pytest.mark.parametrize(("kind", "name"), METHODS, ids=[name for _, name in METHODS])
+
+
+def test_every_card_is_of_a_method_and_in_the_table() -> None:
+    """Each row is what `moca ls` says; the rows that are missing are in the message, to be pasted."""
+    index = (CARDS / "index.md").read_text()
+    rows = [
+        f"| [`{name}`]({name}.md) | {kind.lines()[name]} | {in_short(kind.papers()[name])} |" for kind, name in METHODS
+    ]
+    missing = [row for row in rows if row not in index.splitlines()]
+    assert not missing, "docs/methods/index.md lacks\n" + "\n".join(missing)
+    assert index.count("| [`") == len(rows), "a row of what is no method, or twice"
+    assert {card.stem for card in CARDS.glob("*.md")} - {"index"} == {name for _, name in METHODS}
+
+
+@every_method
+def test_a_card_says_what_a_reader_looks_for(kind: Kind, name: str) -> None:
+    text = (CARDS / f"{name}.md").read_text()
+    assert text.startswith("# ") and len(text.splitlines()) >= 20
+    assert re.search(r"^Papers?: \w", text, re.MULTILINE)
+    assert text.count("$$") >= 2
+    assert "Cost" in text and ("Perturbations" in text or "With learners" in text or kind is PERTURBATIONS)
+    part = kind.find(name)
+    own = {key: given for key, given in part.options.items() if given is not part.__base__.options.get(key)}
+    spelt = [given.about.get("alias", key) for key, given in own.items()]
+    missing = [key for key in spelt if not re.search(rf"`{key}\b|\b{key}=", text)]
+    assert not missing, "options that the card does not name"
 
 
 def test_a_page_that_the_first_one_does_not_link_to_and_a_broken_link_are_errors(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 import ast
 import inspect
+import re
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Literal
 
@@ -24,6 +27,7 @@ from moca.state import tensors_in
 BASES = {"learner": Learner, "perturb": Perturbation, "model": Encoder}
 EVERY = [(setting, name) for setting, kind in KINDS.items() for name in kind.built_in]
 every_part = pytest.mark.parametrize(("setting", "name"), EVERY, ids=[f"{s}-{n}" for s, n in EVERY])
+METHODS = [(s, n) for s, n in EVERY if s != "model" and n != "none"]
 SHAPE = (1, 4, 4)
 
 
@@ -62,6 +66,24 @@ class TestBuiltIn:
         assert kind.lines()[name] == line
         assert line.endswith(".") and len(line) <= 120
         assert inspect.getdoc(kind.find(name)).split("\n")[0].strip()
+
+    @pytest.mark.parametrize(("setting", "name"), METHODS)
+    def test_its_module_names_the_paper(self, setting, name):
+        """Authors, venue and year, and the number on arXiv where it is there."""
+        paper = KINDS[setting].papers()[name]
+        assert re.match(r"[A-Z][\w .,-]+, [^,;\d]+ (19|20)\d\d(, arXiv \d{4}\.\d{4,5}\b|[; (.])", paper), paper
+        assert paper.endswith(".")
+
+    def test_what_is_said_about_parts_is_read_without_loading_them(self):
+        code = """
+import sys
+from moca.parts import KINDS
+for kind in KINDS.values():
+    assert kind.lines() and kind.papers()
+loaded = {m for m in sys.modules if m.startswith(("torch", "moca.learners", "moca.perturb", "moca.models"))}
+assert not loaded, loaded
+"""
+        assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
     @every_part
     def test_every_option_is_described_and_has_a_default(self, setting, name):
@@ -246,6 +268,22 @@ class TestRegister:
         assert LEARNERS.registered == {"my_er": Mine}
         assert LEARNERS.lines()["my_er"] == "A learner of one's own."
         assert path_of(Mine) == "my_er"
+
+    def test_its_paper_stands_in_its_docstring(self):
+        @register(name="published")
+        class Published(ER):
+            """A learner with a paper.
+
+            Paper: Doe and Roe,
+            Some Journal 2024.
+
+            More.
+            """
+
+        register(Mine, name="mine")
+        assert LEARNERS.papers()["published"] == "Doe and Roe, Some Journal 2024."
+        assert LEARNERS.papers()["mine"] == ""
+        assert not LEARNERS.has_card("published") and LEARNERS.has_card("er")
 
     def test_the_class_s_name_is_the_default(self):
         register(Mine)

@@ -11,6 +11,7 @@ import ast
 import functools
 import importlib
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Callable
@@ -131,10 +132,23 @@ class Kind:
         return {file.stem.rstrip("_"): file for file in files if file.stem not in ("__init__", "base")}
 
     def lines(self) -> dict[str, str]:
-        """Every known name with one line about it. No part that comes with moca is loaded for it."""
+        """Every known name with one line about it."""
+        return {name: text.split("\n")[0] for name, text in self.documented().items()}
+
+    def papers(self) -> dict[str, str]:
+        """Every known name with the paper it is from, or nothing where its docstring has no line `Paper: ...`."""
+        return {name: paper_in(text) for name, text in self.documented().items()}
+
+    def documented(self) -> dict[str, str]:
+        """Every known name with its module's docstring, or that of what was registered. No part that comes with moca is
+        loaded for it."""
         load_plugins()
-        own = {name: (inspect.getdoc(part) or "").split("\n")[0] for name, part in self.registered.items()}
-        return {name: _first_line(file) for name, file in self.built_in.items()} | own
+        own = {name: inspect.getdoc(part) or "" for name, part in self.registered.items()}
+        return {name: _docstring(file) for name, file in self.built_in.items()} | own
+
+    def has_card(self, name: str) -> bool:
+        """Whether a page of the documentation, `docs/methods/NAME.md`, is about it: every method of ours has one."""
+        return self is not ENCODERS and name != "none" and name in self.built_in
 
     def find(self, name: str) -> Any:
         """The part of that name."""
@@ -226,10 +240,16 @@ def load_plugins() -> None:
             raise MocaError(f"the plugin '{entry.value}' cannot be loaded ({why}); repair or uninstall it") from None
 
 
-def _first_line(file: Path) -> str:
-    """The first line of a module's docstring, read without loading the module."""
-    text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
-    return text.split("\n")[0]
+@functools.cache
+def _docstring(file: Path) -> str:
+    """A module's docstring, read without loading the module."""
+    return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+
+
+def paper_in(text: str) -> str:
+    """What stands after `Paper:` in a docstring, up to the end of the paragraph, in one line."""
+    found = re.search(r"^Paper: (.+?)(?:\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    return " ".join(found[1].split()) if found else ""
 
 
 def _defined_in(module: ModuleType) -> Any:

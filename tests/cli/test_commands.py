@@ -74,7 +74,7 @@ def test_help_names_every_setting_with_its_default(moca):
     assert "eager|captured" in "".join(out.split()).replace("│", "")
 
 
-def test_ls_names_everything_with_one_line_each(moca):
+def test_ls_names_everything_with_a_line_and_its_paper(moca):
     from moca.cli.parts import lines as all_lines
 
     code, out, _ = moca("ls")
@@ -82,10 +82,119 @@ def test_ls_names_everything_with_one_line_each(moca):
     lines = {line.split()[0]: line for line in out.splitlines() if line.startswith("   ")}
     assert "scikit-learn" in lines["digits"]
     text = " ".join(out.split())
+    assert {"er", "wap", "resnet18", "cosine", "adam", "steps"} <= {n for kind in all_lines().values() for n in kind}
     for entries in all_lines().values():
-        for name, about in entries.items():
+        for name, (about, paper) in entries.items():
             assert name in lines
-            assert f"{name} {about}"[:40] in text
+            assert f"{name} {about}{f' ({paper})' * bool(paper)}" in text
+    assert "er_ace ER-ACE: experience replay with asymmetric cross-entropy" in text
+    assert "(Caccia et al., ICLR 2022)" in text
+    assert "docs/methods/NAME.md" in out
+
+
+PAPERS = [
+    ("Caccia et al., ICLR 2022, arXiv 2104.05025.", "Caccia et al., ICLR 2022"),
+    ("Zhu et al., CVPR 2021 (Prototype Augmentation).", "Zhu et al., CVPR 2021"),
+    ("Li and Hoiem, ECCV 2016, arXiv 1606.09282.", "Li and Hoiem, ECCV 2016"),
+    ("Gu, Shim and Shkurti, CVPR 2023, arXiv 2303.14595.", "Gu et al., CVPR 2023"),
+    ("Zheng et al., Some Title, ICML 2024.", "Zheng et al., ICML 2024"),
+    ("Kirk et al., PNAS 2017, arXiv 1612.00796; then: Schwarz, ICML 2018.", "Kirk et al., PNAS 2017"),
+    ("A thesis, unpublished.", "A thesis, unpublished."),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("paper", "short"), PAPERS)
+def test_a_paper_in_short(paper, short):
+    from moca.cli.parts import in_short
+
+    assert in_short(paper) == short
+
+
+def test_ls_of_a_learner_says_all_about_it(moca):
+    code, out, _ = moca("ls", "er_ace")
+    assert code == 0
+    assert out.startswith("er_ace (learner). ER-ACE: experience replay with asymmetric cross-entropy; ")
+    assert "\nPaper: Caccia et al., ICLR 2022, arXiv 2104.05025.\nCard: docs/methods/er_ace.md\n" in out
+    text = " ".join(out.split())
+    assert "Options er_ace:mask=unseen [unseen|official] classes that compete beside the batch's" in text
+    assert "Recipes by protocol; what is given wins offline --lr 0.03" in text
+    assert "Refuses" not in text
+
+
+def test_ls_of_a_learner_says_what_it_refuses_and_why(moca):
+    _, out, _ = moca("ls", "finetune")
+    assert "finetune has no options." in out
+    assert "Refuses every perturbation it replays nothing, so there is nothing to move" in " ".join(out.split())
+    _, out, _ = moca("ls", "pass")
+    text = " ".join(out.split())
+    assert "small --head linear --optimiser adam:weight_decay=2e-4 --lr 0.001" in text
+    assert "wap it passes the old samples through other weights, and prototypes have no images" in text
+
+
+def test_ls_of_a_perturbation(moca):
+    code, out, _ = moca("ls", "wap")
+    assert code == 0
+    text = " ".join(out.split())
+    assert "Paper: Yu et al., TMLR 2023, arXiv 2210.05398." in text
+    assert "wap:lambda=2.0 [number] length of the unit direction" in text
+    assert "wap:radius [number] epsilon" in text, "no value by default"
+    assert "online wap:lambda=0.8" in text
+    assert "Refused by finetune, joint it replays nothing" in text
+    assert "every learner" not in text
+
+
+def test_what_ls_says_is_refused_is_what_a_run_refuses():
+    from moca.cli.parts import about
+    from moca.errors import MocaError
+    from moca.parts import LEARNERS, PERTURBATIONS
+    from moca.settings import Run, validate
+
+    moving = [name for name in PERTURBATIONS.built_in if name != "none"]
+    by = {name: {who for names, _ in about(name)[0].refused for who in names.split(", ")} for name in moving}
+    for learner in LEARNERS.built_in:
+        told = set()
+        for names, _ in about(learner)[0].refused:
+            told |= set(moving) if names == "every perturbation" else set(names.split(", "))
+        refused = set()
+        for perturb in moving:
+            try:
+                validate(Run, {"learner": learner, "perturb": perturb})
+            except MocaError:
+                refused.add(perturb)
+        assert told == refused, learner
+        assert told == {perturb for perturb in moving if learner in by[perturb]}
+
+
+def test_ls_of_what_is_no_method(moca):
+    text = " ".join(moca("ls", "resnet18")[1].split())
+    assert text.startswith("resnet18 (model). ResNet-18") and "resnet18:width=64 [whole number]" in text
+    assert "Card" not in text
+    text = " ".join(moca("ls", "cosine")[1].split())
+    assert "cosine (head). " in text and "cosine:scale=1.0" in text
+    assert "cosine (schedule). " in text and "cosine:final=0.0" in text
+    text = " ".join(moca("ls", "none")[1].split())
+    assert "none has no options" in text and "Card" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("er_aces", "nothing is called 'er_aces'; did you mean 'er_ace'?"),
+        ("cifar1000", "nothing is called 'cifar1000'; did you mean 'cifar100'?"),
+        ("cifar100", "'cifar100' is a data set; see moca data show cifar100"),
+        ("zzzz", "nothing is called 'zzzz'; known: "),
+    ],
+)
+def test_ls_of_an_unknown_name_is_one_line(moca, name, says):
+    code, out, err = moca("ls", name)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"moca: {says}") and err.count("\n") == 1
+
+
+def test_the_help_of_ls_says_what_it_shows(moca):
+    text = " ".join(moca("ls", "--help")[1].split())
+    assert "its line, its paper, where its card is, its options with their defaults, its recipes" in text
 
 
 def test_a_run(moca, tmp_path):

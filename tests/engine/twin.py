@@ -224,7 +224,7 @@ class Plain:
     def direction_of_fgsm(self, replay):
         with torch.enable_grad():
             h = replay["h"].detach().requires_grad_()
-            F.cross_entropy(self.model.head(h), replay["y"]).backward(inputs=[h])
+            F.cross_entropy(self.model.head(h), self.outputs * replay["y"]).backward(inputs=[h])
         return h.grad.sign()
 
     def direction_of_mrfa(self, replay):

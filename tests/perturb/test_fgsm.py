@@ -58,3 +58,13 @@ def test_every_row_counts_for_itself(scale):
     h = replay.features.detach().clone()
     h[1:] *= scale
     assert torch.equal(make("fgsm", model).direction(replay.replace(features=h), replay)[0], n[0])
+
+
+def test_of_several_outputs_a_class_the_first_is_the_label():
+    """As with rotations as classes of their own."""
+    model = network(head=heads.Linear())
+    replay, _ = scene(model)
+    one = make("fgsm", model).direction(replay.replace(y=2 * (replay.y // 2)), replay)
+    model.outputs = 2
+    two = make("fgsm", model).direction(replay.replace(y=replay.y // 2), replay)
+    assert torch.equal(one, two)

@@ -129,31 +129,30 @@ def demo(
 
 @app.command
 def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, heads, optimisers, schedules and data sets; or the options of one of them.
+    """List learners, perturbations, models, heads, optimisers, schedules and data sets; or show all about one of them.
+
+    All about one: its line, its paper, where its card is, its options with their defaults, its recipes, and what it
+    refuses and why.
 
     Parameters
     ----------
     name
-        Any of these but a data set, to see its options.
+        Any of these but a data set (see moca data show), such as er_ace or wap; or a dotted path of your own.
     """
-    from rich.table import Table
-
-    from moca.cli.parts import lines, options_of
+    from moca.cli.parts import CARDS, about, lines
+    from moca.cli.show import show_about, show_lines
     from moca.data.catalogue import descriptions
 
-    table = Table(box=None, show_header=False)
-    if name is not None:
-        if name in descriptions():
-            raise MocaError(f"'{name}' is a data set; see moca data show {name}")
-        for option, about in options_of(name).items():
-            table.add_row(option, about)
-        Console().print(table if table.row_count else f"{name} has no options")
-        return
-    for title, entries in {**lines(), "data sets": descriptions()}.items():
-        table.add_row(f"[bold]{title}[/bold]")
-        for entry, about in entries.items():
-            table.add_row(f"  {entry}", about)
-    Console().print(table)
+    if name is None:
+        sets = {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
+        show_lines(lines() | sets, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
+    elif name in descriptions():
+        raise MocaError(f"'{name}' is a data set; see moca data show {name}")
+    else:
+        with loading():
+            found = about(name)
+        for one in found:
+            show_about(one)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -37,7 +37,7 @@ def with_options(
 
 def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
     about = Parameter(
-        help=" ".join(filter(None, (field.description, _kind(field.annotation)))),
+        help=" ".join(filter(None, (field.description, written(field.annotation)))),
         group=_GROUP,
         show_default=_default(name, field),
         consume_multiple=several,
@@ -58,16 +58,16 @@ def _default(name: str, field: FieldInfo) -> Any:
     return lambda value: str(field.default)
 
 
-def _kind(annotation: Any) -> str:
+def written(annotation: Any) -> str:
     """What is to be written, in a word or two; nothing where that is any text."""
     kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)] or [annotation]
     if typing.get_origin(annotation) is Literal:
         return f"[{'|'.join(map(str, kinds))}]"
     first = kinds[0]
     if typing.get_origin(first) is Annotated:
-        return _kind(typing.get_args(first)[0])
+        return written(typing.get_args(first)[0])
     if typing.get_origin(first) is Literal:
-        return _kind(first)
+        return written(first)
     if isinstance(first, type) and issubclass(first, Settings):
         return f"[{first.leading}:option=value]"
     return {bool: "[true|false]", int: "[whole number]", float: "[number]"}.get(first, "")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
+    from moca.cli.parts import About
     from moca.engine.result import Result
     from moca.report.comparison import Comparison
 
@@ -36,3 +39,38 @@ def show_comparison(comparison: Comparison) -> None:
     for note in dict.fromkeys(n for r in comparison.results for n in r.notes):
         console.print(f"Note: {note}.", soft_wrap=True)
     console.print(f"Folder: {comparison.folder}", soft_wrap=True, highlight=False)
+
+
+def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None:
+    """By kind each name, with a line about it and its paper in short; then where to find more."""
+    table = Table(box=None, show_header=False)
+    for title, entries in listed.items():
+        table.add_row(Text(title, "bold"))
+        for entry, (line, paper) in entries.items():
+            table.add_row(f"  {entry}", Text.assemble(line, (f" ({paper})" if paper else "", "dim")))
+    Console().print(table)
+    Console().print(Text(more), soft_wrap=True)
+
+
+def show_about(this: About) -> None:
+    """One thing that can be chosen by name."""
+    print_ = Console(highlight=False).print
+    print_(Text.assemble((this.name, "bold"), f" ({this.kind}). {this.line}"))
+    if this.paper:
+        print_(Text(f"Paper: {this.paper}"))
+    if this.card:
+        print_(Text(f"Card: {this.card}"), soft_wrap=True)
+    if not this.options:
+        print_(Text(f"{this.name} has no options."))
+    _rows("Options", this.options)
+    _rows("Recipes by protocol; what is given wins", this.recipes.items())
+    _rows("Refuses" if this.kind == "learner" else "Refused by", this.refused)
+
+
+def _rows(title: str, rows: Iterable[tuple[str, ...]]) -> None:
+    table = Table(box=None, show_header=False)
+    for first, *others in rows:
+        table.add_row(Text(f"  {first}"), *map(Text, others))
+    if table.row_count:
+        Console().print(Text(title, "bold"))
+        Console(highlight=False).print(table)

@@ -1,4 +1,7 @@
-"""A-GEM: averaged gradient episodic memory; no step may raise the loss on a batch of old samples."""
+"""A-GEM: averaged gradient episodic memory; no step may raise the loss on a batch of old samples.
+
+Paper: Chaudhry et al., ICLR 2019, arXiv 1812.00420.
+"""
 
 import torch
 import torch.nn.functional as F

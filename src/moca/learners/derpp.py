@@ -1,4 +1,7 @@
-"""DER++: dark experience replay; replayed samples keep their labels and the logits they had when stored."""
+"""DER++: dark experience replay; replayed samples keep their labels and the logits they had when stored.
+
+Paper: Buzzega et al., NeurIPS 2020, arXiv 2004.07211.
+"""
 
 import torch.nn.functional as F
 

@@ -1,4 +1,7 @@
-"""ER: experience replay."""
+"""ER: experience replay.
+
+Paper: Riemer et al., ICLR 2019, arXiv 1810.11910; Chaudhry et al., preprint 2019, arXiv 1902.10486.
+"""
 
 from typing import Literal
 

@@ -1,4 +1,7 @@
-"""ER-ACE: experience replay with asymmetric cross-entropy; new samples compete only with classes of their own batch."""
+"""ER-ACE: experience replay with asymmetric cross-entropy; new samples compete only with classes of their own batch.
+
+Paper: Caccia et al., ICLR 2022, arXiv 2104.05025.
+"""
 
 from typing import Literal
 

@@ -1,4 +1,7 @@
-"""Joint training: one network trained on all tasks at once, the upper bound."""
+"""Joint training: one network trained on all tasks at once, the upper bound.
+
+Paper: Buzzega et al., NeurIPS 2020, arXiv 2004.07211 (JOINT, the upper bound of its tables).
+"""
 
 from moca.learners.finetune import Finetune
 

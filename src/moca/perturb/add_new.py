@@ -1,4 +1,7 @@
-"""Add new feature: towards a new sample's feature, the paper's test of which direction helps."""
+"""Add new feature: towards a new sample's feature, the paper's test of which direction helps.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from typing import ClassVar
 

@@ -1,4 +1,7 @@
-"""DOA-new: dropout-based augmentation from a new sample's feature."""
+"""DOA-new: dropout-based augmentation from a new sample's feature.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from torch import Tensor
 

@@ -1,4 +1,7 @@
-"""DOA-old: dropout-based augmentation from the replayed sample's own feature."""
+"""DOA-old: dropout-based augmentation from the replayed sample's own feature.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from typing import Literal
 

@@ -1,4 +1,7 @@
-"""FGSM on features: an adversarial direction that ignores the network, which the paper shows to hurt."""
+"""FGSM on features: an adversarial direction that ignores the network, which the paper shows to hurt.
+
+Paper: Goodfellow et al., ICLR 2015, arXiv 1412.6572; on features: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +24,7 @@ class FGSM(Perturbation):
         precise = self.model.head.weight.dtype
         with torch.enable_grad():
             h = replay.features.detach().to(precise).requires_grad_()
-            loss = F.cross_entropy(self.model.classify(h), replay.y, reduction="sum")
+            label = self.model.outputs * replay.y  # of several outputs a class, the first is the class itself
+            loss = F.cross_entropy(self.model.classify(h), label, reduction="sum")
             (gradient,) = torch.autograd.grad(loss, h)
         return gradient.sign()

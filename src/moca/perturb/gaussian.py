@@ -1,4 +1,7 @@
-"""Gaussian: isotropic noise, the model-agnostic perturbation."""
+"""Gaussian: isotropic noise, the model-agnostic perturbation.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from torch import Tensor
 

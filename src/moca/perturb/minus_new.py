@@ -1,4 +1,7 @@
-"""Minus new feature: away from a new sample's feature, the other side of the paper's test."""
+"""Minus new feature: away from a new sample's feature, the other side of the paper's test.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from torch import Tensor
 

@@ -1,4 +1,7 @@
-"""vMF: a von Mises-Fisher sample around the feature's own direction."""
+"""vMF: a von Mises-Fisher sample around the feature's own direction.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from typing import Literal
 

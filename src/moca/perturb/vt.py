@@ -1,4 +1,7 @@
-"""VT: variation transfer, old classes borrow the spread of new ones."""
+"""VT: variation transfer, old classes borrow the spread of new ones.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from typing import Literal
 

@@ -1,4 +1,7 @@
-"""WAP: weight-adversarial perturbation, the model-based perturbation that the paper recommends."""
+"""WAP: weight-adversarial perturbation, the model-based perturbation that the paper recommends.
+
+Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
+"""
 
 from typing import Literal
 
