@@ -1,6 +1,7 @@
 """What a run leaves open: filled in from the protocol, then from the methods' own files; what was given wins."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from PIL import Image
@@ -73,6 +74,17 @@ def test_the_strength_of_the_protocol(cifar100, protocol, lam):
     assert completed(cifar100(protocol), perturb="gaussian").perturb.lam == lam
     assert completed(cifar100(protocol), perturb="gaussian:lambda=3").perturb.lam == 3
     assert moca.perturbation("gaussian").lam == 2, "in a loop of one's own: the paper's"
+
+
+@pytest.mark.parametrize(("protocol", "form"), [("offline", "offline"), ("online", "online")])
+def test_a_recipe_may_set_options_of_the_learner(cifar100, protocol, form):
+    run = completed(cifar100(protocol), learner="icarl")
+    assert run.learner.form == form
+    assert str(run.head) == "linear"
+    assert completed(cifar100(protocol), learner="icarl:form=offline").learner.form == "offline", "what was given wins"
+    assert complete(run, cifar100(protocol)) == run
+    told = choices_told(validate(Run, {"learner": "icarl"}), run, cifar100(protocol))
+    assert ("learner icarl:form=online" in told) == (form == "online")
 
 
 def test_online_is_one_pass_with_a_memory_of_each_class(cifar100):
@@ -170,6 +182,27 @@ def test_no_task_has_a_single_class_unless_asked(folder, tmp_path):
 
 def test_all_that_recipes_fill_in_is_known_to_the_help_and_the_reports():
     protocols = [p.recipe for name in catalogue.descriptions() for p in catalogue.known(name).protocols.values()]
-    learners = [recipe for name in LEARNERS.built_in for recipe in LEARNERS.find(name).recipes.values()]
+    learners = [
+        recipe.keys() - made.options.keys()
+        for made in (LEARNERS.find(name)() for name in LEARNERS.built_in)
+        for recipe in made.recipes.values()
+    ]
     named = {key for recipe in (*load_recipe("protocols").values(), *protocols, *learners) for key in recipe}
-    assert named <= {"learner", *RECIPE} <= set(Run.model_fields), "a learner is er but where the protocol has its own"
+    assert named <= {"learner", "bn_passes", *RECIPE} <= set(Run.model_fields), "these two have a default that is said"
+
+
+@pytest.mark.parametrize(
+    ("data", "memory", "expected"),
+    [
+        ("cifar10", 200, (0.1, 0.5)),
+        ("cifar10", 500, (0.2, 0.5)),
+        ("tinyimagenet", 200, (0.1, 1.0)),
+        ("cifar100", 500, (0.1, 0.5)),
+    ],
+)
+def test_the_official_settings_depend_on_the_memory_too(make_dataset, data, memory, expected):
+    made = replace(make_dataset((4,) * 10), name=data, protocol=catalogue.known(data).protocols["offline"])
+    run = complete(validate(Run, {"learner": "derpp", "memory": memory, "tasks": 5}), made)
+    assert (run.learner.alpha, run.learner.beta, run.lr) == (*expected, 0.03)
+    given = complete(validate(Run, {"learner": "derpp:alpha=0.7", "memory": memory, "tasks": 5}), made)
+    assert given.learner.alpha == 0.7

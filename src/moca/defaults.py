@@ -15,21 +15,28 @@ def complete(run: Run, dataset: Dataset) -> Run:
     """The run with nothing left open. What was given stays; a run that is complete comes back as it is."""
     protocol = dataset.protocol
     kind = protocol.name.rstrip("0123456789")  # proxy20 is a proxy protocol
-    places = (kind, protocol.name, f"{dataset.name}/{kind}", f"{dataset.name}/{protocol.name}")
+    own = protocol.recipe or own_recipe(dataset, pick_device(run.device).type)
+    memory = run.memory
+    if "memory" in own and "memory" not in run.model_fields_set:
+        memory = validate(Run, {"memory": own["memory"]}).memory
+    by_set = f"{dataset.name}/{kind}"
+    places = (kind, protocol.name, by_set, f"{dataset.name}/{protocol.name}", f"{by_set}/{memory.size}")
     learner = run.learner
     if "learner" in protocol.recipe and "learner" not in run.model_fields_set:
         learner = validate(Run, {"learner": protocol.recipe["learner"]}).learner
+    found = _found(learner.part and learner.make().recipes, places)
+    options = {name: value for name, value in found.items() if name in learner.options}
     recipe: dict[str, Any] = {
         "tasks": protocol.tasks_for(len(dataset.classes)),
         "class_order": protocol.class_order,
         "image_size": protocol.image_size,
         "model": "convnet",
-        **(protocol.recipe or own_recipe(dataset, pick_device(run.device).type)),
-        **_found(learner.part and learner.part.recipes, places),
+        **own,
+        **{name: value for name, value in found.items() if name not in options},
     }
     open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
-    return validate(Run, dict(run) | open_ones | {"perturb": moved})
+    return validate(Run, dict(run) | open_ones | {"learner": learner.with_defaults(options), "perturb": moved})
 
 
 def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:

@@ -17,9 +17,9 @@ class Interrupted(MocaError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known name, or all of them when none is near."""
+    """A hint that names the nearest known name, or all of them when none is near; names write ++ as pp."""
     known = sorted(known)
-    close = get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    close = get_close_matches(name.lower().replace("++", "pp"), known, n=1, cutoff=0.6)
     return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)
 
 

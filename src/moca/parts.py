@@ -164,7 +164,8 @@ class Kind:
         load_plugins()
         if name in self.registered:
             return self.registered[name]
-        raise MocaError(f"unknown {self.name} {name!r}; {nearest(name, [*self.built_in, *self.registered])}")
+        alike = nearest(name.replace("+", "p"), [*self.built_in, *self.registered])  # der++ is derpp, not der
+        raise MocaError(f"unknown {self.name} {name!r}; {alike}")
 
     def refuse_others(self, part: Any, name: str) -> None:
         """Refuse a part of another kind."""

@@ -7,7 +7,7 @@ REPLAYING = [name for name in LEARNERS.built_in if LEARNERS.find(name).draws]
 PERTURBABLE = [name for name in LEARNERS.built_in if not LEARNERS.find(name).refuses]
 MOVING = [name for name in PERTURBATIONS.built_in if PERTURBATIONS.find(name).moves]
 
-PLAIN = {name: {"learner": name, **twin_of(name).settings_for_tests} for name in LEARNERS.built_in}
+PLAIN = {name: {"learner": name, **getattr(twin_of(name), "settings_for_tests", {})} for name in LEARNERS.built_in}
 MOVED = {f"er+{name}": {"learner": "er", "perturb": name} for name in MOVING}
 
 

@@ -34,7 +34,8 @@ def no_gpu(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "wap"}, {"optimiser": "sgd:momentum=0.9"}]
+    "method",
+    [{"perturb": "vt"}, {"learner": "derpp", "perturb": "wap"}, {"learner": "bfp"}, {"optimiser": "sgd:momentum=0.9"}],
 )
 def test_recording_leaves_no_trace(make_trainer, no_gpu, method):
     trainer = make_trainer(**method)

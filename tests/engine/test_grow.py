@@ -10,6 +10,7 @@ from tests.engine.test_reproducible import assert_identical, through_a_file
 GROWING = {name: method for name, method in EVERY.items() if name != "joint"} | {
     "momentum": {"optimiser": "sgd:momentum=0.9,anew=false"},
     "adam": {"optimiser": "adam:anew=false", "lr": 0.01},
+    "icarl online": {"learner": "icarl:form=online"},
     "linear": {"head": "linear", "perturb": "vt"},
 }
 

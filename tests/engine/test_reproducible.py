@@ -12,6 +12,7 @@ METHODS = EVERY | {
     "a schedule": {"perturb": "vt", "schedule": "steps:at=1"},
     "momentum": {"learner": "er_ace:mask=official", "optimiser": "sgd:momentum=0.9,anew=false"},
     "adam": {"optimiser": "adam", "schedule": "cosine:anew=false", "lr": 0.01},
+    "icarl online": {"learner": "icarl:form=online"},
     "concatenated": {"learner": "er:passes=concatenated", "perturb": "gaussian"},
     "official passes": {"perturb": "vmf:kappa=20", "bn_passes": "official", "short_batch": "skip"},
 }

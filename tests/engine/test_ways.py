@@ -8,6 +8,7 @@ import shutil
 import pytest
 import torch
 
+from moca.parts import LEARNERS
 from tests.engine.methods import EVERY
 from tests.engine.test_reproducible import assert_identical, through_a_file
 
@@ -16,6 +17,7 @@ METHODS = {name: method for name, method in EVERY.items() if name != "joint"} | 
     "fixed angle": {"perturb": "gaussian:fixed_angle=30"},
     "angle cap": {"perturb": "doa_old:angle_cap=20"},
     "official passes": {"perturb": "doa_new", "bn_passes": "official"},
+    "icarl online": {"learner": "icarl:form=online"},
     "concatenated": {
         "learner": "er:passes=concatenated",
         "optimiser": "sgd:momentum=0.9,weight_decay=1e-4",
@@ -23,6 +25,8 @@ METHODS = {name: method for name, method in EVERY.items() if name != "joint"} | 
     },
     "adam": {"optimiser": "adamw", "schedule": "cosine", "lr": 1e-4},
 }
+METHODS |= {name: method | {"lr": 0.001} for name, method in METHODS.items() if method.get("learner") == "lucir"}
+"""With four terms, one of weight 5, rounding grows faster: by the tenth step at the usual rate to 0.016."""
 STEPS = 5
 """In each task; after more, rounding has grown to something else in any arithmetic."""
 
@@ -47,9 +51,17 @@ def trainer(make_trainer):
             "precision": "fp32",
         }
         images = {"channels": 3, "side": 16, "crop_padding": 1, "flip": True}
+        learner = LEARNERS.find(METHODS[method].get("learner", "er").partition(":")[0])
+        if way.get("execution") == "captured" and not learner.static:
+            pytest.skip("its step cannot be captured")
         return make_trainer((19, 18, 18, 19), protocol=images, **(settings | METHODS[method] | way))
 
     return make
+
+
+def nothing_to_choose(method):
+    """MIR chooses by differences that a reduced precision may not tell apart: without a choice the rest must agree."""
+    return {"learner": "mir:candidates=8"} if METHODS[method].get("learner") == "mir" else {}
 
 
 def first_steps(trainer):
@@ -69,7 +81,8 @@ def first_steps(trainer):
                 )
         trainer.schedule.epoch = trainer.schedule.batch = 0
         if task == 0:
-            trainer.end_task()
+            if trainer.learning.learner.store is not None or trainer.learning.memory is None:
+                trainer.end_task()  # exemplars chosen in another precision may be others
             trainer.next_task()
     return torch.tensor(losses), kept
 
@@ -94,7 +107,8 @@ def assert_agrees(ours, reference, rtol):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_bfloat16_on_the_cpu(trainer, method):
-    assert_agrees(trainer(method, precision="bf16"), trainer(method), REDUCED)
+    way = nothing_to_choose(method)
+    assert_agrees(trainer(method, precision="bf16", **way), trainer(method, **way), REDUCED)
 
 
 def test_the_tolerance_of_reduced_precision_tells_a_perturbation_from_none(trainer):
@@ -121,7 +135,9 @@ def test_compiled_on_the_cpu(trainer, method):
     ],
 )
 def test_on_a_gpu(trainer, method, execution, precision, rtol):
-    assert_agrees(trainer(method, device="cuda", execution=execution, precision=precision), trainer(method), rtol)
+    way = nothing_to_choose(method) if rtol == REDUCED else {}
+    ours = trainer(method, device="cuda", execution=execution, precision=precision, **way)
+    assert_agrees(ours, trainer(method, **way), rtol)
 
 
 @pytest.mark.gpu
@@ -129,7 +145,8 @@ def test_on_a_gpu(trainer, method, execution, precision, rtol):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("method", ["er", "er+wap"])
 def test_compiled_on_a_gpu(trainer, method):
-    assert_agrees(trainer(method, device="cuda", execution="compiled"), trainer(method), rtol=1e-3)
+    # Fused sums are rounded otherwise, and WAP's step of ten times the rate makes more of it.
+    assert_agrees(trainer(method, device="cuda", execution="compiled"), trainer(method), rtol=REDUCED)
 
 
 @pytest.mark.gpu

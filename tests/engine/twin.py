@@ -155,6 +155,7 @@ class Plain:
         return {
             "x": self.transform(torch.stack([r["image"] for r in rows])),
             "y": torch.tensor([r["y"] for r in rows]),
+            "image": [r["image"] for r in rows],
             "logits": torch.stack([r["logits"] for r in rows]) if "logits" in rows[0] else None,
         }
 
@@ -225,6 +226,15 @@ class Plain:
             h = replay["h"].detach().requires_grad_()
             F.cross_entropy(self.model.head(h), self.outputs * replay["y"]).backward(inputs=[h])
         return h.grad.sign()
+
+    def direction_of_mrfa(self, replay):
+        ways = []
+        with torch.enable_grad():
+            for feature, label in zip(replay["h"].detach(), replay["y"].tolist(), strict=True):
+                h = feature.clone().requires_grad_()
+                (-self.model.head(h[None])[0].log_softmax(0)[label]).backward(inputs=[h])
+                ways.append(h.grad)
+        return torch.stack(ways)
 
     def direction_of_vt(self, replay):
         labels, ways = self.new_y.tolist(), []

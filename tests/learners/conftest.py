@@ -8,11 +8,10 @@ import torch
 from torch import nn
 
 from moca import Batch, Model, Perturbation
-from tests.engine.conftest import make_trainer, train
-
-__all__ = ["make_trainer", "train"]
+from tests.engine import conftest as engine
 
 CLASSES, FEATURES = 6, 3
+make_trainer, train = engine.make_trainer, engine.train
 
 
 @pytest.fixture
@@ -30,7 +29,8 @@ def make_batch(model):
         h = torch.randn(len(labels), FEATURES, generator=generator).requires_grad_()
         logits = torch.randn(len(labels), CLASSES, generator=generator) if stored else model.classify(h)
         fields = {} if old is None else {"old": torch.tensor(old)}
-        return Batch(x=h.detach(), y=torch.tensor(labels), features=h, logits=logits, **fields)
+        image = (40 * h.detach() + 128).to(torch.uint8)
+        return Batch(image=image, x=h.detach(), y=torch.tensor(labels), features=h, logits=logits, **fields)
 
     return make
 

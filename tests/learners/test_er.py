@@ -69,6 +69,7 @@ OFFICIAL = {
     "add_new": ("nb", "nbbn", "nbb"),
     "minus_new": None,
     "fgsm": None,
+    "mrfa": None,
 }
 """In the first task, from the second on, and there in a short batch, which is not perturbed. None: not in that code."""
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from moca import Batch, LinearHead, Model
 from moca.learners.icarl import ICaRL, herding
-from moca.memory import Memory, Uniform
+from moca.memory import Memory, Past, Reservoir, Uniform
 from moca.random import Random
 
 CLASSES, FEATURES = 6, 3
@@ -297,8 +297,67 @@ def test_the_whole_of_a_large_class_is_looked_at(make, monkeypatch):
 
 
 def test_it_fills_its_memory_itself_and_replays_from_it():
-    assert ICaRL.store is None
+    assert ICaRL().store is None
     assert ICaRL.draws == 1
+    assert ICaRL().draw is Uniform
+
+
+class TestOnline:
+    def learner(self, model, size=12):
+        one = ICaRL(form="online")
+        memory = Memory(size, one.store(size, Random(0, "store")), one.draw(Random(0, "draw"), one))
+        return one.attach(model, classes=CLASSES, memory=memory, view=lambda images: images.float() / 64 - 2)
+
+    def summed(self, logits, targets):
+        total = 0.0
+        for row, wanted in zip(logits.tolist(), targets, strict=True):
+            for z, t in zip(row, wanted, strict=True):
+                p = 1 / (1 + math.exp(-z))
+                total -= t * math.log(p) + (1 - t) * math.log(1 - p)
+        return total
+
+    def test_new_samples_are_told_apart_from_all_classes_and_old_ones_only_distilled(self, model):
+        one = self.learner(model)
+        one.begin_task(task(0, 1))
+        new, replay = batch(model, [2, 3, 3]), batch(model, [0, 1, 2, 0], seed=1)
+        replay.old = torch.tensor([True, True, False, True])
+        assert list(one.losses(new, replay)) == ["new"], "nothing is distilled in the first task"
+        one.begin_task(task(2, 3))
+        outputs = one.teacher(replay.x).sigmoid().tolist()
+        with torch.no_grad():
+            model.head.weight.add_(0.5)
+        new = batch(model, [2, 3, 3])
+        losses = one.losses(new, replay)
+        targets = [[float(c == y) for c in range(CLASSES)] for y in (2, 3, 3)]
+        assert losses["new"].item() == pytest.approx(self.summed(new.logits, targets) / 3, rel=1e-5)
+        rows = [0, 1, 3]
+        wanted = self.summed(model.classify(replay.features)[rows], [outputs[i] for i in rows]) / 3
+        assert losses["replay"].item() == pytest.approx(wanted, rel=1e-5)
+        replay.y = torch.tensor([5, 5, 5, 5])
+        assert one.losses(new, replay)["replay"].item() == pytest.approx(wanted, rel=1e-5), "labels do not matter"
+
+    def test_where_nothing_old_was_drawn_nothing_is_distilled(self, model):
+        one = self.learner(model)
+        one.begin_task(task(0, 1))
+        one.begin_task(task(2, 3))
+        replay = batch(model, [2, 3])
+        replay.old = torch.tensor([False, False])
+        assert one.losses(batch(model, [2]), replay)["replay"].item() == 0
+
+    def test_means_are_those_of_the_reservoir_and_it_stays_as_it_is(self, model):
+        one = self.learner(model)
+        one.begin_task(task(0, 1, 2))
+        drawn = images([0, 1, 0, 1, 1])
+        one.memory.add(image=drawn.image, y=drawn.y)
+        one.end_task(images([0, 0, 1, 2], seed=7))
+        assert one.memory.all()["image"].equal(drawn.image)
+        for c in (0, 1):
+            expected = unit(mean(features(one, drawn.image[drawn.y == c], True)))
+            assert one.means[c].tolist() == pytest.approx(expected, abs=1e-5)
+        assert one.predict(torch.randn(2, FEATURES)).isfinite().all(0).nonzero().flatten().tolist() == [0, 1]
+
+    def test_its_memory_is_a_reservoir_of_which_old_samples_are_replayed(self):
+        assert (ICaRL(form="online").store, ICaRL(form="online").draw) == (Reservoir, Past)
 
 
 class TestGrow:

@@ -10,12 +10,33 @@ from moca.parts import LEARNERS
 from moca.perturb.none import Unmoved
 from tests.learners.conftest import task
 
-PERTURBED = ["agem", "er", "derpp", "er_ace"]
-"""Learners whose loss of replayed samples is perturbed, and that work on any batch."""
+PERTURBED = [
+    "agem",
+    "bfp",
+    "bic",
+    "er",
+    "derpp",
+    "er_ace",
+    "focal",
+    "gss",
+    "lucir",
+    "mir",
+    "reweight",
+    "ssil",
+    "teacher",
+    "xder",
+]
+"""Learners that take a perturbation."""
+BY_THEMSELVES = ["gem", "pass", "proxy"]
+"""Those that do, and replay something else than drawn samples: their own tests see to it."""
 
 
 def learner(name, model, perturbation=None):
     return LEARNERS.find(name)().attach(model, 6, perturbation)
+
+
+def test_every_learner_that_takes_a_perturbation_is_tested():
+    assert {*PERTURBED, *BY_THEMSELVES} == {name for name in LEARNERS.built_in if not LEARNERS.find(name).refuses}
 
 
 def test_old_means_seen_in_earlier_tasks_only(model):

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from moca.models import CosineHead, LinearHead, build_head
+from moca import MocaError
+from moca.models import CosineHead, LinearHead, SimplexHead, build_head
+from moca.models.heads import simplex
 from moca.random import Random
 from moca.settings import heads
 
@@ -128,3 +130,38 @@ def test_settings_choose_the_head():
     assert build_head(heads.Cosine(), 5, 4).scale.requires_grad
     assert isinstance(build_head(heads.Linear(), 5, 4), LinearHead)
     assert head.weight.shape == (4, 5)
+
+
+@pytest.mark.parametrize("corners", [2, 3, 4, 10, 100])
+def test_the_corners_of_a_simplex_are_as_far_from_each_other_as_can_be(corners):
+    points = simplex(corners).double()
+    cosines = points @ points.T
+    expected = torch.full((corners, corners), -1 / (corners - 1), dtype=torch.float64).fill_diagonal_(1)
+    torch.testing.assert_close(cosines, expected, atol=1e-6, rtol=0)
+    assert points.shape == (corners, corners - 1)
+    assert points.sum(0).abs().max() < 1e-5
+
+
+def test_simplex_head_against_a_loop():
+    head, h = SimplexHead(5, 4), Random(0, "p").normal(6, 5)
+    points = simplex(4)
+    expected = [[float((head.map.detach() @ x + head.bias.detach()) @ corner) for corner in points] for x in h]
+    torch.testing.assert_close(head(h).detach(), torch.tensor(expected))
+    torch.testing.assert_close(head(h).sum(1).detach(), torch.zeros(6), atol=1e-5, rtol=0)
+    torch.testing.assert_close(h @ head.weight.T + points @ head.bias, head(h))
+
+
+def test_only_the_map_of_a_simplex_head_is_trained_and_kept():
+    head = build_head(heads.Simplex(), 5, 4)
+    assert {name for name, _ in head.named_parameters()} == {"map", "bias"} == set(head.state_dict())
+    head(torch.rand(3, 5)).square().sum().backward()
+    assert head.map.grad.any() and not head.corners.requires_grad
+
+
+def test_a_simplex_needs_two_classes_and_cannot_grow():
+    with pytest.raises(MocaError, match="at least 2 classes"):
+        SimplexHead(5, 1)
+    head = SimplexHead(5, 4)
+    head.grow(4)
+    with pytest.raises(MocaError, match="cannot grow"):
+        head.grow(5)

@@ -13,7 +13,7 @@ from moca.settings.run import ModelChoice
 SHAPE, CLASSES, ROWS = (1, 6, 6), 6, 8
 OLD = torch.tensor([True, False, True, True, False, True, False, True])
 
-VARIANTS = ["gaussian", "vmf", "doa_old", "doa_new", "vt", "wap", "add_new", "minus_new", "fgsm"]
+VARIANTS = ["gaussian", "vmf", "doa_old", "doa_new", "vt", "wap", "add_new", "minus_new", "fgsm", "mrfa"]
 OPTIONS = [
     "gaussian:unit=false",
     "vmf:kappa=0",
@@ -22,6 +22,7 @@ OPTIONS = [
     "doa_old:rate=0.2",
     "doa_old:site=stages",
     "doa_new:site=stages",
+    "mrfa:site=stages",
     "vt:center=batch",
     "vt:center=classifier",
     "vt:momentum=0.5",

@@ -23,7 +23,7 @@ from tests.perturb.helpers import CLASSES, OLD, OPTIONS, ROWS, SPECS, VARIANTS, 
 every_spec = pytest.mark.parametrize("spec", SPECS)
 
 STOCHASTIC = ["gaussian", "vmf", "doa_old", "doa_new", "doa_old:site=stages", "wap:labels=random,steps=2"]
-USES_MODEL = [s for s in SPECS if s.startswith(("wap", "fgsm")) or "stages" in s or "classifier" in s]
+USES_MODEL = [s for s in SPECS if s.startswith(("wap", "fgsm", "mrfa")) or "stages" in s or "classifier" in s]
 
 
 def with_option(spec: str, option: str) -> str:
@@ -269,7 +269,7 @@ def test_low_precision_features_keep_their_type(spec):
     replay, new = scene(model)
     exact = make(spec, model)(replay, new)
     h = replay.features.detach().bfloat16()
-    if spec == "fgsm":
+    if spec in ("fgsm", "mrfa"):
         model.head.bfloat16()
     f = make(spec, model)(replay.replace(features=h), new)
     assert f.dtype == torch.bfloat16 and f.isfinite().all()
@@ -345,6 +345,7 @@ class TestMistakes:
             ("wap", {"lr": 0.1, "encoder": True}, "model=, a moca.Model"),
             ("wap", {"model": True}, "lr="),
             ("fgsm", {}, "model="),
+            ("mrfa", {}, "model="),
             ("vt", {}, "classes="),
             ("vt:center=classifier", {}, "model="),
             ("doa_old:site=stages", {}, "model="),
@@ -391,6 +392,7 @@ class TestMistakes:
             ("wap", ("features",), ("y",), "x"),
             ("wap", ("features", "x"), ("features",), "y"),
             ("fgsm", ("features",), ("y",), "y"),
+            ("mrfa:site=stages", ("features",), (), "x"),
         ],
     )
     def test_a_missing_field_is_named(self, spec, replay_fields, new_fields, missing):
@@ -503,7 +505,7 @@ def test_a_foreign_model_with_a_plain_linear_head():
 
     model = Model(Foreign(), nn.Linear(10, CLASSES))
     replay, new = scene(model)
-    for spec in ("wap", "fgsm", "vt:center=classifier"):
+    for spec in ("wap", "fgsm", "mrfa", "vt:center=classifier"):
         f = make(spec, model)(replay, new)
         assert f.isfinite().all()
         assert (sphere.angle(f, replay.features)[OLD] > 1e-3).all()

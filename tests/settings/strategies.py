@@ -53,6 +53,8 @@ def values(field: Any) -> st.SearchStrategy[Any]:
         strategy = st.integers(limits.get("min_value", -1000), min(10**6, limits.get("max_value", 10**6)))
     elif kind is float:
         strategy = st.floats(**({"max_value": 1e6} | bounds(field)), allow_nan=False, allow_infinity=False)
+    elif kind is str:  # the learner that another one is around
+        strategy = st.sampled_from(["er", "derpp:alpha=0.2/beta=0.6", "icarl", "finetune"])
     elif get_origin(kind) is tuple:
         strategy = st.lists(st.integers(0, 100), min_size=1, max_size=4).map(tuple)
     else:
@@ -100,14 +102,15 @@ def runs(draw: Any) -> Run:
         given.pop("replay_batch", None)
     default = Run()
     learner, perturb = given.get("learner", default.learner), given.get("perturb", default.perturb)
-    if learner.part.refuses or (perturb.part.needs_images and not learner.part.replays_images):
+    made = learner.make()
+    if made.refuses or (perturb.make().needs_images and not made.replays_images):
         given.pop("perturb", None)
         perturb = default.perturb
-    unknown = given.get("bn_passes") == "official" and learner.make().official_passes(perturb.make()) is None
-    if unknown or not learner.part.draws or learner.make().together:
+    unknown = given.get("bn_passes") == "official" and made.official_passes(perturb.make()) is None
+    if unknown or not made.draws or made.together:
         given.pop("bn_passes", None)
     memory, unknown = given.get("memory", Memory()), given.get("classes") == "unknown"
-    if learner.make().has_memory and (memory.size == 0 or (unknown and memory.per == "class")):
+    if made.has_memory and (memory.size == 0 or (unknown and memory.per == "class")):
         given.pop("memory")
     schedule, epochs = given.get("schedule", default.schedule), given.get("epochs", 1)
     if given.get("lr", 1) * max(schedule.factor(epoch, epochs) for epoch in (0, epochs - 1, 10**9)) > 1e30:

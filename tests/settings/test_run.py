@@ -89,8 +89,11 @@ def test_every_recipe_is_one_that_a_run_takes():
     """What stands with a method is only read when that method meets its protocol: here all are read."""
     for name in LEARNERS.built_in:
         for recipe in LEARNERS.find(name).recipes.values():
-            run = validate(Run, {"learner": name, **recipe})
-            assert recipe.keys() <= run.model_fields_set
+            options = {key: value for key, value in recipe.items() if key in LEARNERS.find(name).options}
+            settings = {key: value for key, value in recipe.items() if key not in options}
+            run = validate(Run, {"learner": {"name": name, **options}, **settings})
+            assert settings.keys() <= run.model_fields_set
+            assert options.keys() <= run.learner.model_fields_set
     for name in PERTURBATIONS.built_in:
         for recipe in PERTURBATIONS.find(name).recipes.values():
             if name != "none":

@@ -27,7 +27,7 @@ def pick_device(name: str) -> torch.device:
 
 def check_execution(settings: Run) -> None:
     """Refuse a way to run a step, or a precision, that the device or the learner does not have."""
-    if settings.execution == "captured" and not settings.learner.part.static:
+    if settings.execution == "captured" and not settings.learner.make().static:
         raise MocaError(f"a step of '{settings.learner.name}' cannot be captured; use execution=eager")
     if settings.execution == "captured" and pick_device(settings.device).type != "cuda":
         raise MocaError("execution=captured needs a CUDA device; use execution=eager or compiled")
@@ -37,7 +37,7 @@ def check_execution(settings: Run) -> None:
 
 def captures(settings: Run, device: torch.device) -> bool:
     """Whether steps are captured as CUDA graphs."""
-    return device.type == "cuda" and settings.execution != "eager" and settings.learner.part.static
+    return device.type == "cuda" and settings.execution != "eager" and settings.learner.make().static
 
 
 def has_bfloat16(device: torch.device) -> bool:

@@ -11,7 +11,6 @@ from moca.engine.device import captures, check_execution
 from moca.engine.feed import Feed
 from moca.engine.learning import Learning, Step
 from moca.engine.schedule import Schedule
-from moca.learners import Learner
 from moca.settings import Run
 from moca.state import Stateful
 from moca.streams import Stream
@@ -52,7 +51,7 @@ class Trainer(Stateful):
     def end_task(self) -> None:
         """The current task has been learnt: to be called once, after its last step. Learners that do nothing then are
         not handed its samples, which may be many; images stay where the feed has them."""
-        if type(self.learning.learner).end_task is Learner.end_task:
+        if not self.learning.learner.ends_tasks:
             return
         index, feed = self.schedule.current.train, self.feed
         samples = Batch(image=feed.images[index.to(feed.images.device)], y=feed.labels[index.to(feed.labels.device)])

@@ -16,7 +16,7 @@ class AGEM(Learner):
     """The gradient of the new loss, less its part that works against the gradient of the loss on old samples."""
 
     draw = Past
-    recipes = {"offline": {"lr": 0.03}}
+    recipes = {"offline": {"lr": 0.03}, "tinyimagenet/offline": {"lr": 0.01}}
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new), and from the second task on CE over the old ones among the replayed samples."""

@@ -52,11 +52,11 @@ class Learner(Part, Stateful):
     """Independent replay batches a step."""
     keeps: ClassVar[tuple[str, ...]] = ()
     """What the memory keeps of each sample beside image and label: fields of the new batch, such as its logits."""
-    store: ClassVar[type[Store] | None] = Reservoir
+    store: type[Store] | None = Reservoir
     """Which of the new samples the memory takes in after each step; None where the learner fills it itself or, if it
-    draws nothing either, has none."""
-    draw: ClassVar[type[Draw]] = Uniform
-    """Which stored samples are replayed."""
+    draws nothing either, has none. It may depend on an option, and be set with it."""
+    draw: type[Draw] = Uniform
+    """Which stored samples are replayed; it may depend on an option, too."""
     replays_images: ClassVar[bool] = True
     """Whether what stands for old classes are samples with their images, or prototypes that are features only."""
     sees_all_tasks: ClassVar[bool] = False
@@ -66,8 +66,9 @@ class Learner(Part, Stateful):
     refuses: ClassVar[str] = ""
     """Why it takes no perturbation, if so."""
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Settings of a run with it, where they differ from those of the protocol, by the name of the protocol
-    (`offline`) or of data set and protocol (`cifar100/offline`)."""
+    """Settings of a run with it, where they differ from those of the protocol, and its own options, where they differ
+    from their defaults, by the name of the protocol (`offline`), of data set and protocol (`cifar100/offline`), or of
+    these and the size of the memory (`cifar100/offline/500`)."""
 
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation", "random")
 
@@ -162,6 +163,11 @@ class Learner(Part, Stateful):
     def outputs(self) -> int:
         """Outputs of the classifier for each class."""
         return 1
+
+    @property
+    def ends_tasks(self) -> bool:
+        """Whether it does anything at the end of a task, for which it is handed the task's samples."""
+        return type(self).end_task is not Learner.end_task
 
     @property
     def has_memory(self) -> bool:

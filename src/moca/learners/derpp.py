@@ -20,7 +20,14 @@ class DERpp(Learner):
 
     draws = 2
     keeps = ("logits",)
-    recipes = {"offline": {"lr": 0.03}, "small": {"lr": 0.01}}
+    recipes = {
+        "offline": {"lr": 0.03},
+        "cifar10/offline/500": {"alpha": 0.2},
+        "cifar10/offline/2000": {"alpha": 0.2},
+        "tinyimagenet/offline/200": {"beta": 1.0},
+        "tinyimagenet/offline/500": {"alpha": 0.2},
+        "small": {"lr": 0.01},
+    }
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + alpha MSE(logits, stored logits) + beta CE(replay), the last one perturbed."""

@@ -20,6 +20,8 @@ class ER(Learner):
         "separate", "new and replayed samples: a forward pass and a mean each, or one for both"
     )
 
+    recipes = {"tinyimagenet/offline/500": {"lr": 0.03}}
+
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + CE(replay)."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}

@@ -3,7 +3,7 @@
 Paper: Rebuffi et al., CVPR 2017, arXiv 1611.07725.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,7 @@ from torch import Tensor
 from moca.batch import Batch
 from moca.errors import MocaError
 from moca.learners.base import Distilling, Losses
+from moca.memory import Past, Reservoir
 from moca.parts import option
 from moca.sphere import project
 
@@ -26,9 +27,13 @@ class ICaRL(Distilling):
     """The network learns features by binary cross-entropy and distillation; classes are told by their mean features.
 
     The original trains on the union of new data and exemplars. Here each step has a batch of both, weighted by how many
-    there are: the same mean, with less variance.
+    there are: the same mean, with less variance. Online, as in AML's comparison, new data are told apart, old ones
+    distilled, and the memory is a reservoir.
     """
 
+    form: Literal["offline", "online"] = option(
+        "offline", "exemplars by herding at the end of a task, or a reservoir whose old samples are only distilled"
+    )
     unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
 
     store = None
@@ -38,7 +43,14 @@ class ICaRL(Distilling):
         "offline": {"head": "linear", "optimiser": "sgd:weight_decay=1e-5"},
         "cifar100/offline": {"lr": 0.3},
         "tinyimagenet/offline": {"lr": 0.03},
+        "online": {"form": "online", "head": "linear"},
+        "online_augmented": {"form": "online", "head": "linear"},
     }
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if self.form == "online":
+            self.store, self.draw = Reservoir, Past
 
     def prepare(self) -> None:
         """The classes' means."""
@@ -56,6 +68,8 @@ class ICaRL(Distilling):
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """BCE over the classes seen, the mean of the union of new data and exemplars."""
+        if self.form == "online":
+            return self._online(new, *replays)
         if not replays:
             return {"new": self._bce(new, new.logits)}
         (replay,) = replays
@@ -71,8 +85,32 @@ class ICaRL(Distilling):
         each = F.binary_cross_entropy_with_logits(logits, targets, reduction="none")
         return (each * self.seen).sum() / (len(batch.y) * self.seen.sum())
 
+    def _online(self, new: Batch, *replays: Batch) -> Losses:
+        """BCE summed over all classes: new samples by their labels, old ones by the teacher's outputs alone."""
+        targets = F.one_hot(new.y, len(self.came)).to(new.logits.dtype)
+        losses = {"new": F.binary_cross_entropy_with_logits(new.logits, targets, reduction="sum") / len(new.y)}
+        if replays and not self.first_task:
+            (replay,) = replays
+            assert replay.old is not None
+            with torch.no_grad():
+                targets = self.teacher(replay.x).sigmoid()
+            logits = self.model.classify(replay.features)
+            each = F.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(1)
+            losses["replay"] = (each * replay.old).sum() / replay.old.sum().clamp_min(1)
+        return losses
+
     def end_task(self, samples: Batch) -> None:
         """Exemplars of the new classes by herding, fewer of the old ones, and the means of all."""
+        assert self.memory is not None
+        if self.form == "offline":
+            self._herd(samples)
+        kept = self.memory.all()
+        for c in self.seen.nonzero().flatten().tolist():
+            images = kept["image"][kept["y"] == c]
+            self.means[c] = self._unit(self._features(images).mean(0)) if len(images) else 0
+
+    def _herd(self, samples: Batch) -> None:
+        """Make the memory hold equally many exemplars of each class."""
         assert self.memory is not None
         room = self.memory.size // int(self.seen.sum())
         if room == 0:
@@ -87,8 +125,6 @@ class ICaRL(Distilling):
                 chosen = of_class[herding(self._features(of_class), room).to(of_class.device)].to(self.came.device)
             else:
                 chosen = kept["image"][kept["y"] == c][:room]
-            if len(chosen):
-                self.means[c] = self._unit(self._features(chosen).mean(0))
             images.append(chosen)
             labels.append(torch.full((len(chosen),), c, device=self.came.device))
         self.memory.rewrite(image=torch.cat(images), y=torch.cat(labels))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from moca.models.apart import obeys
 from moca.models.batches import batches_apart, rows_weighted
@@ -31,6 +32,19 @@ def auxiliary_encode(
     tensors = weights or {name: p.detach() for name, p in model.encoder.named_parameters()}
     with batches_apart([len(x)], ()) if rows is None else rows_weighted(rows):
         return model.encode(x, tensors | _copies(model.encoder), after_stage)
+
+
+def auxiliary_logits(
+    model: Model, x: Tensor, weights: dict[str, Tensor] | None = None, rows: Tensor | None = None
+) -> Tensor:
+    """The whole network's logits in the same way; `weights` go by their names in the model."""
+    tensors = weights or {name: p.detach() for name, p in model.named_parameters()}
+    encoder, head = (
+        {name.removeprefix(part): w for name, w in tensors.items() if name.startswith(part)}
+        for part in ("encoder.", "head.")
+    )
+    logits: Tensor = functional_call(model.head, head, (auxiliary_encode(model, x, encoder, rows=rows),))
+    return logits
 
 
 def _copies(encoder: nn.Module) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ Shape = tuple[int, int, int]
 
 def build_model(
     encoder: Choice,
-    head: settings.Cosine | settings.Linear,
+    head: settings.Cosine | settings.Linear | settings.Simplex,
     shape: Shape,
     classes: int,
     seed: int = 0,

@@ -1,4 +1,4 @@
-"""Classifiers on top of an encoder. Both can grow when new classes turn up."""
+"""Classifiers on top of an encoder. All but the simplex can grow when new classes turn up."""
 
 import math
 
@@ -7,13 +7,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from moca import sphere
+from moca.errors import MocaError
 from moca.settings import heads as settings
 
 
 class Head(nn.Module):
     """Class vectors, one row of `weight` a class."""
 
-    weight: nn.Parameter
+    weight: Tensor
 
     def grow(self, classes: int) -> None:
         """Add rows up to `classes`, initialised like the first ones; the old rows keep their values.
@@ -57,8 +58,50 @@ class LinearHead(Head):
         return F.linear(h, self.weight, self.bias)
 
 
-def build_head(choice: settings.Cosine | settings.Linear, features: int, classes: int) -> Head:
+class SimplexHead(Head):
+    """The regular polytope classifier: class vectors are the fixed corners of a regular simplex, all at the same angle,
+    and a linear map with bias leads from the features to its space. The logits of a sample sum to zero."""
+
+    corners: Tensor
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        if classes < 2:
+            raise MocaError("a simplex head needs at least 2 classes; use head=linear or head=cosine")
+        self.map = nn.Parameter(_uniform(classes - 1, features, fan_in=features))
+        self.bias = nn.Parameter(_uniform(classes - 1, fan_in=features))
+        self.register_buffer("corners", simplex(classes), persistent=False)
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """The class vectors as the features see them."""
+        return self.corners @ self.map
+
+    def forward(self, h: Tensor) -> Tensor:
+        """Logits of the features h."""
+        return F.linear(F.linear(h, self.map, self.bias), self.corners)
+
+    def grow(self, classes: int) -> None:
+        """Its corners are fixed: with one more, none would stay where it is."""
+        if classes > len(self.corners):
+            raise MocaError("a simplex head cannot grow, its class vectors are fixed; use head=linear or head=cosine")
+
+
+def simplex(corners: int) -> Tensor:
+    """Unit vectors in as few dimensions as possible, a row each, whose cosines are all -1 / (corners - 1).
+
+    They are the rows of an orthonormal basis of the vectors that sum to zero (Helmert's), scaled to unit length.
+    """
+    k = torch.arange(1, corners, dtype=torch.float64)
+    row = torch.arange(corners, dtype=torch.float64).unsqueeze(1)
+    basis = torch.where(row < k, 1.0, torch.where(row == k, -k, 0.0)) / (k * (k + 1)).sqrt()
+    return (basis * math.sqrt(corners / (corners - 1))).float()
+
+
+def build_head(choice: settings.Cosine | settings.Linear | settings.Simplex, features: int, classes: int) -> Head:
     """The head that the settings ask for."""
+    if isinstance(choice, settings.Simplex):
+        return SimplexHead(features, classes)
     if isinstance(choice, settings.Cosine):
         return CosineHead(features, classes, choice.scale, choice.learnable)
     return LinearHead(features, classes)

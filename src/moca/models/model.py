@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
+from torch.backends import cudnn
+from torch.backends.cuda import matmul
 from torch.func import functional_call
 
 from moca import fusion
@@ -62,6 +64,19 @@ class Model(nn.Module):
             yield
         finally:
             self._rounded, self._compiled = before
+
+    @contextmanager
+    def in_float32(self) -> Iterator[None]:
+        """Inside, a model of bfloat16 computes in float32, for what small differences decide; on a GPU with factors
+        rounded to TensorFloat-32, whose errors are an eighth of bfloat16's at some of the speed."""
+        before = self.bf16, cudnn.allow_tf32, matmul.allow_tf32
+        if self.bf16 and next(self.parameters()).is_cuda:
+            cudnn.allow_tf32 = matmul.allow_tf32 = True
+        self.bf16 = False
+        try:
+            yield
+        finally:
+            self.bf16, cudnn.allow_tf32, matmul.allow_tf32 = before
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

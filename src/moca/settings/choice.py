@@ -58,7 +58,7 @@ class Choice(Settings):
 
     def in_full(self) -> str:
         """The short form with what differs from the defaults, and with what a recipe would set if it were left open."""
-        recipes = getattr(self.part, "recipes", {})
+        recipes = getattr(self.make() if _is_part(self.part) else self.part, "recipes", {})
         left_open = self._fields_named({key: value for recipe in recipes.values() for key, value in recipe.items()})
         fields = type(self).model_fields
         return self._short([k for k, v in self if v != fields[k].default or k in left_open])
@@ -151,9 +151,13 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
 
 def _sound(made: Choice) -> Choice:
     """Refuse options that do not go together."""
-    if isinstance(made.part, type) and issubclass(made.part, Part):
+    if _is_part(made.part):
         made.make()
     return made
+
+
+def _is_part(part: Any) -> bool:
+    return isinstance(part, type) and issubclass(part, Part)
 
 
 def _given(value: Any, kind: Kind) -> Choice:

@@ -21,5 +21,11 @@ class Linear(Settings):
     name: Literal["linear"] = "linear"
 
 
-HEADS = (Cosine, Linear)
-Head = Annotated[Cosine | Linear, choice("head", *HEADS)]
+class Simplex(Settings):
+    """Fixed class vectors, each as far from every other: a learnt linear map onto a regular simplex."""
+
+    name: Literal["simplex"] = "simplex"
+
+
+HEADS = (Cosine, Linear, Simplex)
+Head = Annotated[Cosine | Linear | Simplex, choice("head", *HEADS)]

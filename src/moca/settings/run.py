@@ -164,7 +164,7 @@ class Run(Settings):
     def _without_perturbation(cls, value: Any) -> Any:
         """Tables call a method er+wap; here that is two settings."""
         learner, plus, perturb = value.partition("+") if isinstance(value, str) else ("", "", "")
-        if plus and learner.partition(":")[0] in LEARNERS.built_in:
+        if plus and perturb[:1].isalpha() and learner.partition(":")[0] in LEARNERS.built_in:
             raise MocaError(f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}")
         return value
 
@@ -172,7 +172,7 @@ class Run(Settings):
     def _consistent(self) -> Self:
         if self.learner.part is None or self.perturb.part is None:
             return self
-        name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.part
+        name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.make()
         if self.classes == "unknown" and self.memory.per == "class" and learner.has_memory:
             raise MocaError("a memory per class needs a known number of classes; say the samples in all: memory=200")
         if self.memory.size == 0 and learner.has_memory:
@@ -195,7 +195,7 @@ class Run(Settings):
             )
         if self.bn_passes not in ("clean", "official"):
             self._check_passes(learner.batches())
-        elif self.bn_passes == "official" and learner.official_passes(self.perturb.make()) is None:
+        elif self.bn_passes == "official" and learner.official_passes(perturb) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
         return self
 
@@ -211,6 +211,12 @@ TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedu
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)
 """All that recipes fill in."""
+
+
+class LearnerChoice(Settings):
+    """A learner written in any of the accepted forms."""
+
+    learner: Learner
 
 
 class PerturbChoice(Settings):

@@ -4,4 +4,8 @@ from tests.engine.twins import pass_
 
 
 class Twin(pass_.Twin):
-    settings_for_tests = {"learner": "proxy:temperature=1,prototypes=1,distillation=0.1", "lr": 0.01}
+    settings_for_tests = {
+        "learner": "proxy:temperature=1,prototypes=1,distillation=0.1",
+        "lr": 0.01,
+        "optimiser": "sgd",
+    }

@@ -1,0 +1,86 @@
+"""BFP: backward feature projection; old features must stay a linear map of the new ones. Around DER++.
+
+Paper: Gu, Shim and Shkurti, CVPR 2023, arXiv 2303.14595.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Distilling, Losses, OfficialPasses
+from moca.learners.derpp import DERpp
+from moca.parts import option
+from moca.perturb.base import Perturbation
+
+if TYPE_CHECKING:
+    from moca.streams import Task
+
+
+class BFP(DERpp, Distilling):
+    """DER++ and a linear projector that is to find the old network's features in the new ones, and learns on the way.
+
+    Features may turn and stretch and take in new directions, but what separated old classes linearly is not lost. With
+    alpha=0, beta=1 it is around ER.
+    """
+
+    weight: float = option(1.0, "weight of the projection", ge=0)
+    projector_lr: float = option(0.1, "learning rate of the projector", gt=0)
+    projector_momentum: float = option(0.9, "momentum of the projector", ge=0, lt=1)
+    targets: Literal["old", "stored"] = option(
+        "old", "logits that replayed old samples keep: the old network's, or those stored"
+    )
+
+    remembers = ("projector", "velocity")
+    recipes = {"offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.1"}, "small": {"lr": 0.01}}
+
+    def prepare(self) -> None:
+        """The projector."""
+        super().prepare()
+        d = self.model.head.weight.shape[1]
+        self.projector = torch.zeros(d, d, device=self.came.device)
+        self.velocity = torch.zeros_like(self.projector)
+
+    def begin_task(self, task: Task) -> None:
+        """A new projector, as a linear layer begins."""
+        super().begin_task(task)
+        d = len(self.projector)
+        self.projector.copy_((2 * self.random.uniform(d, d) - 1) / math.sqrt(d))
+        self.velocity.zero_()
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """DER++ + weight * mean |A h - h_old| / sqrt(d), over new and replayed samples, from the second task on."""
+        if self.first_task:
+            return super().losses(new, *replays)
+        batches = [new, *replays]
+        with torch.no_grad():
+            before = self.teacher.encode(torch.cat([batch.x for batch in batches]))
+        now = torch.cat([batch.features for batch in batches])
+        if replays and self.targets == "old":
+            dark, labelled = replays
+            replays = (self._asked(dark, before[len(new.x) : len(new.x) + len(dark.x)]), labelled)
+        self._leaf = self.projector.detach().requires_grad_()  # a leaf of this step alone
+        far = (now @ self._leaf.T - before).norm(dim=1) / math.sqrt(now.shape[1])
+        return super().losses(new, *replays) | {"projection": self.weight * far.mean()}
+
+    def _asked(self, dark: Batch, features: Tensor) -> Batch:
+        """With the old network's logits of the samples whose classes it knows."""
+        assert dark.old is not None
+        with torch.no_grad():
+            told = self.teacher.classify(features)
+        return dark.replace(logits=torch.where(dark.old.unsqueeze(1), told, dark.logits))
+
+    def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
+        """A step of the network, and one of the projector."""
+        super().update(losses, optimiser)
+        if "projection" in losses and (slope := self._leaf.grad) is not None:
+            self.velocity.mul_(self.projector_momentum).add_(slope)
+            self.projector.sub_(self.projector_lr * self.velocity)
+
+    def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
+        """Not in the official code."""
+        return None

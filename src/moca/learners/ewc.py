@@ -1,0 +1,67 @@
+"""EWC: elastic weight consolidation, online; weights that mattered to earlier tasks are held where they were.
+
+Paper: Kirkpatrick et al., PNAS 2017, arXiv 1612.00796; online form: Schwarz et al., ICML 2018, arXiv 1805.06370.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Learner, Losses
+from moca.models.per_sample import per_sample_gradients
+from moca.parts import option
+
+_AT_ONCE = 500
+"""Images that are brought to the device together."""
+
+
+class EWC(Learner):
+    """The loss on new data plus a pull on every weight that mattered towards its value after the last task."""
+
+    lam: float = option(10.0, "strength of the pull", ge=0, alias="lambda")
+    gamma: float = option(1.0, "what the Fisher information so far is multiplied by at the end of a task", ge=0, le=1)
+
+    draws = 0
+    store = None
+    remembers = ("anchors", "fisher")
+    refuses = "it replays nothing that could be moved"
+    recipes = {"offline": {"lr": 0.03}}
+
+    def prepare(self) -> None:
+        """Nothing has mattered yet."""
+        self.anchors = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
+        self.fisher = {name: torch.zeros_like(w) for name, w in self.anchors.items()}
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """CE(new) + lambda / 2 sum of F (w - w*)^2."""
+        losses = {"new": F.cross_entropy(new.logits, new.y)}
+        if not self.first_task:
+            weights = dict(self.model.named_parameters())
+            pulls = [(f * (weights[name] - self.anchors[name]).square()).sum() for name, f in self.fisher.items()]
+            losses["pull"] = self.lam / 2 * torch.stack(pulls).sum()
+        return losses
+
+    @torch.no_grad()
+    def end_task(self, samples: Batch) -> None:
+        """F <- gamma F + the mean of the squared gradients of the task's samples by their labels; w* <- w."""
+        weights, device = dict(self.model.named_parameters()), self.came.device
+        for name, fisher in self.fisher.items():
+            fisher.mul_(self.gamma)
+            self.anchors[name].copy_(weights[name])
+        for images, y in zip(samples.image.split(_AT_ONCE), samples.y.split(_AT_ONCE), strict=True):
+            for rows in per_sample_gradients(self.model, self.view(images.to(device)), y.to(device)):
+                for name, fisher in self.fisher.items():
+                    fisher.add_((rows[name].square().sum(0) / len(samples.y)).view_as(fisher))
+
+    def grow(self, classes: int) -> None:
+        """Weights that have come did not matter before."""
+        super().grow(classes)
+        for name, p in self.model.named_parameters():
+            if name in self.fisher and p.shape != self.fisher[name].shape:
+                self.fisher[name] = _longer(self.fisher[name], p)
+                self.anchors[name] = _longer(self.anchors[name], p)
+
+
+def _longer(held: Tensor, like: Tensor) -> Tensor:
+    return torch.cat([held, held.new_zeros(len(like) - len(held), *held.shape[1:])])

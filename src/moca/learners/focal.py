@@ -1,0 +1,31 @@
+"""Focal: experience replay with the focal loss, which counts samples less the surer they are.
+
+Paper: Lin et al., ICCV 2017, arXiv 1708.02002.
+"""
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Learner, Losses
+from moca.parts import option
+
+
+class Focal(Learner):
+    """ER with the focal loss in place of cross-entropy, in both terms."""
+
+    gamma: float = option(2.0, "how much less sure samples count; 0 is cross-entropy", ge=0)
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """FL(new) + FL(replay)."""
+        losses = {"new": self._focal(new.logits, new.y)}
+        if replays:
+            (replay,) = replays
+            losses["replay"] = self._focal(self.model.classify(self.perturbed(replay, new)), replay.y)
+        return losses
+
+    def _focal(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The mean of -(1 - p)^gamma log p, p the probability of the right class."""
+        surprise = F.cross_entropy(logits, y, reduction="none")
+        doubt = (1 - (-surprise).exp()).clamp_min(1e-30)  # at 0, a power below 1 would have an infinite slope
+        return (doubt**self.gamma * surprise).mean()

@@ -1,0 +1,45 @@
+"""LwF: learning without forgetting; no memory, old classes keep the outputs they had before the task.
+
+Paper: Li and Hoiem, ECCV 2016, arXiv 1606.09282.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Distilling, Losses
+from moca.parts import option
+
+
+class LwF(Distilling):
+    """New samples by their labels, and on the same samples the softmax over old classes that the network had."""
+
+    alpha: float = option(1.0, "weight of the old classes' outputs", ge=0)
+    temperature: float = option(2.0, "of their softmax", gt=0)
+    among: Literal["task", "seen"] = option(
+        "task", "classes that new samples compete with: those of their task, as in the paper, or all"
+    )
+
+    draws = 0
+    store = None
+    refuses = "it replays nothing, so there is nothing to move"
+    recipes = {"cifar100/offline": {"lr": 0.03}, "tinyimagenet/offline": {"lr": 0.03}}
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """CE(new), and the cross-entropy of the old classes' softmax with what it was, less its minimum: KL."""
+        logits = _only(new.logits, self.current) if self.among == "task" else new.logits
+        losses = {"new": F.cross_entropy(logits, new.y)}
+        if not self.first_task:
+            with torch.no_grad():
+                told = self.teacher(new.x)
+            wanted, given = (F.log_softmax(_only(z, self.old) / self.temperature, 1) for z in (told, new.logits))
+            losses["old"] = self.alpha * F.kl_div(given, wanted, reduction="batchmean", log_target=True)
+        return losses
+
+
+def _only(logits: Tensor, classes: Tensor) -> Tensor:
+    """Logits with those of the other classes out of the competition."""
+    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)

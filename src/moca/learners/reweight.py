@@ -1,0 +1,64 @@
+"""Re-weighting: experience replay in which rare classes count more.
+
+Paper: Kang et al., ICLR 2020, arXiv 1910.09217.
+"""
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Learner, Losses
+
+if TYPE_CHECKING:
+    from moca.streams import Task
+
+
+class Reweight(Learner):
+    """ER with one weighted mean over new and replayed samples, w_c = 1 / (samples of class c that there are).
+
+    Where all classes have equally many, and as much is replayed as is new, it is ER.
+    """
+
+    remembers = ("came_now", "task_size")
+
+    def prepare(self) -> None:
+        """Nothing has come yet."""
+        self.came_now = torch.zeros(len(self.came), device=self.came.device)
+        self.task_size = 0
+
+    def begin_task(self, task: "Task") -> None:
+        """Classes are counted anew: how often each comes in a task is not known before it does."""
+        super().begin_task(task)
+        self.came_now.zero_()
+        self.task_size = len(task.train)
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """The sum of w CE over the sum of w, in its two parts; twice that, as ER is the sum of two means."""
+        self.came_now.index_add_(0, new.y, torch.ones_like(new.y, dtype=self.came_now.dtype))
+        weight = 1 / self._counts().clamp_min(1)
+        terms = {"new": (new.logits, new.y)}
+        if replays:
+            (replay,) = replays
+            terms["replay"] = self.model.classify(self.perturbed(replay, new)), replay.y
+        total = weight[torch.cat([y for _, y in terms.values()])].sum() / len(terms)
+        return {
+            name: (weight[y] * F.cross_entropy(logits, y, reduction="none")).sum() / total
+            for name, (logits, y) in terms.items()
+        }
+
+    def _counts(self) -> Tensor:
+        """Samples of each class: in the current task, by the shares that came so far, and in the memory."""
+        counts = self.task_size * self.came_now / self.came_now.sum()
+        if self.memory is not None and len(self.memory):
+            filled = self.memory.places < self.memory.count
+            counts = counts.index_add(0, self.memory.fields["y"][: self.memory.size], filled.to(counts.dtype))
+        return counts
+
+    def grow(self, classes: int) -> None:
+        """Room for more classes."""
+        more = classes - len(self.came)
+        super().grow(classes)
+        self.came_now = torch.cat([self.came_now, self.came_now.new_zeros(more)])

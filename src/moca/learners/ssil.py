@@ -1,0 +1,72 @@
+"""SS-IL: separated softmax; new samples compete among the current task's classes, old ones among those of the past.
+
+Paper: Ahn et al., ICCV 2021, arXiv 2003.13947.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.learners.base import Distilling, Losses
+from moca.memory import Past
+from moca.parts import option
+
+
+class SSIL(Distilling):
+    """Neither part of the softmax can push the other down, however few old samples there are.
+
+    In the form of online comparisons (AML) each batch has a mean of its own and old samples alone are distilled; in
+    the official one both have one mean, one pass, and are distilled.
+    """
+
+    distil: bool = option(False, "hold each earlier task's softmax to that of the network before the task")
+    form: Literal["aml", "official"] = option("aml", "two means, or one over new and old samples that pass together")
+    temperature: float = option(2.0, "of the distilled softmax", gt=0)
+
+    draw = Past
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """CE(new) over the current task's classes, CE(old) over those of earlier tasks, and what is distilled."""
+        losses = {"new": _separated(new.logits, new.y, self.current)}
+        if not replays or self.first_task:
+            return {"new": losses["new"].mean()}
+        (replay,) = replays
+        assert replay.old is not None
+        logits = self.model.classify(self.perturbed(replay, new))
+        losses["replay"] = _separated(logits, replay.y, self.old).masked_fill(~replay.old, 0)
+        if self.distil:
+            far = self._far(replay, self.model.classify(replay.features)).masked_fill(~replay.old, 0)
+            losses["distil"] = far if self.form == "aml" else torch.cat([self._far(new, new.logits), far])
+        olds = replay.old.sum()
+        if self.form == "official":
+            return {name: each.sum() / (len(new.y) + olds) for name, each in losses.items()}
+        return {name: each.mean() if name == "new" else each.sum() / olds.clamp_min(1) for name, each in losses.items()}
+
+    def _far(self, batch: Batch, logits: Tensor) -> Tensor:
+        """KL from the teacher's softmax of each earlier task, summed over the tasks; one number a sample."""
+        with torch.no_grad():
+            told = self.teacher(batch.x) / self.temperature
+        far, logits = torch.zeros_like(logits[:, 0]), logits / self.temperature
+        for number in range(self.number):
+            of_task = self.came == number
+            wanted, given = (F.log_softmax(_only(z, of_task), 1) for z in (told, logits))
+            far = far + F.kl_div(given, wanted, reduction="none", log_target=True).sum(1)
+        return far if self.form == "aml" else self.temperature**2 * far
+
+    @property
+    def together(self) -> bool:
+        """The official form passes new and old samples as one batch."""
+        return self.form == "official"
+
+
+def _only(logits: Tensor, classes: Tensor) -> Tensor:
+    """Logits with those of the other classes out of the competition."""
+    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)
+
+
+def _separated(logits: Tensor, y: Tensor, classes: Tensor) -> Tensor:
+    """Cross-entropy of each sample among these classes."""
+    return F.cross_entropy(_only(logits, classes), y, reduction="none")

@@ -1,0 +1,150 @@
+"""X-DER: DER++ with a softmax for each time, whose memory keeps up: logits of later classes are implanted (RPC form).
+
+Paper: Boschini et al., TPAMI 2022, arXiv 2201.00766.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca.batch import Batch
+from moca.errors import MocaError
+from moca.learners.base import Learner, Losses
+from moca.parts import option
+
+if TYPE_CHECKING:
+    from moca.streams import Task
+
+_AT_ONCE = 500
+"""Images whose logits are computed together."""
+
+
+class XDER(Learner):
+    """New samples compete within their task, replayed ones within the past; nobody is to be mistaken for the future.
+
+    The memory is written at the end of a task, as many samples of each class. The logits that a sample was stored with
+    say nothing of classes that came later: those of now are put in their place, below the one of its own class.
+    """
+
+    alpha: float = option(0.1, "weight of the stored logits", ge=0)
+    beta: float = option(0.5, "weight of the stored labels", ge=0)
+    gamma: float = option(0.85, "implanted logits reach at most this share of the one of the sample's class", ge=0)
+    eta: float = option(0.1, "weight of the margins to classes of other times", ge=0)
+    margin: float = option(0.3, "by which the best logit of a sample's own task is to be above theirs", ge=0)
+    past: bool = option(True, "the same margin of new samples to the past")
+
+    draws = 2
+    keeps = ("logits",)
+    store = None
+    remembers = ("drawn",)
+    recipes = {
+        "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex", "bn_passes": "n"},
+        "online": {"lr": 0.03, "head": "simplex", "bn_passes": "n"},
+        "small": {"lr": 0.03, "head": "simplex", "bn_passes": "n", "alpha": 0.3, "beta": 1.0, "eta": 0.15},
+    }
+
+    def prepare(self) -> None:
+        """How often each slot was drawn in this task."""
+        slots = 0 if self.memory is None else self.memory.size
+        if self.memory is not None and slots < len(self.came):
+            raise MocaError(f"xder needs a memory of at least one sample a class, here {len(self.came)}")
+        self.drawn = torch.zeros(slots, device=self.came.device)
+
+    def begin_task(self, task: Task) -> None:
+        """Nothing was drawn in it yet."""
+        super().begin_task(task)
+        self.drawn.zero_()
+
+    def losses(self, new: Batch, *replays: Batch) -> Losses:
+        """CE(new | its task) + alpha MSE(logits, stored) + beta CE(replay | the past) + eta times what the margins to
+        the future, and of new samples to the past, lack."""
+        losses = {"new": F.cross_entropy(_among(new.logits, self.current), new.y)}
+        margins = [self._margins(new.logits, self.current)]
+        if replays:
+            dark, labelled = replays
+            now = [self.model.classify(replay.features) for replay in replays]
+            losses["logits"] = self.alpha * F.mse_loss(now[0], dark.logits)
+            moved = self.model.classify(self.perturbed(labelled, new))
+            losses["replay"] = self.beta * F.cross_entropy(_among(moved, self.old), labelled.y)
+            for replay, logits in zip(replays, now, strict=True):
+                margins.append(self._margins(logits, self.came == self.came[replay.y].unsqueeze(1)))
+                self._implant(replay, logits.detach())
+        losses["future"] = self.eta * _mean_above_zero(torch.cat(margins))
+        if self.past and not self.first_task:
+            past = _among(new.logits, self.old & ~self.current).amax(1).detach()
+            losses["past"] = self.eta * _mean_above_zero(past + self.margin - _among(new.logits, self.current).amax(1))
+        return losses
+
+    def _margins(self, logits: Tensor, own: Tensor) -> Tensor:
+        """What each sample lacks of the margin between its own task and the classes yet to come, if there are any."""
+        future = _among(logits, ~self.seen).amax(1) + self.margin
+        return torch.where(self.seen.all(), 0, future - _among(logits, own).amax(1))
+
+    @torch.no_grad()
+    def _implant(self, replay: Batch, logits: Tensor) -> None:
+        """Refresh what is stored, the k-th time that a sample is drawn in a task with a chance of 1 in k."""
+        if self.memory is None:
+            return
+        self.drawn[replay.slot] += 1
+        chosen = self.random.uniform(len(replay.y)) * self.drawn[replay.slot] < 1
+        stored = self.memory.fields["logits"]
+        fresh = implanted(stored[replay.slot], logits, replay.y, ~self.old, self.gamma)
+        stored[replay.slot] = torch.where(chosen.unsqueeze(1), fresh, stored[replay.slot])
+
+    def end_task(self, samples: Batch) -> None:
+        """The same number of samples of each class; new ones come with their logits, old ones are refreshed."""
+        assert self.memory is not None
+        device, room = self.came.device, self.memory.size // int(self.seen.sum())
+        if room == 0:
+            raise MocaError(f"xder needs a memory of at least one sample a class ({int(self.seen.sum())} classes came)")
+        kept = self.memory.all()
+        rows = [(kept["y"] == c).nonzero().flatten()[:room] for c in self.old.nonzero().flatten()] if kept else []
+        old = {name: values[torch.cat(rows)] for name, values in kept.items()} if rows else {}
+        index = self._balanced(samples.y, self.memory.size - sum(map(len, rows)))
+        y, image = samples.y[index].to(device), samples.image[index.to(samples.image.device)].to(device)
+        logits = self._logits(image)
+        new = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old, self.gamma)}
+        if old:
+            old["logits"] = implanted(old["logits"], self._logits(old["image"]), old["y"], ~self.old, self.gamma)
+            new = {name: torch.cat([old[name], values]) for name, values in new.items()}
+        self.memory.rewrite(**new)
+
+    def _balanced(self, y: Tensor, count: int) -> Tensor:
+        """Row numbers of `count` samples, by chance, as many of each class; which classes have one more, too."""
+        classes = y.unique().tolist()
+        more = self.random.permutation(len(classes)).tolist()
+        share, rest = divmod(count, len(classes))
+        chosen = []
+        for place, c in enumerate(classes):
+            of_class = (y == c).nonzero().flatten()
+            order = self.random.permutation(len(of_class)).to(y.device)
+            chosen.append(of_class[order[: share + (more[place] < rest)]])
+        return torch.cat(chosen)
+
+    @torch.no_grad()
+    def _logits(self, images: Tensor) -> Tensor:
+        """Of raw images, not augmented."""
+        return torch.cat([self.model(self.view(part)) for part in images.split(_AT_ONCE)])
+
+
+def _among(logits: Tensor, classes: Tensor) -> Tensor:
+    """The logits with all but these classes out."""
+    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)
+
+
+def _mean_above_zero(values: Tensor) -> Tensor:
+    """Over those that are."""
+    return values.clamp_min(0).sum() / (values > 0).sum().clamp_min(1)
+
+
+def implanted(stored: Tensor, now: Tensor, y: Tensor, classes: Tensor, gamma: float) -> Tensor:
+    """The stored logits with those of `classes` as they are now. Where one of these is above that of the sample's own
+    class, all are scaled so that the highest is `gamma` times that one."""
+    own, highest = stored.gather(1, y.unsqueeze(1)), _among(now, classes).amax(1, keepdim=True)
+    above = (highest > own) & (highest > 0)
+    scale = torch.where(above, gamma * own.clamp_min(0) / highest.clamp_min(1e-12), 1)
+    return torch.where(classes, scale * now, stored)
