@@ -267,7 +267,7 @@ MISTAKES = [
     ("run --config nowhere.toml", "cannot read nowhere.toml"),
     ("run --config used/file", "used/file is not what its name says"),
     ("run --data ", "data is empty"),
-    ("run --learner xyz", "unknown learner 'xyz'; known: agem, derpp, "),
+    ("run --learner xyz", "unknown learner 'xyz'; known: agem, "),
     ("run --image-size 16", "'digits' is stored in its own size"),
     ("data check digits", "'digits' is inside the package"),
     ("run --bn-passes official --learner er_ace", "use --bn-passes clean"),
