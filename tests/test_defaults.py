@@ -129,20 +129,21 @@ def test_what_was_chosen_is_told_in_a_line(digits):
 
 
 @pytest.mark.parametrize(
-    ("counts", "side", "device", "model"),
+    ("counts", "side", "device", "model", "epochs"),
     [
-        ([48] * 6, 32, "cpu", "resnet18:width=20"),
-        ([48] * 6, 16, "cpu", "convnet"),
-        ([10] * 2, 32, "cpu", "convnet"),
-        ([400] * 10, 32, "cpu", "convnet"),
-        ([400] * 10, 32, "cuda", "resnet18"),
+        ([48] * 6, 32, "cpu", "resnet18:width=8", 84),
+        ([16] * 6, 32, "cpu", "resnet18:width=8", 100),
+        ([160] * 12, 32, "cpu", "resnet18:width=8", 21),
+        ([48] * 6, 16, "cpu", "convnet", 50),
+        ([10] * 2, 32, "cpu", "convnet", 50),
+        ([400] * 10, 32, "cpu", "convnet", 6),
+        ([400] * 10, 32, "cuda", "resnet18", 5),
     ],
 )
-def test_an_encoder_by_size_and_number_of_the_images(make_dataset, counts, side, device, model):
+def test_an_encoder_and_epochs_by_size_and_number_of_the_images(make_dataset, counts, side, device, model, epochs):
     made = make_dataset(counts, side=side, channels=3, recipe={})
     recipe = own_recipe(made, device)
-    assert recipe["model"] == model
-    assert 5 <= recipe["epochs"] <= 50
+    assert (recipe["model"], recipe["epochs"]) == (model, epochs)
     assert len(counts) <= recipe["memory"] <= sum(counts)
     assert validate(Run, recipe).epochs == recipe["epochs"]
 
