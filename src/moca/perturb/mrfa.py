@@ -68,4 +68,4 @@ class MRFA(Perturbation):
         return step
 
     def _loss(self, h: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(self.model.classify(h), y, reduction="sum")
+        return F.cross_entropy(self.model.classify(h), self.model.outputs * y, reduction="sum")
