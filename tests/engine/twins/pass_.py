@@ -10,7 +10,11 @@ from tests.engine.twin import Plain
 class Twin(Plain):
     draws = 0
     stores = False
-    settings_for_tests = {"learner": "pass:temperature=1,prototypes=1,distillation=0.1", "lr": 0.01, "optimiser": "sgd"}
+    settings_for_tests = {
+        "learner": "pass:temperature=1,prototypes=1,distillation=0.1",
+        "lr": 0.001,
+        "optimiser": "sgd",
+    }
 
     def __init__(self, settings, stream):
         super().__init__(settings, stream)
