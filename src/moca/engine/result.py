@@ -32,10 +32,6 @@ class Result:
     """R[i][j]: accuracy on task j after i tasks, all classes competing."""
     task_il_matrix: list[list[float]] = field(default_factory=list)
     """The same, only the classes of the sample's own task competing."""
-    task_classes: list[int] = field(default_factory=list)
-    """How many classes each task is judged on."""
-    over_stream: list[list[float]] = field(default_factory=list)
-    """Where it was evaluated on the way: after how many steps, and the mean accuracy over the tasks begun by then."""
     steps: int = 0
     seconds: float = 0.0
     """Training time, evaluation excluded; where runs take turns on a GPU, the turns of the others count too."""
@@ -46,6 +42,10 @@ class Result:
     """What the user should know about these numbers."""
     images_this_time: int = field(default=0, compare=False)
     """New and replayed images trained on since the run was opened; none in a result that was loaded."""
+    task_classes: list[int] = field(default_factory=list)
+    """How many classes each task is judged on."""
+    over_stream: list[list[float]] = field(default_factory=list)
+    """Where it was evaluated on the way: after how many steps, and the mean accuracy over the tasks begun by then."""
 
     @property
     def summary(self) -> Summary:

@@ -182,14 +182,14 @@ class Running:
             message,
             self.class_il,
             self.task_il,
-            [len(task.tested) for task in self.stream],
-            self.over_stream,
             self.steps_done,
             self.seconds,
             trained / max(self.seconds, 1e-9),
             self._environment(),
             self._notes(status),
             trained - self.images_before,
+            [len(task.tested) for task in self.stream],
+            self.over_stream,
         )
         if status == "interrupted":
             self.folder.release()
