@@ -221,10 +221,10 @@ class Learner(Part, Stateful):
         """Whether BatchNorm takes new and replayed samples for one batch."""
         return False
 
-    @classmethod
-    def batches(cls) -> str:
+    @property
+    def batches(self) -> str:
         """A letter for each batch of a step, in order: n, the new one; b, the last replay; 1, 2, ..., those before."""
-        return "n" + "".join(map(str, range(1, cls.draws))) + "b" * (cls.draws > 0)
+        return "n" + "".join(map(str, range(1, self.draws))) + "b" * (self.draws > 0)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """The passes of the official code with this perturbation, where they are known."""
