@@ -48,9 +48,10 @@ class BiC(Distilling):
         self.share = 0.0
 
     def begin_task(self, task: "Task") -> None:
-        """The share of old classes, by which they are distilled."""
+        """The share of old classes, by which they are distilled; one that comes again counts on both sides."""
         super().begin_task(task)
-        self.share = int(self.old.sum()) / int(self.seen.sum())
+        old = int(self.old.sum())
+        self.share = old / (old + len(task.classes))
 
     def held_out(self, images: Tensor) -> Tensor:
         """Which raw images are never learnt from."""
