@@ -261,5 +261,4 @@ class Distilling(Learner):
     def grow(self, classes: int) -> None:
         """Room for more classes in the teacher."""
         super().grow(classes)
-        self.teacher.grow(classes)
-        self.teacher.requires_grad_(False)
+        self.teacher.grow_like(self.model)
