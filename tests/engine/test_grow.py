@@ -106,6 +106,20 @@ def test_the_new_rows_depend_on_the_seed_alone(make_trainer):
     assert rows[0].equal(rows[1])
 
 
+@pytest.mark.parametrize("learner", ["lwf", "teacher:form=cls"])
+def test_copies_of_the_network_grow_with_its_own_rows(make_trainer, learner):
+    learning = make_trainer(learner=learner).learning
+    copies = getattr(learning.learner, "teachers", None) or [learning.learner.teacher]
+    learn(learning, [0, 1])
+    before, drawn = [copy.head.weight.clone() for copy in copies], torch.get_rng_state()
+    learning.grow(6)
+    for copy, known in zip(copies, before, strict=True):
+        assert copy.head.weight[:4].equal(known)
+        assert copy.head.weight[4:].equal(learning.model.head.weight[4:])
+        assert not copy.head.weight.requires_grad
+    assert torch.get_rng_state().equal(drawn), "random numbers of others are left alone"
+
+
 def test_fewer_classes_are_no_growth(make_trainer):
     learning = make_trainer().learning
     head = learning.model.head.weight

@@ -164,7 +164,7 @@ class Thrice(ER):
 
 
 def test_every_draw_has_a_letter():
-    assert [learner.batches() for learner in (Finetune, ER, DERpp, Thrice)] == ["n", "nb", "n1b", "n12b"]
+    assert [learner().batches for learner in (Finetune, ER, DERpp, Thrice)] == ["n", "nb", "n1b", "n12b"]
     passes, _ = setup(Thrice, "none", bn_passes="nb21")
     assert passes._updates("nb21", 4) == [0, 3, 2, 1]
     assert passes._updates("nb21", 1) == [0], "while the memory is empty"

@@ -206,3 +206,8 @@ def test_only_labels_are_perturbed(learner, recorder):
     assert moved[0]["replay"].item() != pytest.approx(plain[0]["replay"].item(), rel=1e-3)
     for name in ("new", "distil"):
         assert moved[0][name].item() == pytest.approx(plain[0][name].item(), rel=1e-6)
+
+
+def test_classes_that_all_come_again_are_still_learnt_by_their_labels(attached):
+    """As where tasks are domains: then no class is new."""
+    assert attached(BiC(), (0, 1), (0, 1)).share == 0.5

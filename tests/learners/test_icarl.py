@@ -286,7 +286,7 @@ class TestExemplars:
 
 def test_the_whole_of_a_large_class_is_looked_at(make, monkeypatch):
     """Features are computed some images at a time."""
-    monkeypatch.setattr("moca.learners.icarl._AT_ONCE", 4)
+    monkeypatch.setattr("moca.learners.base._AT_ONCE", 4)
     icarl, seen = make(6), []
     whole = icarl.view
     icarl.view = lambda raw: seen.append(len(raw)) or whole(raw)

@@ -87,3 +87,15 @@ def test_it_has_no_memory(learner):
     one = learner()
     one.begin_task(task(5))
     assert not any(p.requires_grad for p in one.teacher.parameters())
+
+
+def test_a_cold_softmax_stays_a_number(learner, model, make_batch):
+    """Classes that are out stay out by a finite logit, whatever it would be divided by."""
+    one = learner(temperature=0.5)
+    with torch.no_grad():
+        model.head.weight.mul_(-1.5)
+    loss = one.losses(make_batch([3, 4]))["old"]
+    (slope,) = torch.autograd.grad(loss, model.head.weight)
+    assert loss > 0
+    assert loss.isfinite()
+    assert slope.isfinite().all()

@@ -35,7 +35,7 @@ class TestTheLearnerWithin:
     def test_its_facts_are_those_of_the_whole(self, name):
         inner, whole = LEARNERS.find(name)(), Teacher(of=name)
         for fact in ("draws", "keeps", "store", "draw", "outputs", "sees_all_tasks", "static", "refuses",
-                     "replays_images", "has_memory", "together", "ends_tasks"):  # fmt: skip
+                     "replays_images", "has_memory", "together", "ends_tasks", "batches"):  # fmt: skip
             assert getattr(whole, fact) == getattr(inner, fact), fact
         assert whole.official_passes(WAP()) == inner.official_passes(WAP())
         for place, recipe in inner.recipes.items():

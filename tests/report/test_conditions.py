@@ -99,6 +99,12 @@ def test_without_replay_no_memory_is_named(tmp_path):
     assert "a held-out share (0.1) of the training images" in sentences(made)
 
 
+def test_the_memory_of_a_learner_that_draws_nothing_is_named(tmp_path):
+    assert "with a memory of 30 samples" in sentences(
+        comparison(tmp_path, {"gem": results_of(tmp_path, learner="gem")})
+    )
+
+
 def test_all_settings_hold_every_setting(tmp_path):
     settings = all_settings(results_of(tmp_path, perturb=["none", "vt"]))
     assert settings["perturb"] == "none; vt:lambda=0.5"

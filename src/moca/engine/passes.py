@@ -48,5 +48,5 @@ class Passes:
         """The sequence as numbers of batches; passes of a replay batch that is not there are left out."""
         if not sequence:
             return None
-        letters = self.learner.batches()[:there]
+        letters = self.learner.batches[:there]
         return [letters.index(letter) for letter in sequence if letter in letters]

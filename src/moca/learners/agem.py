@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Learner, Losses
+from moca.learners.base import Learner, Losses, mean_over
 from moca.memory import Past
 
 
@@ -25,7 +25,7 @@ class AGEM(Learner):
             (replay,) = replays
             assert replay.old is not None
             each = F.cross_entropy(self.model.classify(self.perturbed(replay, new)), replay.y, reduction="none")
-            losses["reference"] = (each * replay.old).sum() / replay.old.sum().clamp_min(1)
+            losses["reference"] = mean_over(replay.old, each)
         return losses
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:

@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
@@ -24,6 +25,26 @@ if TYPE_CHECKING:
 
 Losses = dict[str, Tensor]
 """The terms of the loss by name; unless a learner updates in its own way, their sum is minimised."""
+
+
+_AT_ONCE = 500
+"""Images that a network is asked about together."""
+
+
+def among(logits: Tensor, classes: Tensor) -> Tensor:
+    """The logits with all but these classes out of the competition."""
+    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)
+
+
+def mean_over(rows: Tensor, each: Tensor) -> Tensor:
+    """The mean of a number a sample over these samples only; 0 where there are none."""
+    return each.masked_fill(~rows, 0).sum() / rows.sum().clamp_min(1)
+
+
+def divergence(told: Tensor, logits: Tensor, classes: Tensor, temperature: float) -> Tensor:
+    """Of each sample, KL from the softmax of what was told to that of the logits, both among these classes."""
+    wanted, given = (F.log_softmax(among(z / temperature, classes), 1) for z in (told, logits))
+    return F.kl_div(given, wanted, reduction="none", log_target=True).sum(1)
 
 
 class OfficialPasses(NamedTuple):
@@ -159,6 +180,12 @@ class Learner(Part, Stateful):
         """Features of all samples of a step, the new ones first."""
         return self.model.encode(x)
 
+    @torch.no_grad()
+    def asked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
+        """What a network says of raw images, not augmented; some at a time, wherever they are."""
+        parts = images.split(_AT_ONCE)
+        return torch.cat([network(self.view(part.to(self.came.device))) for part in parts])
+
     @property
     def outputs(self) -> int:
         """Outputs of the classifier for each class."""
@@ -194,10 +221,10 @@ class Learner(Part, Stateful):
         """Whether BatchNorm takes new and replayed samples for one batch."""
         return False
 
-    @classmethod
-    def batches(cls) -> str:
+    @property
+    def batches(self) -> str:
         """A letter for each batch of a step, in order: n, the new one; b, the last replay; 1, 2, ..., those before."""
-        return "n" + "".join(map(str, range(1, cls.draws))) + "b" * (cls.draws > 0)
+        return "n" + "".join(map(str, range(1, self.draws))) + "b" * (self.draws > 0)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """The passes of the official code with this perturbation, where they are known."""
@@ -234,5 +261,4 @@ class Distilling(Learner):
     def grow(self, classes: int) -> None:
         """Room for more classes in the teacher."""
         super().grow(classes)
-        self.teacher.grow(classes)
-        self.teacher.requires_grad_(False)
+        self.teacher.grow_like(self.model)

@@ -10,15 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Distilling, Losses
+from moca.learners.base import Distilling, Losses, divergence, mean_over
 from moca.memory import Memory, Uniform
 from moca.parts import option
 
 if TYPE_CHECKING:
     from moca.streams import Task
 
-_AT_ONCE = 500
-"""Images whose logits are computed together."""
 _RIDGE = 0.001
 """Holds the correction where few samples would let it go to infinity."""
 
@@ -50,9 +48,10 @@ class BiC(Distilling):
         self.share = 0.0
 
     def begin_task(self, task: "Task") -> None:
-        """The share of old classes, by which they are distilled."""
+        """The share of old classes, by which they are distilled; one that comes again counts on both sides."""
         super().begin_task(task)
-        self.share = int(self.old.sum()) / int(self.seen.sum())
+        old = int(self.old.sum())
+        self.share = old / (old + len(task.classes))
 
     def held_out(self, images: Tensor) -> Tensor:
         """Which raw images are never learnt from."""
@@ -72,8 +71,7 @@ class BiC(Distilling):
 
     def _mean(self, batch: Batch, each: Tensor) -> Tensor:
         """Over the samples to learn from."""
-        out = self.held_out(batch.image)
-        return each.masked_fill(out, 0).sum() / (~out).sum().clamp_min(1)
+        return mean_over(~self.held_out(batch.image), each)
 
     def _corrected(self, logits: Tensor) -> Tensor:
         return self.scale * logits + self.shift
@@ -85,12 +83,7 @@ class BiC(Distilling):
         """KL from the teacher's softmax over old classes."""
         with torch.no_grad():
             told = self.teacher(batch.x)
-        lowest = torch.finfo(logits.dtype).min
-        wanted, given = (
-            F.log_softmax(self._corrected(z).masked_fill(~self.old, lowest) / self.temperature, 1)
-            for z in (told, logits)
-        )
-        return F.kl_div(given, wanted, reduction="none", log_target=True).sum(1)
+        return divergence(self._corrected(told), self._corrected(logits), self.old, self.temperature)
 
     def end_task(self, samples: Batch) -> None:
         """Fit the correction of the new classes to what was held out: old samples stored, new ones of the task."""
@@ -104,8 +97,7 @@ class BiC(Distilling):
             ys.append(y[chosen])
         if not all(map(len, ys)):
             return
-        with torch.no_grad():
-            logits = torch.cat([self.model(self.view(part)) for part in torch.cat(images).split(_AT_ONCE)])
+        logits = self.asked(self.model, torch.cat(images))
         a, b = fitted(self._corrected(logits)[:, self.seen], torch.cat(ys), self.seen, fresh)
         self.scale[fresh], self.shift[fresh] = a, b
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Learner, Losses, OfficialPasses
+from moca.learners.base import Learner, Losses, OfficialPasses, among
 from moca.parts import option
 from moca.perturb.base import Perturbation
 from moca.perturb.wap import WAP
@@ -50,7 +50,7 @@ class ERACE(Learner):
         if self.first_task:
             return logits
         present = torch.zeros_like(self.current).index_fill(0, y, True)
-        return logits.masked_fill(known & ~present, torch.finfo(logits.dtype).min)
+        return among(logits, ~known | present)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """Known with WAP only."""

@@ -11,16 +11,13 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
-from moca.learners.base import Distilling, Losses
+from moca.learners.base import Distilling, Losses, mean_over
 from moca.memory import Past, Reservoir
 from moca.parts import option
 from moca.sphere import project
 
 if TYPE_CHECKING:
     from moca.streams import Task
-
-_AT_ONCE = 500
-"""Images whose features are computed together."""
 
 
 class ICaRL(Distilling):
@@ -96,7 +93,7 @@ class ICaRL(Distilling):
                 targets = self.teacher(replay.x).sigmoid()
             logits = self.model.classify(replay.features)
             each = F.binary_cross_entropy_with_logits(logits, targets, reduction="none").sum(1)
-            losses["replay"] = (each * replay.old).sum() / replay.old.sum().clamp_min(1)
+            losses["replay"] = mean_over(replay.old, each)
         return losses
 
     def end_task(self, samples: Batch) -> None:
@@ -140,11 +137,9 @@ class ICaRL(Distilling):
         super().grow(classes)
         self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
 
-    @torch.no_grad()
     def _features(self, images: Tensor) -> Tensor:
         """Of raw images, not augmented."""
-        device = self.came.device
-        return torch.cat([self._unit(self.model.encode(self.view(i.to(device)))) for i in images.split(_AT_ONCE)])
+        return self._unit(self.asked(self.model.encode, images))
 
     def _unit(self, h: Tensor) -> Tensor:
         return project(h) if self.unit else h

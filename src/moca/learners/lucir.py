@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Distilling, Losses
+from moca.learners.base import Distilling, Losses, mean_over
 from moca.parts import option
 from moca.sphere import project
 
@@ -73,4 +73,4 @@ class LUCIR(Distilling):
         right = cosines.gather(1, replay.y.unsqueeze(1))
         rivals = cosines.masked_fill(~(self.current & ~self.old), -torch.inf).topk(self.nearest, 1).values
         short = (self.margin - right + rivals).clamp_min(0).sum(1)
-        return (short * replay.old).sum() / replay.old.sum().clamp_min(1)
+        return mean_over(replay.old, short)

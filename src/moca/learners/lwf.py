@@ -7,10 +7,9 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Distilling, Losses
+from moca.learners.base import Distilling, Losses, among, divergence
 from moca.parts import option
 
 
@@ -30,16 +29,10 @@ class LwF(Distilling):
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new), and the cross-entropy of the old classes' softmax with what it was, less its minimum: KL."""
-        logits = _only(new.logits, self.current) if self.among == "task" else new.logits
+        logits = among(new.logits, self.current) if self.among == "task" else new.logits
         losses = {"new": F.cross_entropy(logits, new.y)}
         if not self.first_task:
             with torch.no_grad():
                 told = self.teacher(new.x)
-            wanted, given = (F.log_softmax(_only(z, self.old) / self.temperature, 1) for z in (told, new.logits))
-            losses["old"] = self.alpha * F.kl_div(given, wanted, reduction="batchmean", log_target=True)
+            losses["old"] = self.alpha * divergence(told, new.logits, self.old, self.temperature).mean()
         return losses
-
-
-def _only(logits: Tensor, classes: Tensor) -> Tensor:
-    """Logits with those of the other classes out of the competition."""
-    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)

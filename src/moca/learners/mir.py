@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Learner, Losses
+from moca.learners.base import Learner, Losses, mean_over
 from moca.memory import Memory, Past
 from moca.models.auxiliary import auxiliary_logits
 from moca.parts import option
@@ -71,5 +71,5 @@ class MIR(Learner):
             (replay,) = replays
             assert replay.old is not None
             each = F.cross_entropy(self.model.classify(self.perturbed(replay, new)), replay.y, reduction="none")
-            losses["replay"] = (each * replay.old).sum() / replay.old.sum().clamp_min(1)
+            losses["replay"] = mean_over(replay.old, each)
         return losses

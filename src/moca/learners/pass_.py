@@ -11,7 +11,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
-from moca.learners.base import Distilling, Losses
+from moca.learners.base import Distilling, Losses, among
 from moca.parts import option
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ class PASS(Distilling):
 
     def _sharpened(self, logits: Tensor) -> Tensor:
         """Logits of the classes seen so far, at the temperature."""
-        seen = self.seen.repeat_interleave(self.outputs)
-        return (logits / self.temperature).masked_fill(~seen, torch.finfo(logits.dtype).min)
+        return among(logits / self.temperature, self.seen.repeat_interleave(self.outputs))
 
     def end_task(self, samples: Batch) -> None:
         """Prototypes of the new classes; and after the first task the radius, their mean standard deviation."""

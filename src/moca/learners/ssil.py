@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Distilling, Losses
+from moca.learners.base import Distilling, Losses, among, divergence
 from moca.memory import Past
 from moca.parts import option
 
@@ -48,12 +48,10 @@ class SSIL(Distilling):
     def _far(self, batch: Batch, logits: Tensor) -> Tensor:
         """KL from the teacher's softmax of each earlier task, summed over the tasks; one number a sample."""
         with torch.no_grad():
-            told = self.teacher(batch.x) / self.temperature
-        far, logits = torch.zeros_like(logits[:, 0]), logits / self.temperature
+            told = self.teacher(batch.x)
+        far = torch.zeros_like(logits[:, 0])
         for number in range(self.number):
-            of_task = self.came == number
-            wanted, given = (F.log_softmax(_only(z, of_task), 1) for z in (told, logits))
-            far = far + F.kl_div(given, wanted, reduction="none", log_target=True).sum(1)
+            far = far + divergence(told, logits, self.came == number, self.temperature)
         return far if self.form == "aml" else self.temperature**2 * far
 
     @property
@@ -62,11 +60,6 @@ class SSIL(Distilling):
         return self.form == "official"
 
 
-def _only(logits: Tensor, classes: Tensor) -> Tensor:
-    """Logits with those of the other classes out of the competition."""
-    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)
-
-
 def _separated(logits: Tensor, y: Tensor, classes: Tensor) -> Tensor:
     """Cross-entropy of each sample among these classes."""
-    return F.cross_entropy(_only(logits, classes), y, reduction="none")
+    return F.cross_entropy(among(logits, classes), y, reduction="none")

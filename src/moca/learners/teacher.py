@@ -189,11 +189,7 @@ class Teacher(Learner):
         super().grow(classes)
         self.inner.grow(classes)
         for teacher in self.teachers:
-            head = deepcopy(self.model.head).requires_grad_(False)
-            with torch.no_grad():
-                for grown, known in zip(head.parameters(), teacher.head.parameters(), strict=True):
-                    grown[: len(known)].copy_(known) if known.dim() else grown.copy_(known)
-            teacher.head = head
+            teacher.grow_like(self.model)
 
     def see(self, new: Batch) -> Batch:
         """Of the learner within."""

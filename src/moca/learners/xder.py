@@ -13,14 +13,11 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
-from moca.learners.base import Learner, Losses
+from moca.learners.base import Learner, Losses, among
 from moca.parts import option
 
 if TYPE_CHECKING:
     from moca.streams import Task
-
-_AT_ONCE = 500
-"""Images whose logits are computed together."""
 
 
 class XDER(Learner):
@@ -62,27 +59,27 @@ class XDER(Learner):
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new | its task) + alpha MSE(logits, stored) + beta CE(replay | the past) + eta times what the margins to
         the future, and of new samples to the past, lack."""
-        losses = {"new": F.cross_entropy(_among(new.logits, self.current), new.y)}
+        losses = {"new": F.cross_entropy(among(new.logits, self.current), new.y)}
         margins = [self._margins(new.logits, self.current)]
         if replays:
             dark, labelled = replays
             now = [self.model.classify(replay.features) for replay in replays]
             losses["logits"] = self.alpha * F.mse_loss(now[0], dark.logits)
             moved = self.model.classify(self.perturbed(labelled, new))
-            losses["replay"] = self.beta * F.cross_entropy(_among(moved, self.old), labelled.y)
+            losses["replay"] = self.beta * F.cross_entropy(among(moved, self.old), labelled.y)
             for replay, logits in zip(replays, now, strict=True):
                 margins.append(self._margins(logits, self.came == self.came[replay.y].unsqueeze(1)))
                 self._implant(replay, logits.detach())
         losses["future"] = self.eta * _mean_above_zero(torch.cat(margins))
         if self.past and not self.first_task:
-            past = _among(new.logits, self.old & ~self.current).amax(1).detach()
-            losses["past"] = self.eta * _mean_above_zero(past + self.margin - _among(new.logits, self.current).amax(1))
+            past = among(new.logits, self.old & ~self.current).amax(1).detach()
+            losses["past"] = self.eta * _mean_above_zero(past + self.margin - among(new.logits, self.current).amax(1))
         return losses
 
     def _margins(self, logits: Tensor, own: Tensor) -> Tensor:
         """What each sample lacks of the margin between its own task and the classes yet to come, if there are any."""
-        future = _among(logits, ~self.seen).amax(1) + self.margin
-        return torch.where(self.seen.all(), 0, future - _among(logits, own).amax(1))
+        future = among(logits, ~self.seen).amax(1) + self.margin
+        return torch.where(self.seen.all(), 0, future - among(logits, own).amax(1))
 
     @torch.no_grad()
     def _implant(self, replay: Batch, logits: Tensor) -> None:
@@ -106,10 +103,12 @@ class XDER(Learner):
         old = {name: values[torch.cat(rows)] for name, values in kept.items()} if rows else {}
         index = self._balanced(samples.y, self.memory.size - sum(map(len, rows)))
         y, image = samples.y[index].to(device), samples.image[index.to(samples.image.device)].to(device)
-        logits = self._logits(image)
+        logits = self.asked(self.model, image)
         new = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old, self.gamma)}
         if old:
-            old["logits"] = implanted(old["logits"], self._logits(old["image"]), old["y"], ~self.old, self.gamma)
+            old["logits"] = implanted(
+                old["logits"], self.asked(self.model, old["image"]), old["y"], ~self.old, self.gamma
+            )
             new = {name: torch.cat([old[name], values]) for name, values in new.items()}
         self.memory.rewrite(**new)
 
@@ -125,16 +124,6 @@ class XDER(Learner):
             chosen.append(of_class[order[: share + (more[place] < rest)]])
         return torch.cat(chosen)
 
-    @torch.no_grad()
-    def _logits(self, images: Tensor) -> Tensor:
-        """Of raw images, not augmented."""
-        return torch.cat([self.model(self.view(part)) for part in images.split(_AT_ONCE)])
-
-
-def _among(logits: Tensor, classes: Tensor) -> Tensor:
-    """The logits with all but these classes out."""
-    return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)
-
 
 def _mean_above_zero(values: Tensor) -> Tensor:
     """Over those that are."""
@@ -144,7 +133,7 @@ def _mean_above_zero(values: Tensor) -> Tensor:
 def implanted(stored: Tensor, now: Tensor, y: Tensor, classes: Tensor, gamma: float) -> Tensor:
     """The stored logits with those of `classes` as they are now. Where one of these is above that of the sample's own
     class, all are scaled so that the highest is `gamma` times that one."""
-    own, highest = stored.gather(1, y.unsqueeze(1)), _among(now, classes).amax(1, keepdim=True)
+    own, highest = stored.gather(1, y.unsqueeze(1)), among(now, classes).amax(1, keepdim=True)
     above = (highest > own) & (highest > 0)
     scale = torch.where(above, gamma * own.clamp_min(0) / highest.clamp_min(1e-12), 1)
     return torch.where(classes, scale * now, stored)

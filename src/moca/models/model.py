@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
@@ -97,3 +98,12 @@ class Model(nn.Module):
         if not isinstance(self.head, Head):
             raise MocaError("only moca's own heads can grow; use moca.LinearHead or moca.CosineHead")
         self.head.grow(classes * self.outputs)
+
+    @torch.no_grad()
+    def grow_like(self, other: "Model") -> None:
+        """Make room for as many classes as the network has that this is a copy of, with its rows for those that are
+        new."""
+        head = deepcopy(other.head).requires_grad_(False)
+        for grown, known in zip(head.parameters(), self.head.parameters(), strict=True):
+            (grown[: len(known)] if known.dim() else grown).copy_(known)
+        self.head = head

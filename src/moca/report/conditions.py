@@ -16,7 +16,7 @@ def sentences(comparison: Comparison) -> str:
     """One paragraph: data, tasks, memory, epochs, seeds, what is measured, hardware and versions."""
     results, methods = comparison.results, len(comparison.rows)
     runs = [r.settings for r in results]
-    replaying = [run for run in runs if run.learner.part is None or run.learner.make().draws]
+    replaying = [run for run in runs if run.learner.part is None or run.learner.make().has_memory]
     memory = f" with a memory of {_memory(replaying)}," if replaying else ""
     held_out = _distinct(run.validation for run in runs)
     judged = (

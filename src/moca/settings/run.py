@@ -194,7 +194,7 @@ class Run(Settings):
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
             )
         if self.bn_passes not in ("clean", "official"):
-            self._check_passes(learner.batches())
+            self._check_passes(learner.batches)
         elif self.bn_passes == "official" and learner.official_passes(perturb) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
         return self
