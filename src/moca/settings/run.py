@@ -21,12 +21,12 @@ class Seeds(Settings):
 
     leading: ClassVar[str] = "seed"
     seed: int = Field(0, ge=0, description="for every purpose that has none of its own")
-    classes: int | None = Field(None, ge=0, description="class order")
+    classes: int | None = Field(None, ge=0, description="class order, and how samples arrive")
     init: int | None = Field(None, ge=0, description="initial weights")
     data: int | None = Field(None, ge=0, description="order of the samples")
     augment: int | None = Field(None, ge=0, description="augmentation")
     memory: int | None = Field(None, ge=0, description="what is stored and replayed")
-    perturb: int | None = Field(None, ge=0, description="perturbation")
+    perturb: int | None = Field(None, ge=0, description="perturbation, and what else a learner draws")
 
     def of(self, purpose: Literal["classes", "init", "data", "augment", "memory", "perturb"]) -> int:
         """The seed of one purpose."""
