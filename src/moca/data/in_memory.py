@@ -62,7 +62,11 @@ class Dataset:
     def using(self, protocol: str) -> Dataset:
         """The same images under another of the data set's protocols."""
         if protocol not in self.protocols:
-            others = nearest(protocol, self.protocols) if self.protocols else "it has only its own, the default"
+            others = (
+                nearest(protocol, self.protocols)
+                if self.protocols
+                else "it has only its own; leave the protocol out (one pass is epochs=1)"
+            )
             raise MocaError(f"'{self.name}' has no protocol '{protocol}'; {others}")
         return replace(self, protocol=self.protocols[protocol])
 

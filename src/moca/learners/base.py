@@ -148,7 +148,10 @@ class Learner(Part, Stateful):
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """The terms of the loss by name, each a tensor of one number. `replays` holds `draws` batches, none while the
         memory is empty."""
-        raise MocaError(f"'{type(self).__name__}' has no method losses(self, new, *replays), which a learner needs")
+        name = type(self).__name__
+        if type(self).losses is not Learner.losses:
+            raise MocaError(f"losses of '{name}' calls super().losses, but a plain moca.Learner has none to give")
+        raise MocaError(f"'{name}' has no method losses(self, new, *replays), which a learner needs")
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
         """One step of the optimiser down the sum of the losses."""

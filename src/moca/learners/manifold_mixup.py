@@ -36,12 +36,10 @@ class ManifoldMixup(Learner):
         """Features of mixtures of the samples. The layer is drawn on the device: at the others, a alone is left."""
         if self.form == "adapted":
             return self.model.encode(x)
-        random = self.perturbation.random
-        random.to(x.device)
-        self.share = beta(self.alpha, random)
-        self.partner = random.permutation(len(x))
+        self.share = beta(self.alpha, self.random)
+        self.partner = self.random.permutation(len(x))
         sites = 1 + min(_STAGES, len(getattr(self.model.encoder, "stages", ())))
-        layer = (random.uniform(1)[0] * sites).long()
+        layer = (self.random.uniform(1)[0] * sites).long()
         others = iter([(layer == site) * (1 - self.share) for site in range(sites)])
 
         def mix(h: Tensor) -> Tensor:
@@ -67,10 +65,8 @@ class ManifoldMixup(Learner):
         """l h(old) + (1 - l) h(new), l uniform on the upper half; nothing flows back into the new features."""
         if self.form == "original" or self.first_task:
             return replay.features
-        random = self.perturbation.random
-        random.to(new.features.device)
-        half = random.uniform(1)[0]
-        rows = paired(new.features.detach()[random.permutation(len(new.y))], len(replay.y))
+        half = self.random.uniform(1)[0]
+        rows = paired(new.features.detach()[self.random.permutation(len(new.y))], len(replay.y))
         mixed = replay.features + torch.minimum(half, 1 - half) * (rows - replay.features)
         replay.moved = mixed if replay.old is None else torch.where(replay.old.unsqueeze(-1), mixed, replay.features)
         return replay.moved

@@ -38,7 +38,13 @@ class PASS(Distilling):
     replays_images = False
     remembers = ("means", "radius", "fresh")
     recipes = {
-        "small": {"head": "linear", "optimiser": "adam:weight_decay=2e-4", "lr": 0.001},
+        "small": {
+            "head": "linear",
+            "optimiser": "adam:weight_decay=2e-4",
+            "lr": 0.001,
+            "prototypes": 3.0,
+            "distillation": 0.3,
+        },
         "own": {"head": "linear", "optimiser": "adam:weight_decay=2e-4", "lr": 0.001},
     }
 
@@ -113,7 +119,7 @@ class PASS(Distilling):
     def end_task(self, samples: Batch) -> None:
         """Prototypes of the new classes; and after the first task the radius, their mean standard deviation."""
         count, total, square = self._moments(samples)
-        came = count > 0
+        came = (count > 0) & (self.came == self.number)
         means = total / count.clamp_min(1).unsqueeze(1)
         self.means.copy_(torch.where(came.unsqueeze(1), means.float(), self.means))
         if self.first_task:

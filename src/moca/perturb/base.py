@@ -48,8 +48,8 @@ class Perturbation(Part, Stateful):
         "proxy": {"lambda": 1.0},
         "small": {"lambda": 1.0},
     }
-    """Options, where they differ from their defaults, by the name of the protocol (`offline`) or of data set and
-    protocol (`cifar100/offline`)."""
+    """Options, where they differ from their defaults, by the name of the protocol (`offline`), of data set and
+    protocol (`cifar100/offline`), or of these and the size of the memory (`cifar100/offline/500`)."""
 
     remembers: ClassVar[tuple[str, ...]] = ("random",)
     random: Random

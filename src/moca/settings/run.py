@@ -21,12 +21,12 @@ class Seeds(Settings):
 
     leading: ClassVar[str] = "seed"
     seed: int = Field(0, ge=0, description="for every purpose that has none of its own")
-    classes: int | None = Field(None, ge=0, description="class order")
+    classes: int | None = Field(None, ge=0, description="class order, and how samples arrive")
     init: int | None = Field(None, ge=0, description="initial weights")
     data: int | None = Field(None, ge=0, description="order of the samples")
     augment: int | None = Field(None, ge=0, description="augmentation")
     memory: int | None = Field(None, ge=0, description="what is stored and replayed")
-    perturb: int | None = Field(None, ge=0, description="perturbation")
+    perturb: int | None = Field(None, ge=0, description="perturbation, and what else a learner draws")
 
     def of(self, purpose: Literal["classes", "init", "data", "augment", "memory", "perturb"]) -> int:
         """The seed of one purpose."""
@@ -93,7 +93,11 @@ class Run(Settings):
     )
     tasks: Tasks | None = Field(None, description="how many tasks, or the classes of each: 50,10,10")
     class_order: ClassOrder | None = Field(None, description="natural, random, a named order, or class numbers")
-    arrival: Annotated[Arrival, short(Arrival)] = Field(Arrival(), description="how samples arrive")
+    arrival: Annotated[Arrival, short(Arrival)] = Field(
+        Arrival(),
+        description="how samples arrive: classes or domains, and with them how blurred, returning or rare: "
+        "classes:blur=0.2,returns=0.1,imbalance=0.1",
+    )
     classes: Literal["known", "unknown"] = Field(
         "known", description="whether the number of classes is known, or the classifier grows as they come"
     )
@@ -183,10 +187,12 @@ class Run(Settings):
         if self.short_batch == "skip" and self.replay_batch not in (None, self.batch):
             raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
         if self.perturb.name != "none" and learner.refuses:
-            raise MocaError(f"'{name}' takes no perturbation: {learner.refuses}; use perturb=none or another learner")
+            raise MocaError(
+                f"'{self.learner}' takes no perturbation: {learner.refuses}; use perturb=none or another learner"
+            )
         if perturb.needs_images and not learner.replays_images:
             raise MocaError(
-                f"'{name}' cannot take '{self.perturb.name}': {perturb.needs_images}, and '{name}' keeps prototypes, "
+                f"'{self.learner}' cannot take '{self.perturb.name}': {perturb.needs_images}, and it keeps prototypes, "
                 "not images; use another perturbation (gaussian, vmf, doa_new, vt) or another learner"
             )
         if self.bn_passes != "clean" and learner.together:

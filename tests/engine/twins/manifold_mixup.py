@@ -10,11 +10,11 @@ class Twin(Plain):
     def encode(self, x, replays):
         if self.options.form == "adapted":
             return super().encode(x, replays)
-        tickets = sorted(self.noise.uniform(2 * self.options.alpha - 1).tolist())
+        tickets = sorted(self.own.uniform(2 * self.options.alpha - 1).tolist())
         self.share = tickets[self.options.alpha - 1]
-        bits = self.noise.bits(len(x) + sum(len(r["x"]) for r in replays)).tolist()
+        bits = self.own.bits(len(x) + sum(len(r["x"]) for r in replays)).tolist()
         self.partner = sorted(range(len(bits)), key=lambda i: bits[i])
-        layer = int(3 * self.noise.uniform(1).item())
+        layer = int(3 * self.own.uniform(1).item())
         batches = [x] + [r["x"] for r in replays]
         if layer == 0:
             batches = self.mixed(batches)
@@ -52,8 +52,8 @@ class Twin(Plain):
     def adapted(self, replay):
         if not self.seen_before:
             return replay["h"]
-        u = self.noise.uniform(1).item()
-        share, bits = max(u, 1 - u), self.noise.bits(len(self.new_h)).tolist()
+        u = self.own.uniform(1).item()
+        share, bits = max(u, 1 - u), self.own.bits(len(self.new_h)).tolist()
         order = sorted(range(len(bits)), key=lambda i: bits[i])
         rows = []
         for i, (h, label) in enumerate(zip(replay["h"], replay["y"].tolist(), strict=True)):

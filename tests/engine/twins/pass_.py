@@ -81,7 +81,7 @@ class Twin(Plain):
         with torch.no_grad():
             h = self.model.encode(self.transform(self.stream.train.images[task.train]))
         variances = []
-        for c in sorted(self.now):
+        for c in sorted(self.now - self.seen_before):
             of_class = torch.stack([row for row, label in zip(h, labels, strict=True) if label == c])
             self.prototypes[c] = of_class.mean(0)
             variances.append(of_class.T.cov().diagonal().mean().item())
