@@ -9,7 +9,6 @@ from torch import nn
 from moca import MocaError, Model
 from moca.learners.gss import GSS, Diverse
 from moca.memory import Memory, Uniform
-from moca.models import per_sample
 from moca.random import Random
 
 SIZE = 6
@@ -60,25 +59,7 @@ def likeness(model, given, stored):
     return [1 + max(F.cosine_similarity(row, other, dim=0).item() for other in known) for row in rows]
 
 
-@pytest.mark.parametrize("numbers", [2**27, 100, 1])
-def test_the_gradient_of_each_sample_however_many_at_once(model, monkeypatch, numbers):
-    monkeypatch.setattr(per_sample, "_NUMBERS", numbers)
-    model.bf16 = True
-    given = samples(7)
-    parts = list(per_sample.per_sample_gradients(model, given["image"], given["y"]))
-    weights = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    assert len(next(iter(parts[0].values()))) == min(7, max(1, numbers // weights))
-    rows = torch.cat([torch.cat(list(part.values()), 1) for part in parts])
-    assert model.bf16 and model.training and model.encoder[1].training
-    model.bf16 = False
-    expected = torch.stack([gradient(model, i[None], y[None]) for i, y in zip(*given.values(), strict=True)])
-    torch.testing.assert_close(rows, expected, atol=1e-6, rtol=1e-5)
-    assert all(p.grad is None for p in model.parameters())
-
-
-@pytest.mark.parametrize("numbers", [2**27, 100])
-def test_likeness_is_one_plus_the_largest_cosine(make, model, monkeypatch, numbers):
-    monkeypatch.setattr(per_sample, "_NUMBERS", numbers)
+def test_likeness_is_one_plus_the_largest_cosine(make, model):
     memory = make()
     memory.add(**samples(4))
     for name, values in samples(3, seed=2).items():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moca.learners.er import ER
 from moca.memory import Memory, Store
-from moca.models.per_sample import per_sample_gradients
+from moca.models.gradient_products import gradient_products
 from moca.parts import option
 from moca.random import Random
 
@@ -57,23 +57,13 @@ class Diverse(Store):
         learner: Any = self.learner
         ticket = self.random.uniform(self.size, dtype=torch.float64).masked_fill(memory.places >= memory.count, -1)
         chosen = ticket.topk(min(learner.comparisons, self.size)).indices
-        stored = [
-            *per_sample_gradients(
-                learner.model, learner.view(memory.fields["image"][chosen]), memory.fields["y"][chosen]
-            )
-        ]
-        lengths = _squares(stored).sqrt()
-        products: list[Tensor] = []
-        squares: list[Tensor] = []
-        total: dict[str, Tensor] = {}
-        for part in per_sample_gradients(learner.model, learner.view(samples["image"]), samples["y"]):
-            products.append(torch.cat([_dot(part, other) for other in stored], 1))
-            squares.append(_squares([part]))
-            total = {name: rows.sum(0, keepdim=True) + total.get(name, 0) for name, rows in part.items()}
-        # In evaluation mode samples do not see each other: the batch's gradient is the mean of theirs.
-        dots = torch.cat(products)
+        x, y = (torch.cat([samples[name], memory.fields[name][chosen]]) for name in ("image", "y"))
+        products, count = gradient_products(learner.model, learner.view(x), y), len(samples["y"])
+        squares, dots, among = products.diagonal(), products[:count, count:], products[:count, :count]
+        # The batch's gradient is the mean of its samples'; its length does not matter.
         dots = torch.cat([dots.sum(0, keepdim=True), dots])
-        own = torch.cat([_squares([total]), *squares]).sqrt()
+        own = torch.cat([among.sum().clamp_min(0).view(1), squares[:count]]).sqrt()
+        lengths = squares[count:].sqrt()
         cosines = dots / (own.unsqueeze(1) * lengths).clamp_min(1e-30)
         empty = chosen >= memory.count
         nearest = cosines.masked_fill(empty, -torch.inf).amax(1)
@@ -89,13 +79,3 @@ class GSS(ER):
 
     store = Diverse
     recipes = {"offline": {"lr": 0.03}}
-
-
-def _dot(a: dict[str, Tensor], b: dict[str, Tensor]) -> Tensor:
-    """Products of every row of one with every row of the other, over all weights."""
-    return torch.stack([rows @ b[name].T for name, rows in a.items()]).sum(0)
-
-
-def _squares(parts: list[dict[str, Tensor]]) -> Tensor:
-    """The squared length of every row."""
-    return torch.cat([torch.stack([rows.square().sum(1) for rows in part.values()]).sum(0) for part in parts])
