@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from moca.random import Random
-from moca.state import Stateful, tensors_in
+from moca.state import Stateful, layout, tensors_in
 
 
 class Part(Stateful):
@@ -101,3 +101,23 @@ def test_a_missing_entry_is_told():
     del state["rows"]
     with pytest.raises(KeyError, match="rows"):
         Part().load_state_dict(state)
+
+
+def test_a_layout_is_the_same_until_a_tensor_moves_or_a_plain_value_changes():
+    part = More()
+    before = layout(part.state())
+    part.rows += 1
+    part.random.uniform(5)
+    assert layout(part.state()) == before
+    part.count = 1
+    assert layout(part.state()) != before
+    assert layout(part.state(), "count") == layout(part.state() | {"count": 2}, "count")
+    part.count = 0
+    assert layout(part.state()) == before
+    part.rows = part.rows.clone()
+    assert layout(part.state()) != before
+
+
+def test_what_is_empty_has_no_layout():
+    assert layout({"state": {}, "groups": [], "none": None}) is None
+    assert layout({"a": {"b": {}}, "c": 1}) == layout({"c": 1})

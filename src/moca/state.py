@@ -54,6 +54,19 @@ def _state_of(value: Any) -> Any:
     return dict(value.state_dict()) if isinstance(value, nn.Module) else value
 
 
+def layout(state: Any, *counted: str) -> Any:
+    """A nested state with the place of every tensor instead of its values: equal as long as none has moved and no plain
+    value has changed. What is `counted` and what is empty does not matter."""
+    if isinstance(state, Tensor):
+        return state.data_ptr(), state.shape, state.dtype
+    if isinstance(state, dict):
+        parts = {name: layout(part, *counted) for name, part in state.items() if name not in counted}
+        return {name: part for name, part in parts.items() if part is not None} or None
+    if isinstance(state, list | tuple):
+        return [layout(part, *counted) for part in state] or None
+    return state
+
+
 def tensors_in(state: Any) -> Iterator[Tensor]:
     """Every tensor of a nested state."""
     if isinstance(state, Tensor):

@@ -74,6 +74,31 @@ def test_only_shapes_that_come_again_are_recorded(make_trainer, no_gpu, epochs, 
     assert sizes == recorded
 
 
+@pytest.mark.parametrize(
+    ("method", "recorded"),
+    [
+        ({"learner": "er"}, 2),
+        ({"learner": "derpp", "perturb": "vt"}, 2),
+        ({"learner": "er_ace", "perturb": "wap", "optimiser": "sgd:momentum=0.9,anew=false"}, 2),
+        ({"learner": "lwf"}, 2),
+        ({"learner": "ssil:distil=true"}, 4),
+        ({"learner": "er", "optimiser": "sgd:momentum=0.9"}, 4),
+        ({"learner": "er", "classes": "unknown"}, 4),
+    ],
+    ids=str,
+)
+def test_a_recording_outlasts_tasks_that_change_nothing_but_tensors(make_trainer, no_gpu, method, recorded):
+    """It is of no use after the first task, or where a softmax, a buffer or a row comes anew with every task."""
+    trainer = make_trainer((8,) * 8, tasks=4, epochs=1, batch=4, memory=8, **method)
+    trainer.captured = CapturedStep(trainer.learning, trainer.feed)
+    original, records = trainer.captured._record, []
+    trainer.captured._record = lambda index: records.append(len(index)) or original(index)
+    list(trainer.steps())
+    while trainer.next_task():
+        list(trainer.steps())
+    assert records == [4] * recorded
+
+
 def test_outputs_are_declared_before_and_copied_after(make_trainer, no_gpu):
     trainer = make_trainer(perturb="gaussian")
     trainer.learning.outputs = Outputs(["replay.moved", "new.features.gradient"])

@@ -39,9 +39,9 @@ compiles = pytest.mark.skipif(not shutil.which("g++"), reason="on the CPU torch.
 
 @pytest.fixture
 def trainer(make_trainer):
-    """A narrow ResNet-18 on 2 tasks of 37 images, the last batch of each epoch a short one."""
+    """A narrow ResNet-18 on tasks of 37 images, the last batch of each epoch a short one."""
 
-    def make(method, **way):
+    def make(method, tasks=2, **way):
         settings = {
             "model": "resnet18:width=8",
             "batch": 8,
@@ -54,7 +54,8 @@ def trainer(make_trainer):
         learner = LEARNERS.find(METHODS[method].get("learner", "er").partition(":")[0])
         if way.get("execution") == "captured" and not learner.static:
             pytest.skip("its step cannot be captured")
-        return make_trainer((19, 18, 18, 19), protocol=images, **(settings | METHODS[method] | way))
+        return make_trainer((19, 18, 18, 19, 18, 19)[: 2 * tasks], protocol=images, tasks=tasks,
+                            **(settings | METHODS[method] | way))  # fmt: skip
 
     return make
 
@@ -154,10 +155,10 @@ def test_compiled_on_a_gpu(trainer, method):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("method", METHODS)
 def test_captured_equals_eager_bit_by_bit(trainer, train, method, precision):
-    """To the end of the run, over short batches and the border between the tasks."""
+    """To the end of the run, over short batches and the borders between tasks, of which recordings may outlast one."""
     histories, states = [], []
     for execution in ("eager", "captured"):
-        run = trainer(method, device="cuda", execution=execution, precision=precision)
+        run = trainer(method, tasks=3, device="cuda", execution=execution, precision=precision)
         histories.append(train(run))
         states.append(run.learning.model.state_dict())
     assert histories[0] == histories[1]

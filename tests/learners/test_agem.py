@@ -173,7 +173,8 @@ class TestPast:
         assert sorted(rows.unique().tolist()) == [0, 1, 3, 5, 7, 9]
 
     def test_in_the_first_task_any(self, memory):
-        self.learner.number = 0
+        self.learner.first_task = True
+        self.learner.number.zero_()
         rows = torch.cat([memory.drawing.choose(3, memory, None) for _ in range(100)])
         assert sorted(rows.unique().tolist()) == list(range(10)), "and never an empty slot"
 

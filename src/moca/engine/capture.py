@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from moca.engine.feed import Feed
 from moca.engine.learning import Learning, Step
-from moca.state import tensors_in
+from moca.state import layout, tensors_in
 
-_WARM_UP = 3
+_WARM_UP = 1
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class _Recording:
     outputs: dict[str, Tensor]
     """And what else was asked for here."""
     images: int
+    made_for: Any
+    """Where the tensors of the learner's state lay, and its plain values."""
 
 
 class CapturedStep:
@@ -38,8 +41,10 @@ class CapturedStep:
         self.recordings: dict[int, _Recording] = {}
 
     def forget(self) -> None:
-        """Record anew: the tensors that the graphs read and write are no longer the learner's."""
-        self.recordings = {}
+        """Drop the recordings whose tensors are no longer the learner's, or that were made when its plain values were
+        others: all of them after the first task, for most learners none after later ones."""
+        now = self._layout() if self.recordings else None
+        self.recordings = {size: kept for size, kept in self.recordings.items() if kept.made_for == now}
 
     def __call__(self, index: Tensor) -> Step:
         """One step on the samples at `index`."""
@@ -73,7 +78,13 @@ class CapturedStep:
                 step = learning.step(*batch)
                 values = torch.stack(list(step.losses.values()))
             images = learning.images_trained - before
-            return _Recording(graph, batch, values, list(step.losses), step.outputs, images)
+            return _Recording(graph, batch, values, list(step.losses), step.outputs, images, self._layout())
+
+    def _layout(self) -> Any:
+        """Of all that a step depends on; of the counters only how many samples they let it draw."""
+        learning, memory = self.learning, self.learning.memory
+        drawn = 0 if memory is None else min(learning.replay_size, len(memory))
+        return drawn, layout(learning.state(), "images_trained", "offered")
 
     @contextmanager
     def _without_trace(self) -> Iterator[None]:

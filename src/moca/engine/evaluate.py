@@ -10,7 +10,8 @@ from moca.data import Protocol, Transform
 from moca.models import Model
 from moca.streams import Stream
 
-_BATCH = 1000
+_BATCH = 2000
+"""Images that are asked about together, whichever tasks they belong to."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,9 @@ def evaluate(model: Model, predict: Callable[[Tensor], Tensor], stream: Stream) 
     every class."""
     device = next(model.parameters()).device
     class_il, task_il = [], []
-    for task in stream:
-        scores = in_evaluation(model, predict, stream.test.images[task.test], stream.protocol)
+    asked = torch.cat([task.test for task in stream])
+    all_scores = in_evaluation(model, predict, stream.test.images, asked, stream.protocol)
+    for task, scores in zip(stream, all_scores.split([len(task.test) for task in stream]), strict=True):
         y = stream.test.labels[task.test].to(device)
         own = torch.tensor([c for c in task.tested if c < scores.shape[1]], device=device)
         class_il.append(_share(scores.argmax(1) == y))
@@ -39,14 +41,16 @@ def evaluate(model: Model, predict: Callable[[Tensor], Tensor], stream: Stream) 
 
 
 @torch.no_grad()
-def in_evaluation(model: Model, half: Callable[[Tensor], Tensor], images: Tensor, protocol: Protocol) -> Tensor:
-    """What the model, its encoder or a learner makes of raw images in evaluation mode; its own mode is left as it
+def in_evaluation(
+    model: Model, half: Callable[[Tensor], Tensor], images: Tensor, index: Tensor, protocol: Protocol
+) -> Tensor:
+    """What the model, its encoder or a learner makes of these raw images in evaluation mode; its own mode is left as it
     was."""
     device, training = next(model.parameters()).device, model.training
     transform = Transform.plain(protocol, device)
     model.eval()
     try:
-        return torch.cat([half(transform(part.to(device))) for part in images.split(_BATCH)])
+        return torch.cat([half(transform(images[some].to(device))) for some in index.split(_BATCH)])
     finally:
         model.train(training)
 

@@ -62,9 +62,9 @@ class Trainer(Stateful):
         """Move on to the next task; False after the last one."""
         more = self.schedule.next_task()
         if more:
-            self._forget()
             self.learning.grow(self._classes())
             self.learning.begin_task(self.schedule.current)
+            self._forget()
         return more
 
     def _classes(self) -> int:
@@ -79,5 +79,5 @@ class Trainer(Stateful):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
-        self._forget()
         super().load_state_dict(state)
+        self._forget()

@@ -91,7 +91,7 @@ class Learner(Part, Stateful):
     from their defaults, by the name of the protocol (`offline`), of data set and protocol (`cifar100/offline`), or of
     these and the size of the memory (`cifar100/offline/500`)."""
 
-    remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "perturbation", "random")
+    remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "first_task", "perturbation", "random")
 
     model: Model
     perturbation: Perturbation
@@ -108,8 +108,10 @@ class Learner(Part, Stateful):
     """The task in which each class came first, counted from 0; -1 for those that are yet to come."""
     current: Tensor
     """Which classes the current task has."""
-    number: int
-    """The current task, counted from 0; -1 before the first."""
+    number: Tensor
+    """The current task, counted from 0; -1 before the first. On the device, so that steps of later tasks are alike."""
+    first_task: bool
+    """Whether no task came before."""
 
     def attach(
         self,
@@ -131,7 +133,7 @@ class Learner(Part, Stateful):
         self.augment, self.random = augment or self.view, random or Random(0, "learner", device)
         self.came = torch.full((classes,), -1, device=device)
         self.current = torch.zeros(classes, dtype=torch.bool, device=device)
-        self.number = -1
+        self.number, self.first_task = torch.tensor(-1, device=device), True
         self.prepare()
         return self
 
@@ -140,10 +142,11 @@ class Learner(Part, Stateful):
 
     def begin_task(self, task: Task) -> None:
         """A new task begins. Classes may come again."""
+        self.first_task = not self.seen.any().item()
         self.number += 1
         self.current.zero_()
         self.current[list(task.classes)] = True
-        self.came[self.current & (self.came < 0)] = self.number
+        self.came.copy_(torch.where(self.current & ~self.seen, self.number, self.came))
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """The terms of the loss by name, each a tensor of one number. `replays` holds `draws` batches, none while the
@@ -203,11 +206,6 @@ class Learner(Part, Stateful):
     def has_memory(self) -> bool:
         """Whether samples are kept at all."""
         return self.draws > 0 or self.store is not None
-
-    @property
-    def first_task(self) -> bool:
-        """Whether no task came before."""
-        return self.number <= 0
 
     @property
     def seen(self) -> Tensor:

@@ -31,7 +31,7 @@ class GEM(Learner):
         """CE(new), and CE over all that is stored of each past task."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         stored = self.memory.all() if self.memory is not None and not self.first_task else {}
-        for task in range(self.number if stored else 0):
+        for task in range(int(self.number) if stored else 0):
             rows = self.came[stored["y"]] == task
             if rows.any():
                 replay = self._replayed(stored["image"][rows], stored["y"][rows])

@@ -3,7 +3,7 @@
 Paper: Ahn et al., ICCV 2021, arXiv 2003.13947.
 """
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from moca.batch import Batch
 from moca.learners.base import Distilling, Losses, among, divergence
 from moca.memory import Past
 from moca.parts import option
+
+if TYPE_CHECKING:
+    from moca.streams import Task
 
 
 class SSIL(Distilling):
@@ -27,6 +30,17 @@ class SSIL(Distilling):
     temperature: float = option(2.0, "of the distilled softmax", gt=0)
 
     draw = Past
+    remembers = ("earlier",)
+
+    def prepare(self) -> None:
+        """No task came before."""
+        super().prepare()
+        self.earlier = 0
+
+    def begin_task(self, task: "Task") -> None:
+        """Count the earlier ones: a softmax each is more in every step."""
+        super().begin_task(task)
+        self.earlier = int(self.number)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) over the current task's classes, CE(old) over those of earlier tasks, and what is distilled."""
@@ -54,8 +68,8 @@ class SSIL(Distilling):
         with torch.no_grad():
             told = self.teacher(batch.x)
         far = torch.zeros_like(logits[:, 0])
-        for number in range(self.number):
-            far = far + divergence(told, logits, self.came == number, self.temperature)
+        for task in range(self.earlier):
+            far = far + divergence(told, logits, self.came == task, self.temperature)
         return far if self.form == "aml" else self.temperature**2 * far
 
     @property

@@ -39,7 +39,7 @@ def feature_panel(trainer: Trainer, title: str) -> Panel:
             "use for example model=mlp:features=2"
         )
     index = torch.cat([task.test for task in stream])
-    points = in_evaluation(model, model.encode, stream.test.images[index], stream.protocol).cpu()
+    points = in_evaluation(model, model.encode, stream.test.images, index, stream.protocol).cpu()
     labels = stream.test.labels[index]
     old = ~torch.isin(labels, torch.tensor(stream[-1].classes))
     directions = model.head.weight.detach().cpu().numpy().copy()
