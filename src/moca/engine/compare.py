@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from moca.engine.alike import FirstTask, beginning
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import check_execution, pick_device
@@ -43,6 +44,11 @@ class Plan:
     def steps(self) -> int:
         """How many it has."""
         return Schedule(self.settings, self.stream).total
+
+    @property
+    def tasks(self) -> int:
+        """How many it learns, one after the other."""
+        return len(Schedule(self.settings, self.stream).tasks)
 
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
@@ -125,7 +131,9 @@ def carry_out(
         _check_folders(plans)
         with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
             if on_gpu or at_a_time == 1:
-                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers) for i, p in enumerate(plans, 1)]
+                first = _first_tasks(plans, shared=not watchers)
+                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers, task)
+                        for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
                 endings = take_turns(made, at_a_time)
             else:
                 endings = side_by_side([(p.label, partial(_given_folder, p)) for p in plans], at_a_time, bar)
@@ -167,19 +175,33 @@ def _given_folder(p: Plan) -> Path:
     return p.folder
 
 
-def _job(p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher]) -> Job:
+def _first_tasks(plans: Sequence[Plan], shared: bool) -> list[FirstTask]:
+    """One for each run, or for several that begin alike; a watcher is told about every step of every run."""
+    tasks: dict[Hashable, FirstTask] = {}
+    alike = [beginning(p.settings) if shared and p.tasks > 1 else None for p in plans]
+    return [
+        FirstTask() if key is None else tasks.setdefault((id(p.stream), key), FirstTask())
+        for p, key in zip(plans, alike, strict=True)
+    ]
+
+
+def _job(
+    p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher], first_task: FirstTask | None = None
+) -> Job:
+    first_task = first_task or FirstTask()
     return Job(
-        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers),
+        lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers, first_task),
         pick_device(p.settings.device),
         RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
+        first_task=first_task,
     )
 
 
-def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher]) -> Running | Result:
+def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher], first_task: FirstTask) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    run = Running(p.settings, p.stream, advance, watchers=watchers)
+    run = Running(p.settings, p.stream, advance, watchers=watchers, first_task=first_task)
     return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)

@@ -6,12 +6,13 @@ import gc
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 
+from moca.engine.alike import FirstTask
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result
 from moca.engine.run import Running
@@ -33,6 +34,8 @@ class Job:
     it is a defect of ours, and raised."""
     images_before: int | None = None
     """Trained on when it was first opened."""
+    first_task: FirstTask = field(default_factory=FirstTask)
+    """Which others may share."""
 
 
 def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
@@ -48,8 +51,9 @@ def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
     with Interrupt() as interrupt:
         try:
             while active or (waiting and not interrupt.requested):
-                if waiting and len(active) < at_a_time and not interrupt.requested:
-                    number = waiting.popleft()
+                ready = next((number for number in waiting if jobs[number].first_task.lets_begin), None)
+                if ready is not None and len(active) < at_a_time and not interrupt.requested:
+                    waiting.remove(number := ready)
                     active.insert(0, _Active(number, jobs[number], streams, active, interrupt))
                 for run in list(active):
                     if run.turn():

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import torch
 
+from moca.engine.alike import FirstTask
 from moca.engine.evaluate import evaluate
 from moca.engine.folder import RESULT, RunFolder
 from moca.engine.interrupt import Interrupt
@@ -44,6 +45,8 @@ class Running:
     """Trained on by earlier attempts."""
     packed = 1
     """Most runs that took turns at a time, this one included."""
+    shared_with = ""
+    """The run that its first task was trained by, if not by itself."""
 
     def __init__(
         self,
@@ -52,9 +55,11 @@ class Running:
         advance: Advance | None = None,
         keep_model: bool = False,
         watchers: Sequence[Watcher] = (),
+        first_task: FirstTask | None = None,
     ) -> None:
         """The settings leave nothing open. `start` or `resume` then gives the run its folder."""
         self.settings, self.stream, self.keep_model = settings, stream, keep_model
+        self.first_task = first_task or FirstTask()
         self.trainer = Trainer(settings, stream, [name for watcher in watchers for name in watcher.wants])
         self.advance = advance or (lambda steps, where: None)
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
@@ -67,6 +72,7 @@ class Running:
     def start(self, out: Path) -> Self:
         """A new run, in a fresh folder."""
         self.folder = RunFolder.create(out, self.settings)
+        self.first_task.begin(self)
         return self
 
     def resume(self, out: Path) -> Self:
@@ -78,6 +84,8 @@ class Running:
             kept = self.folder.load_checkpoint(self.trainer.learning.device)
             if kept is not None:
                 self.load_state_dict(kept)
+            if self.trainer.schedule.task == 0:
+                self.first_task.begin(self)
         except BaseException:
             self.folder.release()
             raise
@@ -104,7 +112,8 @@ class Running:
                 self._evaluate()
                 if not self.trainer.next_task():
                     break
-                self.folder.save_checkpoint(self._state())
+                self.folder.save_checkpoint(self.state())
+                self.first_task.keep(self)
         except Diverged as error:
             self._ended("diverged", str(error))
             return
@@ -169,7 +178,7 @@ class Running:
         self.folder.save_model(self.trainer.learning.model, {"moca": json.dumps(about)})
 
     def _interrupted(self) -> None:
-        self.folder.save_checkpoint(self._state())
+        self.folder.save_checkpoint(self.state())
         path = shlex.quote(str(self.folder.path))
         self._ended("interrupted", f"stopped after step {self.steps_done}; go on with: moca resume {path}")
 
@@ -196,6 +205,7 @@ class Running:
         else:
             self.result.save()
             self.folder.finish()
+        self.first_task.leave(self)
         for watcher in self.watchers:
             watcher.end(self.result)
 
@@ -208,6 +218,8 @@ class Running:
         memory, tasks = self.trainer.learning.memory, self.trainer.schedule.tasks
         samples, learnt = sum(len(task.train) for task in tasks), len({c for task in tasks for c in task.classes})
         notes = list(self.stream.dataset.notes)
+        if self.shared_with:
+            notes.append(f"its first task was trained by '{self.shared_with}', which begins alike")
         if memory is not None and memory.size >= samples:
             notes.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
         if learnt < self.stream.classes:
@@ -225,9 +237,10 @@ class Running:
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
         self.advance(len(self.waiting) - self.steps_done, "waits")
+        self.first_task.leave(self)
         self.folder.release()
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """The trainer's state itself, to be written before the run goes on, and what has been measured so far."""
         return {
             "trainer": self.trainer.state(),

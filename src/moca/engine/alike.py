@@ -1,0 +1,86 @@
+"""Runs that begin alike: in the first task no class is old, so that those which differ in the perturbation share it.
+
+One of them trains it, the others take it over and go on from there, as if each had trained it by itself.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from moca.engine.folder import STEPS, TASKS
+from moca.settings import Run
+
+if TYPE_CHECKING:
+    from moca.engine.run import Running
+
+_OWN = "perturbation"
+"""What each run keeps of its own, wherever in its state: it has not been asked yet."""
+
+
+def beginning(run: Run) -> Hashable:
+    """What the first task of a run depends on, equal for those that share it; None where that is not known, as parts
+    that do not come with moca may do what they like in it."""
+    if run.with_own_code:
+        return None
+    learner, perturbation = run.learner.make(), run.perturb.make()
+    official = learner.official_passes(perturbation) if run.bn_passes == "official" else None
+    passes = official and (official.first_task, official.without_replay)
+    return run.model_dump_json(exclude={"perturb"}), passes
+
+
+class FirstTask:
+    """The first task of some runs that begin alike, once one of them has trained it."""
+
+    def __init__(self) -> None:
+        self.kept = b""
+        self.lines: dict[str, bytes] = {}
+        self.trained_by: Path | None = None
+        """The folder of the run that is at it."""
+
+    @property
+    def lets_begin(self) -> bool:
+        """Whether another run can begin: with the task done, or because nobody is at it."""
+        return bool(self.kept) or self.trained_by is None
+
+    def begin(self, run: Running) -> None:
+        """A run begins the task: it takes it over, or trains it for the others."""
+        if self.kept:
+            self._hand_over(run)
+        else:
+            self.trained_by = run.folder.path
+
+    def leave(self, run: Running) -> None:
+        """A run has ended, or was given up: if it was to train the task, another one may."""
+        if self.trained_by == run.folder.path:
+            self.trained_by = None
+
+    def keep(self, run: Running) -> None:
+        """A run stands at the beginning of its second task."""
+        if self.trained_by != run.folder.path:
+            return
+        content = io.BytesIO()
+        torch.save(run.state(), content)
+        self.kept, self.trained_by = content.getvalue(), None
+        self.lines = {name: (run.folder.path / name).read_bytes() for name in (STEPS, TASKS)}
+        self.name = run.folder.path.name
+
+    def _hand_over(self, run: Running) -> None:
+        state = torch.load(io.BytesIO(self.kept), weights_only=True, map_location=run.trainer.learning.device)
+        own = run.state()
+        run.load_state_dict(_with_own(state, own) | {"settings": own["settings"]})
+        for name, lines in self.lines.items():
+            (run.folder.path / name).write_bytes(lines)
+        run.shared_with = self.name
+
+
+def _with_own(state: Any, own: Any) -> Any:
+    """A nested state with this run's own perturbation in it."""
+    if not isinstance(state, dict):
+        return state
+    return {name: own[name] if name == _OWN else _with_own(part, own.get(name) if isinstance(own, dict) else None)
+            for name, part in state.items()}  # fmt: skip

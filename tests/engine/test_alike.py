@@ -1,0 +1,144 @@
+"""Runs that begin alike: their first task is trained once, and none of them can be told from one that trained it."""
+
+import json
+
+import pytest
+
+import moca
+from moca.engine import compare as comparing
+from moca.engine.alike import beginning
+from moca.engine.folder import STEPS, TASKS
+from moca.engine.trainer import Trainer
+from moca.settings import Run, validate
+from tests.test_own_parts import Back
+
+FAST = {
+    "model": "convnet:width=2,features=4",
+    "memory": 20,
+    "tasks": 3,
+    "batch": 64,
+    "epochs": 1,
+    "lr": 0.1,
+    "device": "cpu",
+    "threads": 1,
+}
+EVERY = ["none", "gaussian", "vt", "wap", "doa_old"]
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Counts the steps that are done, whatever for."""
+    done, original = [], Trainer.steps
+
+    def counted(self):
+        for step in original(self):
+            done.append(self.schedule.task)
+            yield step
+
+    monkeypatch.setattr(Trainer, "steps", counted)
+    return done
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """Each run trains its first task by itself."""
+
+    def apart(**settings):
+        with monkeypatch.context() as patch:
+            patch.setattr(comparing, "beginning", lambda run: None)
+            return moca.compare(**settings)
+
+    return apart
+
+
+def told(folder, name):
+    """What the lines of a run say, but for the time."""
+    lines = map(json.loads, (folder / name).read_text().splitlines())
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in lines]
+
+
+@pytest.mark.parametrize("learner", ["er", "derpp", "er_ace", "teacher:of=er", "mir"])
+@pytest.mark.parametrize("at_a_time", [1, 3])
+def test_the_same_bits(learner, at_a_time, apart, steps, tmp_path, monkeypatch):
+    perturbs = EVERY if learner == "er" else ["none", "vt", "wap"]
+    settings = FAST | {"learner": learner, "perturb": perturbs, "seeds": 2}
+    original = comparing.take_turns
+    monkeypatch.setattr(comparing, "take_turns", lambda jobs, _: original(jobs, at_a_time))
+    expected = apart(**settings, out=tmp_path / "apart")
+    first, later = steps.count(0) // len(perturbs), len(steps) - steps.count(0)
+    steps.clear()
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    assert steps.count(0) == first, "once a seed"
+    assert len(steps) == first + later
+    for one, other in zip(shared.results, expected.results, strict=True):
+        assert one.folder.name == other.folder.name
+        assert one.accuracy_matrix == other.accuracy_matrix
+        assert one.task_il_matrix == other.task_il_matrix
+        assert one.steps == other.steps
+        assert one.seconds > 0
+        for name in (STEPS, TASKS):
+            assert told(one.folder, name) == told(other.folder, name)
+    notes = [note for result in shared.results for note in result.notes if "trained by" in note]
+    assert len(notes) == 2 * (len(perturbs) - 1)
+
+
+def key(**settings):
+    return beginning(validate(Run, settings))
+
+
+def test_what_a_first_task_depends_on():
+    assert key(perturb="vt") == key(perturb="wap:lambda=3") == key()
+    assert key(perturb="vt") != key(perturb="vt", seed=1)
+    assert key(perturb="vt") != key(perturb="vt", lr=0.5)
+    assert key(perturb="vt") != key(perturb="vt", learner="derpp")
+    official = {"bn_passes": "official", "model": "resnet18"}
+    assert key(perturb="vt", **official) == key(perturb="wap", **official)
+    assert key(perturb="vt", **official) != key(**official), "the official code passes its batches otherwise"
+    assert key(perturb=Back()) is None, "what somebody else's part does in it is not known"
+
+
+def test_one_that_stops_in_its_first_task_leaves_it_to_another(apart, tmp_path, monkeypatch):
+    """The first run cannot be begun: the second trains the task for the third."""
+    settings = FAST | {"perturb": ["none", "vt", "gaussian"], "seeds": 1}
+    expected = apart(**settings, out=tmp_path / "apart")
+    (tmp_path / "shared" / "er-s0").mkdir(parents=True)
+    (tmp_path / "shared" / "er-s0" / "mine").touch()
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    assert [r.status for r in shared.results] == ["failed", "finished", "finished"]
+    assert [r.accuracy_matrix for r in shared.results[1:]] == [r.accuracy_matrix for r in expected.results[1:]]
+    assert any("'er+vt-s0'" in note for note in shared.results[2].notes)
+
+
+def test_one_that_goes_on_trains_the_task_for_the_others(apart, steps, tmp_path, monkeypatch):
+    settings = FAST | {"perturb": ["none", "vt"], "seeds": 1}
+    expected, alone = apart(**settings, out=tmp_path / "apart"), len(steps)
+    first = steps.count(0) // 2
+    steps.clear()
+    original = comparing.take_turns
+    monkeypatch.setattr(comparing, "take_turns", lambda jobs, _: _stopped(jobs))
+    with pytest.raises(moca.errors.Interrupted):
+        moca.compare(**settings, out=tmp_path / "shared")
+    monkeypatch.setattr(comparing, "take_turns", original)
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    assert [r.accuracy_matrix for r in shared.results] == [r.accuracy_matrix for r in expected.results]
+    assert len(steps) == alone - first
+
+
+def _stopped(jobs):
+    """The first run after two steps."""
+    run, interrupt = jobs[0].open(), type("Asked", (), {"requested": False})()
+    for done, _ in enumerate(run.steps(interrupt)):
+        interrupt.requested = done >= 1
+    return [run.result, *[None] * (len(jobs) - 1)]
+
+
+def test_watched_runs_are_told_about_every_step(tmp_path):
+    class Counts(moca.Watcher):
+        seen = 0
+
+        def step(self, record):
+            self.seen += 1
+
+    watcher = Counts()
+    made = moca.compare(**FAST, perturb=["none", "vt"], seeds=1, out=tmp_path, watch=watcher)
+    assert watcher.seen == sum(r.steps for r in made.results)
