@@ -51,13 +51,13 @@ class Cell:
         """Whether it is one that a reproduction has to reach."""
         return self.status == "claimed"
 
-    @property
+    @functools.cached_property
     def facts(self) -> dict[str, str]:
         """What rules ask for."""
         own = {name: str(getattr(self, name)) for name in _NAMES}
         return {**self.more, **own, "lambda": self.lam}
 
-    @property
+    @functools.cached_property
     def tags(self) -> dict[str, str]:
         """What a cell can be chosen by, as it is written: cifar100, m500, er, wap, er+wap, lambda=2.0, ..."""
         named = {"lambda": self.lam, **self.more}
@@ -119,9 +119,7 @@ def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
         there = {cell.tags.get(kind, "") for cell in left} - {""}
         left = [cell for cell in left if cell.tags.get(kind) in wanted]
         if not left:
-            raise MocaError(
-                f"no cell is all of '{words}'; with the words before '{wanted[0]}': {', '.join(sorted(there))}"
-            )
+            raise MocaError(f"no cell is all of '{words}'; without '{wanted[0]}' there are {', '.join(sorted(there))}")
     return left
 
 

@@ -68,12 +68,7 @@ def protocol(run: Run) -> str:
 
 def waits_for(cell: Cell) -> str:
     """Why a cell cannot be run yet; empty if it can."""
-    return next((rule["waits"] for rule in _rules(cell) if "waits" in rule), "")
-
-
-def reasons(cell: Cell) -> list[str]:
-    """Why it is run as it is."""
-    return [rule["why"] for rule in _rules(cell)]
+    return next((rule["waits"] for rule in _fitting(cell) if "waits" in rule), "")
 
 
 def experiment(cell: Cell) -> Experiment:
@@ -82,7 +77,7 @@ def experiment(cell: Cell) -> Experiment:
     learner: dict[str, Any] = {"name": cell.learner}
     perturb: dict[str, Any] = {"name": cell.perturb} | {key: told[key] for key in _OPTIONS if told.get(key)}
     settings: dict[str, Any] = {"data": cell.data, "memory": cell.memory}
-    for rule in _rules(cell):
+    for rule in _fitting(cell):
         settings |= rule.get("run", {})
         learner |= rule.get("learner", {})
         perturb |= rule.get("perturb", {})
@@ -90,18 +85,19 @@ def experiment(cell: Cell) -> Experiment:
     return _experiment(json.dumps({name: value for name, value in settings.items() if value}))
 
 
-def _rules(cell: Cell) -> list[dict[str, Any]]:
+@functools.cache
+def rules() -> tuple[dict[str, Any], ...]:
+    """What decides how cells are run, each with its reason."""
+    return tuple(load_recipe("paper")["rules"])
+
+
+def _fitting(cell: Cell) -> list[dict[str, Any]]:
     told = cell.facts
     return [
         rule
-        for rule in _all_rules()
+        for rule in rules()
         if all(_fits(told.get(name, ""), wanted) for name, wanted in rule.get("where", {}).items())
     ]
-
-
-@functools.cache
-def _all_rules() -> tuple[dict[str, Any], ...]:
-    return tuple(load_recipe("paper")["rules"])
 
 
 def _fits(value: str, wanted: str | list[str]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from moca.recipes.cells import exhibits
 from moca.recipes.cost import HOW
-from moca.recipes.experiment import reasons
+from moca.recipes.experiment import rules
 from moca.recipes.found import NEAR, SEEDS, Entry, experiments
 from moca.recipes.standing import Standing, Sums
 
@@ -19,10 +20,15 @@ COUNTS = (
 )
 
 
+_PLAIN = str.maketrans({"[": "", "]": "", "'": "", "*": "…"})
+"""Without what Markdown and Python have a use for."""
+
+
 def render(standing: Standing, place: str) -> str:
     """The whole page."""
     every = standing.sums(standing.entries)
     claimed = [entry for entry in standing.entries if entry.cell.counts]
+    behind = len(experiments([entry for entry in claimed if entry.values]))
     titles = exhibits()
     shown = {name: standing.of(name) for name in titles}
     parts = [
@@ -30,7 +36,8 @@ def render(standing: Standing, place: str) -> str:
         f"Written by `moca paper report` from the result files under `{place}`. Do not edit: run it again instead. "
         "How to fill it: [docs/reproduction.md](docs/reproduction.md).",
         f"**{every.counted} of {len(claimed)} claimed cells are measured; {every.reproduced} of these are reproduced.**"
-        f" {every.missing} runs are missing, about {every.minutes / 60:,.0f} GPU hours. {_where(standing)}",
+        f" They are numbers of {behind} experiments, since the paper prints some more than once. {every.missing} runs "
+        f"are missing, about {every.minutes / 60:,.0f} GPU hours. {_where(standing)}",
         COUNTS,
         HOW,
         _table(
@@ -39,7 +46,9 @@ def render(standing: Standing, place: str) -> str:
         ),
         *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
         "## Why they are run so",
-        _list(dict.fromkeys(why for entry in standing.entries for why in reasons(entry.cell))),
+        "All that fit a cell apply, a later one wins; what none sets is left to the recipes of protocol, data set and "
+        "method.",
+        _table(["cells", "what is set", "why"], map(_rule, rules())),
         "## Runs",
         f"Each with {standing.seeds} seeds; several of them, packed: `moca paper run`.",
         _table(["run", "command", "done", "missing", "GPU minutes"], _runs(standing)),
@@ -67,6 +76,15 @@ def _runs(standing: Standing) -> Iterable[list[str]]:
         minutes = f"{standing.minutes([(one, missing)]):,.1f}" if missing else ""
         done = str(len(standing.found.of(one)) or "")
         yield [str(number), f"`{one.command(standing.seeds)}`", done, str(len(missing) or ""), minutes]
+
+
+def _rule(rule: Mapping[str, Any]) -> list[str]:
+    where = ", ".join(f"{name} {value}" for name, value in rule.get("where", {}).items())
+    told = [f"{name}={value}" for name, value in rule.get("run", {}).items()]
+    for kind in ("learner", "perturb"):
+        told += [f"{kind}:{name}={value}" for name, value in rule.get(kind, {}).items()]
+    told += [f"not yet runnable: {rule['waits']}"] if "waits" in rule else []
+    return [where.translate(_PLAIN) or "all", ", ".join(told), rule["why"]]
 
 
 def _where(standing: Standing) -> str:

@@ -56,10 +56,7 @@ class Standing:
         """A table as text: what tells the cells apart, the paper's number, ours, and which runs it is from."""
         kinds = columns([entry.cell for entry in shown])
         head = [*kinds, "paper", "ours", "n", "difference", "verdict", "run"]
-        return head, [
-            [*(entry.cell.tags.get(kind, "").removesuffix("+none") for kind in kinds), *self._row(entry)]
-            for entry in shown
-        ]
+        return head, [[*_tags(entry.cell, kinds), *self._row(entry)] for entry in shown]
 
     def _row(self, entry: Entry) -> list[str]:
         cell, ours = entry.cell, entry.ours
@@ -75,6 +72,10 @@ class Standing:
             entry.verdict,
             str(number),
         ]
+
+
+def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
+    return [cell.tags.get(kind, "").removesuffix("+none") for kind in kinds]
 
 
 def _plus_minus(std: float) -> str:
