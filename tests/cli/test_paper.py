@@ -66,7 +66,7 @@ def test_a_mistake_is_one_line(moca, words, said):
 def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
     assert code == 0
-    assert "2 runs, about 0 GPU minutes." in out
+    assert "2 runs, about 1 GPU minutes." in out
     assert "reproduced (n = 1)" in out
     assert len(list((tmp_path / "results/paper").iterdir())) == 2
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")

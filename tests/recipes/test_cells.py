@@ -74,7 +74,7 @@ def test_a_name_that_nothing_has_is_told_with_the_nearest(names, words, said):
 
 def test_a_table_shows_what_tells_its_cells_apart():
     assert columns(of(["table7"])) == ["method", "memory"]
-    assert columns(of(["table8"])) == ["zeta", "steps"]
+    assert columns(of(["table8"])) == ["method", "zeta", "steps"]
     assert columns(of(["table4"])) == ["data", "method", "phases"]
     for name in exhibits():
         shown = of([name])

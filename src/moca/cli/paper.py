@@ -149,7 +149,8 @@ def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int
     if wanted:
         console.print(table)
     runs = sum(len(seeds) for _, seeds in wanted)
-    console.print(f"{runs} runs, about {standing.minutes(wanted):,.0f} GPU minutes." if runs else "Nothing is missing.")
+    told = f"{runs} run{'s' * (runs != 1)}, about {max(1, standing.minutes(wanted)):,.0f} GPU minutes."
+    console.print(told if runs else "Nothing is missing.")
 
 
 def _table(head: Sequence[str], numbers: int, title: str | None = None) -> Table:

@@ -124,11 +124,11 @@ def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
 
 
 def columns(shown: Sequence[Cell]) -> list[str]:
-    """What tells these cells apart: the kinds of tags that differ among them."""
+    """What tells these cells apart: their method, and the kinds of tags that differ among them."""
     kinds = dict.fromkeys(
         ["setting", "data", "method", "memory", "head", "lambda", *(k for c in shown for k in c.more), "metric"]
     )
     values = {kind: {cell.tags.get(kind) for cell in shown} for kind in kinds}
     for kind in ("lambda", "zeta"):  # without a perturbation there is none
         values.setdefault(kind, set()).discard(None)
-    return [kind for kind in kinds if len(values[kind]) > 1]
+    return [kind for kind in kinds if kind == "method" or len(values[kind]) > 1]
