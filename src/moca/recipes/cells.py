@@ -8,11 +8,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from moca.engine.result import Result
 from moca.errors import MocaError, nearest
 from moca.recipes import load_recipe
+
+if TYPE_CHECKING:
+    from moca.engine.result import Result
 
 Status = Literal["claimed", "quoted", "doubtful", "script", "read_off_image"]
 """Claimed by the paper; quoted in it from elsewhere; at odds with the rest of it; known from its plotting scripts, or
