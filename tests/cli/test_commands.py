@@ -54,7 +54,9 @@ assert not heavy, heavy
 """
 
 
-@pytest.mark.parametrize("words", ["--help", "run --help", "compare --help", "bench --help", "ls", "--version"])
+@pytest.mark.parametrize(
+    "words", ["--help", "run --help", "compare --help", "bench --help", "paper --help", "ls", "--version"]
+)
 def test_no_torch_to_show_help(words):
     done = in_a_process(*words.split(), code=WATCH)
     assert done.returncode == 0, done.stderr

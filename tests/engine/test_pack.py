@@ -15,6 +15,7 @@ from moca import MocaError, Result
 from moca.engine import compare as comparing
 from moca.engine import pack
 from moca.engine import run as running
+from moca.engine.alike import FirstTask
 from moca.engine.compare import Plan
 from moca.engine.cost import Cost
 from moca.engine.folder import RunFolder
@@ -65,7 +66,7 @@ class Told:
 
 
 def jobs_of(plans, bar=None):
-    return [comparing._job(p, p.label, bar or Told(), ()) for p in plans]
+    return [comparing._job(p, p.label, bar or Told(), (), FirstTask()) for p in plans]
 
 
 def lines(path, *without):

@@ -16,6 +16,7 @@ from moca.cli.bench import command as bench
 from moca.cli.config import with_config
 from moca.cli.data import app as data_app
 from moca.cli.options import given, with_run_options
+from moca.cli.paper import app as paper_app
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError
 from moca.starting import loading
@@ -108,6 +109,7 @@ app.command(with_run_options(compare, several=True, without=("seed",)), name="co
 
 
 app.command(bench, name="bench")
+app.command(paper_app)
 
 
 @app.command

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -111,13 +111,19 @@ class Outcome:
 
 
 def carry_out(
-    plans: Sequence[Plan], jobs: int | None = None, shown: bool = True, watchers: Sequence[Watcher] = ()
+    plans: Sequence[Plan],
+    jobs: int | None = None,
+    shown: bool = True,
+    watchers: Sequence[Watcher] = (),
+    ended: Callable[[Result], None] | None = None,
+    among_others: bool = False,
 ) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
     Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges, cannot be done, or
     fails while code of the user's own takes part in it does not stop the others. After Ctrl-C the results so far come
-    back, the last ones interrupted.
+    back, the last ones interrupted. `ended` is told of each run of this process as it ends. The folder above the runs
+    holds no others, unless they lie `among_others`.
     """
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
@@ -128,11 +134,11 @@ def carry_out(
     if watchers or (not on_gpu and any(p.settings.in_this_process_only for p in plans)):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     with sole_writer(plans[0].folder.parent):
-        _check_folders(plans)
+        _check_folders(plans, among_others)
         with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
             if on_gpu or at_a_time == 1:
                 first = _first_tasks(plans, shared=not watchers)
-                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers, task)
+                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers, task, ended)
                         for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
                 endings = take_turns(made, at_a_time)
             else:
@@ -149,12 +155,12 @@ def carry_out(
     )
 
 
-def _check_folders(plans: Sequence[Plan]) -> None:
+def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
     folder = plans[0].folder.parent
     if (folder / SETTINGS).is_file():
         raise MocaError(f"'{folder}' is the folder of a single run; choose another with out=")
     others = {found.parent.name for found in folder.glob(f"*/{SETTINGS}")} - {p.folder.name for p in plans}
-    if others:
+    if others and not among_others:
         raise MocaError(
             f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
             f"them too, with the same options having several values, or choose another folder with out="
@@ -186,14 +192,19 @@ def _first_tasks(plans: Sequence[Plan], shared: bool) -> list[FirstTask]:
 
 
 def _job(
-    p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher], first_task: FirstTask | None = None
+    p: Plan,
+    title: str,
+    bar: ProgressBar,
+    watchers: Sequence[Watcher],
+    first_task: FirstTask,
+    ended: Callable[[Result], None] | None = None,
 ) -> Job:
-    first_task = first_task or FirstTask()
     return Job(
         lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers, first_task),
         pick_device(p.settings.device),
         RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
         first_task=first_task,
+        ended=ended,
     )
 
 

@@ -36,6 +36,8 @@ class Job:
     """Trained on when it was first opened."""
     first_task: FirstTask = field(default_factory=FirstTask)
     """Which others may share."""
+    ended: Callable[[Result], None] | None = None
+    """Told of its result at once."""
 
 
 def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
@@ -62,6 +64,7 @@ def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
                     run.leave()
                     if not run.needs_memory:
                         endings[run.number] = run.ending
+                        run.tell()
                     elif active:
                         waiting.appendleft(run.number)
                         at_a_time = len(active)
@@ -124,6 +127,11 @@ class _Active:
             run.give_up()
             raise
         self.ending = run.result
+
+    def tell(self) -> None:
+        """Whoever wants to know of a run that has ended."""
+        if self.job.ended is not None and isinstance(self.ending, Result) and self.ending.status != "interrupted":
+            self.job.ended(self.ending)
 
     def leave(self) -> None:
         """Give the stream back, and the memory: trainer and graphs refer to each other, so it takes a collection."""

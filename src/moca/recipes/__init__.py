@@ -1,4 +1,9 @@
-"""Experiments as data."""
+"""Experiments as data.
+
+Here is how runs are trained by default (`protocols.toml`), the demo (`digits.toml`), and the paper: every number of it
+(`cells`), the runs that it needs (`experiment`), those that were done (`found`), what the others cost (`cost`) and how
+they are carried out (`missing`), and all of it side by side (`standing`, `page`).
+"""
 
 import tomllib
 from importlib.resources import files
@@ -7,4 +12,4 @@ from typing import Any
 
 def load_recipe(name: str) -> dict[str, Any]:
     """The tables of one recipe file."""
-    return tomllib.loads((files(__name__) / f"{name}.toml").read_text())
+    return tomllib.loads((files(__name__) / f"{name}.toml").read_text("utf-8"))

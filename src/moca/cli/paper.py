@@ -1,0 +1,160 @@
+"""`moca paper`: the paper's numbers beside ours, and the runs that are missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import App, Parameter
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moca.errors import Interrupted, MocaError
+from moca.starting import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moca.recipes.experiment import Experiment
+    from moca.recipes.standing import Standing
+
+app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
+console = Console(highlight=False)
+
+Names = Annotated[str, Parameter(help="tables and figures, such as table2 or fig10; or all")]
+Only = Annotated[str, Parameter(help="cells that are all of these: cifar100,m500,er,wap", show_default=False)]
+Results = Annotated[Path, Parameter(help="folder below which runs that were done are looked for")]
+Seeds = Annotated[int, Parameter(help="how many seeds each experiment needs")]
+
+
+@app.command
+def ls(*, results: Results = Path("results"), seeds: Seeds = 3) -> None:
+    """List the tables and figures: cells, how many were measured, and what is missing."""
+    with loading():
+        from moca.recipes.cells import exhibits
+        from moca.recipes.cost import HOW
+        from moca.recipes.standing import Sums
+
+    standing = _standing(["all"], "", [results], seeds)
+    table = _table(["", "what", *Sums.HEAD], numbers=2)
+    for name, title in exhibits().items():
+        table.add_row(name, title, *standing.sums(standing.of(name)).texts)
+    table.add_row("all", "", *standing.sums(standing.entries).texts, style="bold")
+    console.print(table)
+    console.print(Text(HOW, "dim"))
+
+
+@app.command
+def show(*names: Names, only: Only = "", results: Results = Path("results"), seeds: Seeds = 3) -> None:
+    """Show cells: the paper's number, ours, a verdict, and the commands that make them."""
+    with loading():
+        from moca.recipes.found import experiments
+
+    standing = _standing(names, only, [results], seeds)
+    _show(standing)
+    for number, one in enumerate(experiments(standing.entries), 1):
+        console.print(Text(f"{number}: {one.command(seeds)}"), soft_wrap=True)
+
+
+@app.command
+def run(
+    *names: Names,
+    only: Only = "",
+    seeds: Seeds = 3,
+    device: Annotated[str, Parameter(help="cpu, cuda, or auto")] = "auto",
+    jobs: Annotated[int | None, Parameter(help="runs at a time, as in moca compare", show_default=False)] = None,
+    out: Annotated[Path, Parameter(help="folder for the small files of runs that ended")] = Path("results/paper"),
+    results: Results = Path("results"),
+    work: Annotated[Path, Parameter(help="folder for runs under way, which the same command goes on with")] = Path(
+        "runs/paper"
+    ),
+    dry_run: Annotated[bool, Parameter(help="only say what would be run", negative=())] = False,
+) -> int:
+    """Carry out the runs that cells lack, packed on a GPU. The same command again goes on where it stopped."""
+    with loading():
+        from moca.recipes import missing
+
+    standing = _standing(names, only, [results, out, work], seeds)
+    wanted = standing.wanted(standing.entries)
+    _show_wanted(standing, wanted)
+    if dry_run:
+        return 0
+    outcome = missing.carry_out(wanted, out, work, device, jobs)
+    _show(_standing(names, only, [results, out], seeds))
+    bad = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
+    if outcome.interrupted:
+        raise Interrupted("; ".join(["stopped; the same command goes on", *bad]))
+    for line in bad:
+        Console(stderr=True).print(Text(line, "red"), soft_wrap=True)
+    return 1 if bad else 0
+
+
+@app.command
+def report(
+    *,
+    results: Results = Path("results"),
+    out: Annotated[Path, Parameter(help="the page to write")] = Path("RESULTS.md"),
+    seeds: Seeds = 3,
+) -> None:
+    """Write a page with every number of the paper beside ours, and what is missing with its cost."""
+    with loading():
+        from moca.recipes.page import render
+
+    standing = _standing(["all"], "", [results], seeds)
+    try:
+        out.write_text(render(standing, str(results)), encoding="utf-8")
+    except OSError as error:
+        raise MocaError(f"'{out}' cannot be written ({error.strerror}); choose another with out=") from None
+    for line in standing.found.unreadable:
+        Console(stderr=True).print(Text(f"left out: {line}", "dim"), soft_wrap=True)
+    console.print(Text(f"{len(standing.found.results)} runs found; page: {out}"), soft_wrap=True)
+
+
+def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: int) -> Standing:
+    with loading():
+        from moca.recipes import cells
+        from moca.recipes.standing import Standing
+
+    if not names:
+        raise MocaError("say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them")
+    if seeds < 1:
+        raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
+    chosen = cells.of(names)
+    if not chosen:
+        raise MocaError(f"{', '.join(names)} has no numbers; moca paper ls says which have")
+    return Standing(cells.only(chosen, only), places, seeds)
+
+
+def _show(standing: Standing) -> None:
+    from moca.recipes.cells import exhibits
+
+    for name, title in exhibits().items():
+        if shown := standing.of(name):
+            head, rows = standing.rows(shown)
+            table = _table(head, numbers=len(head) - 6, title=f"{name}: {title}")
+            for row in rows:
+                table.add_row(*map(Text, row))
+            console.print(table)
+            for said in dict.fromkeys(text for entry in shown for text in (entry.waits, entry.cell.note) if text):
+                console.print(Text(f"- {said}", "dim"), soft_wrap=True)
+
+
+def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]]) -> None:
+    table = _table(["to be run", "seeds", "GPU minutes"], numbers=2)
+    for one, seeds in wanted:
+        minutes = standing.minutes([(one, seeds)])
+        table.add_row(one.label, ", ".join(map(str, seeds)), f"{minutes:.1f}")
+    if wanted:
+        console.print(table)
+    runs = sum(len(seeds) for _, seeds in wanted)
+    told = f"{runs} run{'s' * (runs != 1)}, about {max(1, standing.minutes(wanted)):,.0f} GPU minutes."
+    console.print(told if runs else "Nothing is missing.")
+
+
+def _table(head: Sequence[str], numbers: int, title: str | None = None) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), title=title, title_justify="left")
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place >= numbers and name != "verdict" else "left", overflow="fold")
+    return table

@@ -1,0 +1,136 @@
+"""Every number of the paper as data: `paper.csv`, a line a cell."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Literal
+
+from moca.errors import MocaError, nearest
+from moca.recipes import load_recipe
+
+if TYPE_CHECKING:
+    from moca.engine.result import Result
+
+Status = Literal["claimed", "quoted", "doubtful", "script", "read_off_image"]
+"""Claimed by the paper; quoted in it from elsewhere; at odds with the rest of it; known from its plotting scripts, or
+from its figures, alone."""
+_AFTER = "accuracy_after_task_"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of the paper, and what it is a number of."""
+
+    id: str
+    exhibit: str
+    """The table or figure: table1, ..., fig1, ..."""
+    setting: str
+    data: str
+    tasks: str
+    """Such as 5x20 or 50+10x5; empty where it is not stated."""
+    learner: str
+    perturb: str
+    head: str
+    memory: str
+    """As in the settings of a run; empty where there is none, or it is not stated."""
+    lam: str
+    """Lambda, where it has one."""
+    more: Mapping[str, str]
+    metric: str
+    value: float
+    std: float
+    """As printed; NaN where none is."""
+    status: Status
+    note: str
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is one that a reproduction has to reach."""
+        return self.status == "claimed"
+
+    @functools.cached_property
+    def facts(self) -> dict[str, str]:
+        """What rules ask for."""
+        own = {name: str(getattr(self, name)) for name in _NAMES}
+        return {**self.more, **own, "lambda": self.lam}
+
+    @functools.cached_property
+    def tags(self) -> dict[str, str]:
+        """What a cell can be chosen by, as it is written: cifar100, m500, er, wap, er+wap, lambda=2.0, ..."""
+        named = {"lambda": self.lam, **self.more}
+        memory = {"memory": f"m{self.memory.partition(':')[0]}"} if self.memory else {}
+        method = {"method": f"{self.learner}+{self.perturb}"}
+        plain = {name: str(getattr(self, name)) for name in _NAMES if name not in ("exhibit", "memory")}
+        return plain | memory | method | {key: f"{key}={value}" for key, value in named.items() if value}
+
+    def read(self, result: Result) -> float:
+        """The same number of a run of ours, in %; NaN for one that did not finish."""
+        if self.metric.startswith(_AFTER):
+            after = int(self.metric.removeprefix(_AFTER))
+            curve = result.accuracy_over_tasks
+            return 100 * curve[after - 1] if curve else math.nan
+        return 100 * result.numbers()[self.metric]
+
+
+_NAMES = ("id", "exhibit", "setting", "data", "tasks", "learner", "perturb", "head", "memory", "metric", "status")
+
+
+@functools.cache
+def cells() -> tuple[Cell, ...]:
+    """All of them, in the paper's order."""
+    lines = (files("moca.recipes") / "paper.csv").read_text("utf-8").splitlines()
+    return tuple(_cell(row) for row in csv.DictReader(lines))
+
+
+def _cell(row: dict[str, str]) -> Cell:
+    more = dict(part.split("=", 1) for part in row["more"].split("; ") if part)
+    numbers = {name: float(row[name] or "nan") for name in ("value", "std")}
+    return Cell(lam=row["lambda"], **{k: v for k, v in row.items() if k != "lambda"} | numbers | {"more": more})  # type: ignore[arg-type]
+
+
+def exhibits() -> dict[str, str]:
+    """The paper's tables and figures, and what each shows."""
+    shown: dict[str, str] = load_recipe("paper")["exhibits"]
+    return shown
+
+
+def of(names: Sequence[str], among: Iterable[Cell] | None = None) -> list[Cell]:
+    """The cells of these tables and figures; `all` are all of them."""
+    for name in names:
+        if name not in exhibits() and name != "all":
+            raise MocaError(f"the paper has no '{name}'; {nearest(name, ['all', *exhibits()])}")
+    return [cell for cell in (cells() if among is None else among) if "all" in names or cell.exhibit in names]
+
+
+def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
+    """Those that are all of these, several of one kind being alternatives: `cifar100,m500,er,derpp`."""
+    kinds: dict[str, list[str]] = {}
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        kind = next((kind for cell in chosen for kind, tag in cell.tags.items() if tag == word), None)
+        if kind is None:
+            known = {tag for cell in chosen for kind, tag in cell.tags.items() if kind != "id"}
+            raise MocaError(f"no cell is '{word}'; {nearest(word, known)}")
+        kinds.setdefault(kind, []).append(word)
+    left = list(chosen)
+    for kind, wanted in kinds.items():
+        there = {cell.tags.get(kind, "") for cell in left} - {""}
+        left = [cell for cell in left if cell.tags.get(kind) in wanted]
+        if not left:
+            raise MocaError(f"no cell is all of '{words}'; without '{wanted[0]}' there are {', '.join(sorted(there))}")
+    return left
+
+
+def columns(shown: Sequence[Cell]) -> list[str]:
+    """What tells these cells apart: their method, and the kinds of tags that differ among them."""
+    kinds = dict.fromkeys(
+        ["setting", "data", "method", "memory", "head", "lambda", *(k for c in shown for k in c.more), "metric"]
+    )
+    values = {kind: {cell.tags.get(kind) for cell in shown} for kind in kinds}
+    for kind in ("lambda", "zeta"):  # without a perturbation there is none
+        values.setdefault(kind, set()).discard(None)
+    return [kind for kind in kinds if kind == "method" or len(values[kind]) > 1]

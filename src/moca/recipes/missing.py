@@ -1,0 +1,60 @@
+"""Runs that the paper's cells lack: carried out, and kept as the small files that a repository can hold."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from moca.engine import compare
+from moca.engine.device import check_execution
+from moca.engine.folder import RESULT, SETTINGS, TASKS
+from moca.engine.material import Material
+from moca.engine.result import Result
+from moca.errors import MocaError
+from moca.recipes.experiment import Experiment
+from moca.settings import Run, validate
+
+
+def carry_out(
+    wanted: Sequence[tuple[Experiment, Sequence[int]]],
+    out: Path,
+    work: Path,
+    device: str = "auto",
+    jobs: int | None = None,
+    shown: bool = True,
+) -> compare.Outcome:
+    """Run experiments with these seeds in folders below `work`, or go on with them; what ended is kept in `out`."""
+    gather(work, out)
+    material, plans = Material(), []
+    for experiment, seeds in wanted:
+        for seed in seeds:
+            given = {name: getattr(experiment.given, name) for name in experiment.given.model_fields_set}
+            run, stream = material(validate(Run, given | {"seed": seed, "device": device}))
+            check_execution(run)
+            folder = work / compare.folder_name(f"{experiment.label}-s{seed}")
+            plans.append(compare.Plan(experiment.label, run, stream, folder))
+    if not plans:
+        return compare.Outcome([], interrupted=False, cost=None)
+    outcome = compare.carry_out(plans, jobs, shown, ended=partial(keep, out=out), among_others=True)
+    gather(work, out)
+    return outcome
+
+
+def gather(work: Path, out: Path) -> None:
+    """Keep what ended in `work`, also by a call that was killed."""
+    for path in sorted(work.glob(f"*/{RESULT}")):
+        keep(Result.load(path.parent), out)
+
+
+def keep(result: Result, out: Path) -> None:
+    """The files of a run that ended, without its steps; the result comes last, so that it is never there alone."""
+    if (result.folder / RESULT).is_file():
+        target = out / result.folder.name
+        try:
+            target.mkdir(parents=True, exist_ok=True)
+            for name in (SETTINGS, TASKS, RESULT):
+                shutil.copyfile(result.folder / name, target / name)
+        except OSError as error:
+            raise MocaError(f"'{target}' cannot be written ({error.strerror}); choose another with out=") from None

@@ -1,0 +1,102 @@
+"""The page that holds the paper's numbers against ours, in Markdown. Every number on it is read from files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from moca.recipes.cells import exhibits
+from moca.recipes.cost import HOW
+from moca.recipes.experiment import rules
+from moca.recipes.found import NEAR, SEEDS, Entry, experiments
+from moca.recipes.standing import Standing, Sums
+
+COUNTS = (
+    f"A cell that the paper claims counts as reproduced when the mean of our seeds is at most {NEAR} points below it, "
+    "or above it, or within two pooled standard deviations of it (of the paper's and ours, as far as both are known); "
+    f"otherwise it is below. With fewer than {SEEDS} seeds n is said. Cells that the paper quotes from elsewhere, that "
+    "contradict the rest of it, or that are known from its plotting scripts or figures alone are reported, not counted."
+)
+
+
+_PLAIN = str.maketrans({"[": "", "]": "", "'": "", "*": "…"})
+"""Without what Markdown and Python have a use for."""
+
+
+def render(standing: Standing, place: str) -> str:
+    """The whole page."""
+    every = standing.sums(standing.entries)
+    claimed = [entry for entry in standing.entries if entry.cell.counts]
+    behind = len(experiments([entry for entry in claimed if entry.values]))
+    titles = exhibits()
+    shown = {name: standing.of(name) for name in titles}
+    parts = [
+        "# The paper's numbers and ours",
+        f"Written by `moca paper report` from the result files under `{place}`. Do not edit: run it again instead. "
+        "How to fill it: [docs/reproduction.md](docs/reproduction.md).",
+        f"**{every.counted} of {len(claimed)} claimed cells are measured; {every.reproduced} of these are reproduced.**"
+        f" They are numbers of {behind} experiments, since the paper prints some more than once. {every.missing} runs "
+        f"are missing, about {every.minutes / 60:,.0f} GPU hours. {_where(standing)}",
+        COUNTS,
+        HOW,
+        _table(
+            ["", "what", *Sums.HEAD],
+            [[name, title, *standing.sums(shown[name]).texts] for name, title in titles.items()],
+        ),
+        *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
+        "## Why they are run so",
+        "All that fit a cell apply, a later one wins; what none sets is left to the recipes of protocol, data set and "
+        "method.",
+        _table(["cells", "what is set", "why"], map(_rule, rules())),
+        "## Runs",
+        f"Each with {standing.seeds} seeds; several of them, packed: `moca paper run`.",
+        _table(["run", "command", "done", "missing", "GPU minutes"], _runs(standing)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:
+    head, rows = standing.rows(shown)
+    sums = standing.sums(shown)
+    waiting = Counter(entry.waits for entry in shown if entry.waits)
+    notes = Counter(entry.cell.note for entry in shown if entry.cell.note)
+    said = [f"Not yet runnable, {count} cells: {why}." for why, count in waiting.items()]
+    if sums.missing:
+        command = f"`moca paper run {name} --seeds {standing.seeds} --device cuda`"
+        said.insert(0, f"Missing: {sums.missing} runs, about {sums.minutes:,.0f} GPU minutes: {command}")
+    said += [f"{note} ({count} cell{'s' * (count != 1)})" for note, count in notes.items()]
+    title = f"## {name}: {exhibits()[name]}"
+    return "\n\n".join(filter(None, [title, _table(head, rows), _list(said)]))
+
+
+def _runs(standing: Standing) -> Iterable[list[str]]:
+    for number, one in enumerate(experiments(standing.entries), 1):
+        missing = standing.missing(one)
+        minutes = f"{standing.minutes([(one, missing)]):,.1f}" if missing else ""
+        done = str(len(standing.found.of(one)) or "")
+        yield [str(number), f"`{one.command(standing.seeds)}`", done, str(len(missing) or ""), minutes]
+
+
+def _rule(rule: Mapping[str, Any]) -> list[str]:
+    where = ", ".join(f"{name} {value}" for name, value in rule.get("where", {}).items())
+    told = [f"{name}={value}" for name, value in rule.get("run", {}).items()]
+    for kind in ("learner", "perturb"):
+        told += [f"{kind}:{name}={value}" for name, value in rule.get(kind, {}).items()]
+    told += [f"not yet runnable: {rule['waits']}"] if "waits" in rule else []
+    return [where.translate(_PLAIN) or "all", ", ".join(told), rule["why"]]
+
+
+def _where(standing: Standing) -> str:
+    """What the runs behind the page were done on."""
+    ran = {result.folder: result for entry in standing.entries for result in entry.results}
+    places = Counter(result.environment.get("device", "unknown hardware") for result in ran.values())
+    return f"Runs behind it: {', '.join(f'{count} on {place}' for place, count in places.items())}." if places else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)

@@ -1,0 +1,110 @@
+"""Where the reproduction of the paper stands: its cells beside our runs, and what is missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from moca.recipes.cells import Cell, columns
+from moca.recipes.cost import Pace
+from moca.recipes.experiment import Experiment, identity
+from moca.recipes.found import SEEDS, Entry, Found, entries, experiments
+
+
+class Standing:
+    """All that is known about some cells: runs found in some folders, and the seeds that each experiment needs."""
+
+    def __init__(self, cells: Sequence[Cell], places: Sequence[Path], seeds: int = SEEDS) -> None:
+        self.seeds, self.found = seeds, Found(*places)
+        self.pace = Pace(self.found.results, *places)
+        self.entries = entries(cells, self.found)
+        self.numbers = {identity(one.run): number for number, one in enumerate(experiments(self.entries), 1)}
+
+    def of(self, exhibit: str) -> list[Entry]:
+        """The cells of a table or figure."""
+        return [entry for entry in self.entries if entry.cell.exhibit == exhibit]
+
+    def missing(self, experiment: Experiment) -> list[int]:
+        """Its seeds that are still to be run."""
+        return self.found.missing(experiment, self.seeds)
+
+    def wanted(self, shown: Sequence[Entry]) -> list[tuple[Experiment, list[int]]]:
+        """The experiments of these cells that lack seeds, with those."""
+        return [(one, seeds) for one in experiments(shown) if (seeds := self.missing(one))]
+
+    def minutes(self, wanted: Sequence[tuple[Experiment, Sequence[int]]]) -> float:
+        """About how long these take on a GPU."""
+        return sum(len(seeds) * self.pace.seconds(one.run, one.steps) for one, seeds in wanted) / 60
+
+    def sums(self, shown: Sequence[Entry]) -> Sums:
+        """These cells in numbers."""
+        wanted, counted = self.wanted(shown), [entry for entry in shown if entry.cell.counts and entry.values]
+        return Sums(
+            cells=len(shown),
+            runnable=sum(entry.experiment is not None for entry in shown),
+            measured=sum(bool(entry.values) for entry in shown),
+            counted=len(counted),
+            reproduced=sum(entry.reproduced is True for entry in counted),
+            done=sum(len(self.found.of(one)) for one in experiments(shown)),
+            missing=sum(len(seeds) for _, seeds in wanted),
+            minutes=self.minutes(wanted),
+        )
+
+    def rows(self, shown: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
+        """A table as text: what tells the cells apart, the paper's number, ours, and which runs it is from."""
+        kinds = columns([entry.cell for entry in shown])
+        head = [*kinds, "paper", "ours", "n", "difference", "verdict", "run"]
+        return head, [[*_tags(entry.cell, kinds), *self._row(entry)] for entry in shown]
+
+    def _row(self, entry: Entry) -> list[str]:
+        cell, ours = entry.cell, entry.ours
+        known = not math.isnan(ours.mean)
+        percent = cell.metric.endswith("accuracy") or cell.metric.startswith("accuracy")
+        paper = f"{cell.value:.2f}" if percent else f"{cell.value:g}"
+        number = self.numbers[identity(entry.experiment.run)] if entry.experiment else ""
+        return [
+            paper + _plus_minus(cell.std),
+            f"{ours.mean:.2f}{_plus_minus(ours.std)}" if known else "",
+            str(len(entry.values) or ""),
+            f"{ours.mean - cell.value:+.2f}".replace("-", "\N{MINUS SIGN}") if known else "",
+            entry.verdict,
+            str(number),
+        ]
+
+
+def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
+    return [cell.tags.get(kind, "").removesuffix("+none") for kind in kinds]
+
+
+def _plus_minus(std: float) -> str:
+    return "" if math.isnan(std) else f" ± {std:.2f}"
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How many cells and runs there are of each kind."""
+
+    cells: int
+    runnable: int
+    measured: int
+    counted: int
+    """Claimed ones that were measured."""
+    reproduced: int
+    """Of those."""
+    done: int
+    """Runs."""
+    missing: int
+    """Runs."""
+    minutes: float
+    """About, on a GPU, for those that are missing."""
+
+    HEAD = ("cells", "runnable", "measured", "reproduced of claimed", "runs done", "missing", "GPU minutes")
+
+    @property
+    def texts(self) -> list[str]:
+        """As in a table with that head."""
+        reproduced = f"{self.reproduced} of {self.counted}" if self.counted else ""
+        numbers = (self.cells, self.runnable, self.measured, reproduced, self.done, self.missing)
+        return [*(str(number or "") for number in numbers), f"{self.minutes:,.0f}" if self.missing else ""]

@@ -1,0 +1,76 @@
+"""`moca paper`: what it prints, and one line for a mistake."""
+
+import pytest
+from tests.recipes.conftest import tiny_paper  # noqa: F401
+
+from moca import cli
+
+
+@pytest.fixture
+def moca(monkeypatch, capsys, tmp_path):
+    """Run a command in this process, in an empty folder; its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("moca.cli.paper.console.width", 160)
+
+    def call(*words):
+        with pytest.raises(SystemExit) as exit:
+            cli.main(["paper", *map(str, words)])
+        said = capsys.readouterr()
+        return exit.value.code or 0, said.out, said.err
+
+    return call
+
+
+def test_ls_says_what_there_is_and_what_is_missing(moca):
+    code, out, err = moca("ls")
+    assert (code, err) == (0, "")
+    lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
+    assert lines["table2"].startswith("table2 offline: three data sets, three sizes of the memory 105 105 315 ")
+    assert "fig13" in lines
+    assert "Minutes are estimates" in out
+
+
+def test_show_has_the_papers_number_and_the_command(moca):
+    code, out, _ = moca("show", "table2", "--only", "cifar100,m500,er,wap")
+    assert code == 0
+    assert "40.24 ± 0.78" in out
+    assert "to be run" in out
+    assert "1: moca compare --data cifar100 --learner er --perturb wap:lambda=1.5,step_size=100.0 --memory 500" in out
+
+
+def test_a_dry_run_writes_nothing(moca, tmp_path):
+    code, out, _ = moca("run", "table2", "--only", "cifar100,m500,claimed", "--dry-run")
+    assert code == 0
+    assert "27 runs, about" in out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["show", "tabel2"], "the paper has no 'tabel2'; did you mean 'table2'?"),
+        (["show", "table2", "--only", "cifar1000"], "no cell is 'cifar1000'; did you mean 'cifar100'?"),
+        (["show", "fig2"], "fig2 has no numbers; moca paper ls says which have"),
+        (["run"], "say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them"),
+        (["run", "table2", "--seeds", "0"], "seeds must be a whole number from 1 on (it is 0)"),
+        (["report", "--out", "none/such.md"], "'none/such.md' cannot be written (No such file or directory); choose"),
+    ],
+)
+def test_a_mistake_is_one_line(moca, words, said):
+    code, _, err = moca(*words)
+    assert code == 1
+    assert err.startswith(f"moca: {said}")
+    assert err.count("\n") == 1
+
+
+def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
+    code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
+    assert code == 0
+    assert "2 runs, about 1 GPU minutes." in out
+    assert "reproduced (n = 1)" in out
+    assert len(list((tmp_path / "results/paper").iterdir())) == 2
+    code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
+    assert "Nothing is missing." in out
+    code, out, _ = moca("report", "--seeds", 1)
+    assert "2 runs found; page: RESULTS.md" in out
+    assert "reproduced (n = 1)" in (tmp_path / "RESULTS.md").read_text()

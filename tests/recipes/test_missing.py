@@ -1,0 +1,82 @@
+"""Missing runs are carried out, once, and kept as small files."""
+
+import signal
+
+import pytest
+
+from moca.engine.result import Result
+from moca.recipes import cells, missing
+from moca.recipes.standing import Standing
+
+
+@pytest.fixture
+def places(tmp_path):
+    return tmp_path / "results", tmp_path / "work"
+
+
+def standing(*folders, seeds=2):
+    return Standing(cells.cells(), folders, seeds)
+
+
+def test_runs_are_done_once_and_only_small_files_are_kept(tiny_paper, places):
+    out, work = places
+    wanted = standing(out).wanted(standing(out).entries)
+    assert [(one.label.split()[1], seeds) for one, seeds in wanted] == [
+        ("er", [0, 1]),
+        ("er+gaussian:lambda=1.0", [0, 1]),
+    ]
+    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False)
+    assert [result.status for result in outcome.results] == ["finished"] * 4
+    assert {path.name for path in out.rglob("*") if path.is_file()} == {"settings.json", "tasks.jsonl", "result.json"}
+    assert len(list(out.iterdir())) == 4
+    assert all(path.name.startswith("digits_er") and path.name[-3:] in ("-s0", "-s1") for path in out.iterdir())
+    done = standing(out)
+    assert done.wanted(done.entries) == []
+    plain, moved, curve, angle = done.entries
+    kept = [Result.load(path) for path in sorted(out.glob("digits_er_*"))]
+    assert plain.values == [100 * result.final_accuracy for result in kept]
+    assert curve.values == [100 * result.accuracy_over_tasks[0] for result in kept]
+    assert (plain.verdict, moved.verdict) == ("reproduced (n = 2)", "below (n = 2, quoted, not counted)")
+    assert angle.verdict == "not yet runnable"
+    (more,) = [seeds for one, seeds in standing(out, seeds=3).wanted(done.entries[:1])]
+    assert more == [2]
+
+
+def test_what_ended_is_kept_at_once_and_the_rest_goes_on(tiny_paper, places, monkeypatch):
+    out, work = places
+    keep = missing.keep
+
+    def then_stop(result, out):
+        monkeypatch.setattr(missing, "keep", keep)
+        keep(result, out)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(missing, "keep", then_stop)
+    wanted = standing(out).wanted(standing(out).entries[:1])
+    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False)
+    assert outcome.interrupted
+    assert [path.name[-3:] for path in out.iterdir()] == ["-s0"]
+    ((one, seeds),) = standing(out).wanted(standing(out).entries[:1])
+    assert seeds == [1]
+    assert not missing.carry_out([(one, seeds)], out, work, "cpu", shown=False).interrupted
+    assert sorted(path.name[-3:] for path in out.iterdir()) == ["-s0", "-s1"]
+
+
+def test_a_run_that_ended_in_a_call_that_was_killed_is_not_done_again(tiny_paper, places):
+    out, work = places
+    wanted = standing(out, seeds=1).wanted(standing(out).entries[:1])
+    missing.carry_out(wanted, out, work, "cpu", shown=False)
+    elsewhere = out.with_name("elsewhere")
+    outcome = missing.carry_out([], elsewhere, work, "cpu")
+    assert outcome.results == []
+    assert [path.name for path in elsewhere.iterdir()] == [path.name for path in out.iterdir()]
+    again = missing.carry_out(wanted, elsewhere, work, "cpu", shown=False)
+    assert [result.images_this_time for result in again.results] == [0]
+
+
+def test_runs_of_other_tables_may_lie_beside(tiny_paper, places):
+    out, work = places
+    for entry in standing(out).entries[:2]:
+        outcome = missing.carry_out([(entry.experiment, [0])], out, work, "cpu", shown=False)
+        assert [result.status for result in outcome.results] == ["finished"]
+    assert len(list(out.iterdir())) == 2
