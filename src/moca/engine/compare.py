@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,10 @@ from moca.streams import Stream
 
 _PACKED = 8
 """Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
+
+
+Watch = Watcher | Callable[[], Watcher]
+"""A watcher that is told about all runs, or what makes each run one of its own."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Outcome:
 
 
 def carry_out(
-    plans: Sequence[Plan], jobs: int | None = None, shown: bool = True, watchers: Sequence[Watcher] = ()
+    plans: Sequence[Plan], jobs: int | None = None, shown: bool = True, watchers: Sequence[Watch] = ()
 ) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
@@ -119,7 +123,8 @@ def carry_out(
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    if watchers or (not on_gpu and any(p.settings.in_this_process_only for p in plans)):
+    here_only = bool(watchers) or any(p.settings.in_this_process_only for p in plans)
+    if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     with sole_writer(plans[0].folder.parent):
         _check_folders(plans)
@@ -167,7 +172,7 @@ def _given_folder(p: Plan) -> Path:
     return p.folder
 
 
-def _job(p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher]) -> Job:
+def _job(p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watch]) -> Job:
     return Job(
         lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers),
         pick_device(p.settings.device),
@@ -175,11 +180,18 @@ def _job(p: Plan, title: str, bar: ProgressBar, watchers: Sequence[Watcher]) -> 
     )
 
 
-def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher]) -> Running | Result:
+def _open(p: Plan, advance: Advance, watchers: Sequence[Watch]) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    run = Running(p.settings, p.stream, advance, watchers=watchers)
+    run = Running(p.settings, p.stream, advance, watchers=[_made(watcher) for watcher in watchers])
     return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)
+
+
+def _made(watch: Watch) -> Watcher:
+    watcher = watch if isinstance(watch, Watcher) else watch()
+    if not isinstance(watcher, Watcher):
+        raise MocaError(f"watch takes watchers, or functions that make one: {watch!r} made {watcher!r}")
+    return watcher
