@@ -116,20 +116,16 @@ def averaged(model: Model, batches: Iterable[Tensor]) -> Statistics:
 
     A copy of the model passes them, so that nothing of the model moves.
     """
-    network, passes = deepcopy(model).train(), 0
+    network = deepcopy(model).train()
     layers = layers_moved(network)
-    sums = {name: Moments(*(torch.zeros_like(t).double() for t in _held(layer))) for name, layer in layers.items()}
     for layer in layers.values():
-        layer.momentum = 1.0  # the running statistics are then those of the last batch
+        layer.reset_running_stats()
+        layer.momentum = None  # the average of all batches
     with torch.random.fork_rng(_gpus(model)), network.one_step():  # an encoder may have dropout
         for x in batches:
             with batches_apart([len(x)]):
                 network.encode(x)
-            for name, layer in layers.items():
-                sums[name].mean.add_(_held(layer).mean)
-                sums[name].var.add_(_held(layer).var)
-            passes += 1
-    return {name: Moments(total.mean / passes, total.var / passes) for name, total in sums.items()}
+    return {name: _held(layer) for name, layer in layers.items()}
 
 
 def _held(layer: _BatchNorm) -> Moments:
@@ -177,8 +173,8 @@ class Estimates:
     def meant(self, rule: Rule) -> Rule:
         """The rule, or n where what it mixes is not there: with nothing stored, of replayed batches in the first task,
         and where BatchNorm takes new and replayed samples for one batch."""
-        there = self._stores if rule.mix == "memory" else self._stores and not (self.learner.first_task or self._as_one)
-        return rule if there else N
+        apart = rule.mix == "memory" or not (self.learner.first_task or self._as_one)
+        return rule if self._stores and apart else N
 
     def under(self, rule: Rule) -> Statistics:
         """The statistics under a rule that means itself."""
