@@ -27,6 +27,7 @@ from moca.measures.batch_norm import (
     holding,
     layers_moved,
     mixed,
+    regrets,
     share_of_replay,
 )
 from moca.settings import Run, validate
@@ -152,6 +153,7 @@ def test_estimates_are_those_of_torch_averaging_over_the_batches(kind):
     plain = ENCODERS[kind]().double()
     model = Model(copy.deepcopy(plain), LinearHead(5, 2).double())
     batches = [3 * torch.randn(size, 3, 4, 4).double() + size for size in (6, 6, 4)]
+    model.train().encode(torch.randn(8, 3, 4, 4).double())  # it has seen others before
     before = copy.deepcopy(model.state_dict())
     found = averaged(model, iter(batches))
     assert_identical(model.state_dict(), before)
@@ -292,6 +294,11 @@ def test_an_interrupted_run_goes_on_and_writes_every_task_once(settings, tmp_pat
     assert written(resumed.folder) == written(whole.folder)
     assert final_accuracies(resumed) == final_accuracies(whole)
     assert final_accuracies(whole)["own"] == whole.final_accuracy
+
+
+def test_regret_is_the_mean_loss_against_the_best_rule_of_each_method():
+    found = regrets({"er": {"own": 0.3, "n": 0.2, "b": 0.5}, "finetune": {"own": 0.1, "n": 0.4}})
+    assert found == pytest.approx({"own": (0.2 + 0.3) / 2, "n": (0.3 + 0) / 2})
 
 
 def test_a_model_without_batch_norm(settings, tmp_path):

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
@@ -300,3 +301,10 @@ def final_accuracies(result: Result) -> dict[str, float]:
         raise MocaError(f"run '{folder.path}' was not watched to its end; remove it, and run it again")
     last = tasks[-1]["class_il"]
     return {rule: final_accuracy([accuracies], result.task_classes) for rule, accuracies in last.items()}
+
+
+def regrets(accuracies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Of each rule that all methods have: how far below its best rule a method is, on average over the methods."""
+    best = {method: max(by_rule.values()) for method, by_rule in accuracies.items()}
+    rules = [rule for rule in next(iter(accuracies.values())) if all(rule in by for by in accuracies.values())]
+    return {rule: fmean(best[method] - by_rule[rule] for method, by_rule in accuracies.items()) for rule in rules}
