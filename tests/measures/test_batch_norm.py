@@ -104,6 +104,11 @@ def test_rules_that_there_are_not(name):
         StatisticsRules(rules=["nb", name])
 
 
+def test_no_batch_is_too_few():
+    with pytest.raises(MocaError, match=r"estimated from at least one batch \(here 0\)"):
+        StatisticsRules(batches=0)
+
+
 def test_a_mixture_has_the_moments_of_both_samples_together():
     new, replayed = torch.randn(30, 4).double(), 2 * torch.randn(90, 4).double() + 1
     parts = [Moments(x.mean(0), x.var(0, correction=0)) for x in (new, replayed)]

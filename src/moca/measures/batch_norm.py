@@ -254,6 +254,8 @@ class StatisticsRules(Watcher):
 
     def __init__(self, rules: Sequence[str] = RULES, batches: int = 50) -> None:
         """`batches` are those that each estimate is made of."""
+        if batches < 1:
+            raise MocaError(f"statistics are estimated from at least one batch (here {batches})")
         self.rules, self.batches = {name: Rule.of(name) for name in rules}, batches
 
     def begin(self, run: Running) -> None:
