@@ -83,14 +83,16 @@ def compare(
     out: str | Path | None = None,
     jobs: int | None = None,
     progress: bool = False,
-    watch: Watcher | Sequence[Watcher] = (),
+    watch: comparing.Watch | Sequence[comparing.Watch] = (),
     **settings: Any,
 ) -> Comparison:
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
 
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Runs with parts
-    that exist in Python only, and watched ones, are carried out one after the other on a CPU. Calling it again with the
-    same `out` goes on where it stopped; more seeds, and more values of settings that had several, can be added so.
+    that exist in Python only, and watched ones, are carried out one after the other on a CPU; those that share a
+    watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function.
+    Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
+    several, can be added so.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why.
     """
     try:
@@ -99,7 +101,7 @@ def compare(
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     with _place(out, "compare") as folder:
         plans = comparing.plan(_placed(settings), chosen, folder)
-        outcome = comparing.carry_out(plans, jobs, progress, _several(watch))
+        outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True))
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
     comparison = Comparison(results, folder, outcome.cost)
@@ -150,10 +152,13 @@ def _alone(
     return ending
 
 
-def _several(watch: Watcher | Sequence[Watcher]) -> list[Watcher]:
+def _several(watch: Any, or_makers: bool = False) -> list[Any]:
+    """Watchers, or where that is wanted what makes them."""
     watchers: list[Any] = list(watch) if isinstance(watch, list | tuple) else [watch]
     for watcher in watchers:
-        if not isinstance(watcher, Watcher) or isinstance(watcher.wants, str):
+        makes = callable(watcher) and not (isinstance(watcher, type) and not issubclass(watcher, Watcher))
+        fits = isinstance(watcher, Watcher) or (or_makers and makes)
+        if not fits or isinstance(getattr(watcher, "wants", ()), str):
             raise MocaError(
                 f"watch takes objects of classes derived from moca.Watcher, whose wants is a tuple, not {watcher!r}"
             )

@@ -251,13 +251,22 @@ def test_spread(values, text):
     assert Spread.of(values).percent() == text
 
 
-@pytest.mark.parametrize(("execution", "jobs", "at_a_time"), [("auto", None, 8), ("auto", 3, 3), ("compiled", 3, 1)])
-def test_how_many_runs_share_a_gpu(tmp_path, monkeypatch, execution, jobs, at_a_time):
+@pytest.mark.parametrize(
+    ("execution", "jobs", "watchers", "at_a_time"),
+    [
+        ("auto", None, [], 8),
+        ("auto", 3, [], 3),
+        ("compiled", 3, [], 1),
+        ("auto", 3, [moca.Watcher], 3),  # a watcher each
+        ("auto", 3, [moca.Watcher, moca.Watcher()], 1),  # one that is told about all runs
+    ],
+)
+def test_how_many_runs_share_a_gpu(tmp_path, monkeypatch, execution, jobs, watchers, at_a_time):
     asked = []
     monkeypatch.setattr(comparing, "pick_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(comparing, "take_turns", lambda runs, at_a_time: asked.append(at_a_time) or [None] * len(runs))
     plans = comparing.plan(FAST | {"execution": execution}, [0, 1], tmp_path / "out")
-    assert comparing.carry_out(plans, jobs, shown=False).interrupted
+    assert comparing.carry_out(plans, jobs, shown=False, watchers=watchers).interrupted
     assert asked == [at_a_time]
 
 

@@ -132,6 +132,26 @@ def test_a_comparison_can_be_watched(tmp_path):
     assert [s.perturb.name for s in watcher.begun] == ["none", "vt"]
 
 
+def test_runs_of_a_comparison_can_have_a_watcher_each(tmp_path):
+    made = []
+
+    def make():
+        made.append(Everything())
+        return made[-1]
+
+    moca.compare(**SHORT | {"epochs": 1}, perturb=["none", "vt"], watch=[make, Everything], jobs=2, out=tmp_path / "c")
+    assert [[s.perturb.name for s in watcher.begun] for watcher in made] == [["none"], ["vt"]]
+    assert [len(watcher.results) for watcher in made] == [1, 1]
+
+
+def test_what_makes_no_watcher_is_refused(tmp_path):
+    with pytest.raises(MocaError, match=r"watch takes watchers, or functions that make one: .* made \{\}"):
+        moca.compare(**SHORT, watch=lambda: {}, out=tmp_path / "c")
+    for watch in (3, int):
+        with pytest.raises(MocaError, match="watch takes objects of classes derived"):
+            moca.compare(**SHORT, watch=watch, out=tmp_path / "d")
+
+
 def test_a_run_at_chance_says_so(tmp_path):
     result = moca.run(**SHORT | {"lr": 50.0}, out=tmp_path / "a")
     assert result.status == "finished"

@@ -31,6 +31,10 @@ _PACKED = 8
 """Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
 
 
+Watch = Watcher | Callable[[], Watcher]
+"""A watcher that is told about all runs, or what makes each run one of its own."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """One run of a comparison: what to run on which stream, what to call it, and where."""
@@ -114,7 +118,7 @@ def carry_out(
     plans: Sequence[Plan],
     jobs: int | None = None,
     shown: bool = True,
-    watchers: Sequence[Watcher] = (),
+    watchers: Sequence[Watch] = (),
     ended: Callable[[Result], None] | None = None,
     among_others: bool = False,
 ) -> Outcome:
@@ -131,7 +135,8 @@ def carry_out(
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    if watchers or (not on_gpu and any(p.settings.in_this_process_only for p in plans)):
+    here_only = bool(watchers) or any(p.settings.in_this_process_only for p in plans)
+    if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     with sole_writer(plans[0].folder.parent):
         _check_folders(plans, among_others)
@@ -195,7 +200,7 @@ def _job(
     p: Plan,
     title: str,
     bar: ProgressBar,
-    watchers: Sequence[Watcher],
+    watchers: Sequence[Watch],
     first_task: FirstTask,
     ended: Callable[[Result], None] | None = None,
 ) -> Job:
@@ -208,11 +213,19 @@ def _job(
     )
 
 
-def _open(p: Plan, advance: Advance, watchers: Sequence[Watcher], first_task: FirstTask) -> Running | Result:
+def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: FirstTask) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
         return result
-    run = Running(p.settings, p.stream, advance, watchers=watchers, first_task=first_task)
+    made = [_made(watcher) for watcher in watchers]
+    run = Running(p.settings, p.stream, advance, watchers=made, first_task=first_task)
     return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)
+
+
+def _made(watch: Watch) -> Watcher:
+    watcher = watch if isinstance(watch, Watcher) else watch()
+    if not isinstance(watcher, Watcher):
+        raise MocaError(f"watch takes watchers, or functions that make one: {watch!r} made {watcher!r}")
+    return watcher

@@ -1,0 +1,97 @@
+"""Claim: of the rules of which BatchNorm statistics the test sees, one serves all methods best.
+
+    python benchmarks/batch_norm_rules.py --out rules --data cifar100 --learner er derpp er_ace \\
+        --perturb none gaussian wap:lambda=1.5,step_size=100 --seeds 3 --device cuda --jobs 9
+
+Runs every method with every seed once, as moca compare does and with its options, and tests each run under every rule
+(moca.measures.batch_norm); as a rule is chosen here, on a tenth of the training images unless --validation says
+otherwise. Prints the final accuracy of each method under each rule, the mean over the methods, and the regret: the mean
+loss against each method's best rule. Writes them to rules.csv and rules.md in --out. The same command again goes on
+where it stopped.
+"""
+
+import csv
+import sys
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from moca import MocaError, api
+from moca.cli.options import given, with_run_options
+from moca.cli.wording import as_options
+from moca.measures.batch_norm import RULES, StatisticsRules, final_accuracies, regrets
+from moca.report.comparison import Comparison, Spread
+
+
+def main(
+    *,
+    out: Annotated[Path, Parameter(help="folder to write to")],
+    seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
+    jobs: Annotated[int | None, Parameter(help="runs at a time on a GPU")] = None,
+    rules: Annotated[list[str] | None, Parameter(help="others than all", consume_multiple=True)] = None,
+    batches: Annotated[int, Parameter(help="batches that the statistics are estimated from")] = 50,
+    **options: Any,
+) -> None:
+    """Train, test under every rule, and say which one has the least regret."""
+    watch = partial(StatisticsRules, rules or RULES, batches)
+    watch()  # a rule that there is not is told at once
+    settings = {"validation": 0.1} | given(options)
+    comparison = api.compare(out=out, seeds=seeds, jobs=jobs, progress=True, watch=watch, **settings)
+    methods = _by_method(comparison)
+    by_regret = regrets({method: {rule: s.mean for rule, s in by.items()} for method, by in methods.items()})
+    _write_csv(out / "rules.csv", comparison, methods, by_regret)
+    shown = _table(methods, by_regret)
+    (out / "rules.md").write_text(shown)
+    print(shown, end="")
+    for mistake in comparison.mistakes:
+        print(f"not finished: {mistake}", file=sys.stderr)
+
+
+def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
+    """Final accuracy over the seeds under each rule, of methods that finished with at least one seed."""
+    found = {}
+    for row in comparison.rows:
+        runs = [final_accuracies(result) for result in row.finished]
+        if runs:
+            found[row.label] = {rule: Spread.of([run[rule] for run in runs]) for rule in runs[0]}
+    if not found:
+        raise MocaError("no run has finished, so that there is nothing to choose a rule by")
+    return found
+
+
+def _write_csv(
+    path: Path, comparison: Comparison, methods: dict[str, dict[str, Spread]], by_regret: dict[str, float]
+) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["rule", "method", "seeds", "final_accuracy", "std", "regret"])
+        for rule in by_regret:
+            for method, by in methods.items():
+                loss = max(spread.mean for spread in by.values()) - by[rule].mean
+                writer.writerow([rule, method, len(comparison[method].finished), by[rule].mean, by[rule].std, loss])
+            writer.writerow([rule, "all", "", fmean(by[rule].mean for by in methods.values()), "", by_regret[rule]])
+
+
+def _table(methods: dict[str, dict[str, Spread]], by_regret: dict[str, float]) -> str:
+    """As Markdown, the least regret first; a method's best rule is in bold."""
+    lines = [["rule", *methods, "mean", "regret"], ["---"] * (len(methods) + 3)]
+    for rule in sorted(by_regret, key=by_regret.__getitem__):
+        cells = []
+        for by in methods.values():
+            best = by[rule].mean == max(spread.mean for spread in by.values())
+            cells.append(f"**{by[rule].percent()}**" if best else by[rule].percent())
+        mean = fmean(by[rule].mean for by in methods.values())
+        lines.append([rule, *cells, f"{100 * mean:.2f}", f"{100 * by_regret[rule]:.2f}"])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    app = App(help=__doc__)
+    app.default(with_run_options(main, several=True, without=("seed",)))
+    try:
+        app()
+    except MocaError as error:
+        sys.exit(f"batch_norm_rules: {as_options(str(error))}")
