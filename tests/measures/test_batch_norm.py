@@ -11,6 +11,7 @@ from torch import nn
 import moca
 from moca import LinearHead, MocaError, Model
 from moca.engine import compare as comparing
+from moca.engine.alike import FirstTask
 from moca.engine.compare import Plan
 from moca.engine.evaluate import evaluate
 from moca.engine.material import Material
@@ -328,7 +329,7 @@ def test_packed_runs_have_a_watcher_each(settings, tmp_path):
     plans = [
         Plan(name, *Material()(validate(Run, settings(**method))), tmp_path / name) for name, method in methods.items()
     ]
-    jobs = [comparing._job(p, p.label, Told(), [lambda: StatisticsRules(batches=2)]) for p in plans]
+    jobs = [comparing._job(p, p.label, Told(), [lambda: StatisticsRules(batches=2)], FirstTask()) for p in plans]
     results = take_turns(jobs, at_a_time=3)
     assert [r.environment["packed"] for r in results] == [3, 3, 3]
     for p in plans:
