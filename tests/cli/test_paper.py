@@ -25,8 +25,10 @@ def test_ls_says_what_there_is_and_what_is_missing(moca):
     code, out, err = moca("ls")
     assert (code, err) == (0, "")
     lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
-    assert lines["table2"].startswith("table2 offline: three data sets, three sizes of the memory 105 105 315 ")
-    assert "fig13" in lines
+    assert lines["table2"].startswith("table2 0 of 105 315 ")
+    assert "offline: three data sets" in lines["table2"]
+    assert lines["fig1"].startswith("fig1 not yet")
+    assert "fig13" not in lines, "a sketch"
     assert "Minutes are estimates" in out
 
 

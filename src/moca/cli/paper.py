@@ -35,14 +35,16 @@ def ls(*, results: Results = Path("results"), seeds: Seeds = 3) -> None:
     with loading():
         from moca.recipes.cells import exhibits
         from moca.recipes.cost import HOW
-        from moca.recipes.standing import Sums
 
     standing = _standing(["all"], "", [results], seeds)
-    table = _table(["", "what", *Sums.HEAD], numbers=2)
+    table = _table(["", "measured", "reproduced", "runs left", "GPU min", "what"])
     for name, title in exhibits().items():
-        table.add_row(name, title, *standing.sums(standing.of(name)).texts)
-    table.add_row("all", "", *standing.sums(standing.entries).texts, style="bold")
+        if shown := standing.of(name):
+            table.add_row(name, *standing.sums(shown).in_short, Text(title, no_wrap=True, overflow="ellipsis"))
+    table.add_row("all", *standing.sums(standing.entries).in_short, style="bold")
     console.print(table)
+    console.print(Text("Measured: cells, of those that can be run yet. Reproduced: claimed cells, of those measured. "
+                       "Figures without numbers are left out.", "dim"))  # fmt: skip
     console.print(Text(HOW, "dim"))
 
 
@@ -133,16 +135,18 @@ def _show(standing: Standing) -> None:
     for name, title in exhibits().items():
         if shown := standing.of(name):
             head, rows = standing.rows(shown)
-            table = _table(head, numbers=len(head) - 6, title=f"{name}: {title}")
+            tags = len(head) - len(standing.NUMBERS)
+            console.print(Text(f"{name}: {title}", "bold"))
+            table = _table(["", *head[tags:]])
             for row in rows:
-                table.add_row(*map(Text, row))
+                table.add_row(Text(" ".join(filter(None, row[:tags]))), *map(Text, row[tags:]))
             console.print(table)
             for said in dict.fromkeys(text for entry in shown for text in (entry.waits, entry.cell.note) if text):
                 console.print(Text(f"- {said}", "dim"), soft_wrap=True)
 
 
 def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]]) -> None:
-    table = _table(["to be run", "seeds", "GPU minutes"], numbers=2)
+    table = _table(["to be run", "seeds", "GPU minutes"])
     for one, seeds in wanted:
         minutes = standing.minutes([(one, seeds)])
         table.add_row(one.label, ", ".join(map(str, seeds)), f"{minutes:.1f}")
@@ -153,8 +157,10 @@ def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int
     console.print(told if runs else "Nothing is missing.")
 
 
-def _table(head: Sequence[str], numbers: int, title: str | None = None) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0), title=title, title_justify="left")
+def _table(head: Sequence[str]) -> Table:
+    """Names to the left, numbers to the right; in a narrow terminal only words give way."""
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place >= numbers and name != "verdict" else "left", overflow="fold")
+        words = name in ("what", "verdict") or place == 0
+        table.add_column(name, justify="left" if words else "right", no_wrap=not words, min_width=10 * words)
     return table

@@ -16,6 +16,9 @@ from moca.recipes.found import SEEDS, Entry, Found, entries, experiments
 class Standing:
     """All that is known about some cells: runs found in some folders, and the seeds that each experiment needs."""
 
+    NUMBERS = ("paper", "ours", "n", "diff", "verdict", "run")
+    """The last columns of a table of cells."""
+
     def __init__(self, cells: Sequence[Cell], places: Sequence[Path], seeds: int = SEEDS) -> None:
         self.seeds, self.found = seeds, Found(*places)
         self.pace = Pace(self.found.results, *places)
@@ -55,8 +58,7 @@ class Standing:
     def rows(self, shown: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
         """A table as text: what tells the cells apart, the paper's number, ours, and which runs it is from."""
         kinds = columns([entry.cell for entry in shown])
-        head = [*kinds, "paper", "ours", "n", "difference", "verdict", "run"]
-        return head, [[*_tags(entry.cell, kinds), *self._row(entry)] for entry in shown]
+        return [*kinds, *self.NUMBERS], [[*_tags(entry.cell, kinds), *self._row(entry)] for entry in shown]
 
     def _row(self, entry: Entry) -> list[str]:
         cell, ours = entry.cell, entry.ours
@@ -103,8 +105,18 @@ class Sums:
     HEAD = ("cells", "runnable", "measured", "reproduced of claimed", "runs done", "missing", "GPU minutes")
 
     @property
+    def in_short(self) -> list[str]:
+        """Measured, reproduced, runs left and their minutes."""
+        measured = f"{self.measured} of {self.runnable}" if self.runnable else "not yet"
+        left = [f"{self.missing:,}", f"{self.minutes:,.0f}"] if self.missing else ["", ""]
+        return [measured, self._reproduced, *left]
+
+    @property
+    def _reproduced(self) -> str:
+        return f"{self.reproduced} of {self.counted}" if self.counted else ""
+
+    @property
     def texts(self) -> list[str]:
         """As in a table with that head."""
-        reproduced = f"{self.reproduced} of {self.counted}" if self.counted else ""
-        numbers = (self.cells, self.runnable, self.measured, reproduced, self.done, self.missing)
+        numbers = (self.cells, self.runnable, self.measured, self._reproduced, self.done, self.missing)
         return [*(str(number or "") for number in numbers), f"{self.minutes:,.0f}" if self.missing else ""]
