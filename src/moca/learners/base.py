@@ -246,6 +246,12 @@ class Learner(Part, Stateful):
         replay.moved = self.perturbation(replay, new) if self.perturbs(new, replay) else replay.features
         return replay.moved
 
+    def loss_of_old(self, replay: Batch, new: Batch) -> Tensor:
+        """CE over the old ones among the replayed samples, moved; 0 where none is old."""
+        assert replay.old is not None
+        logits = self.model.classify(self.perturbed(replay, new))
+        return mean_over(replay.old, F.cross_entropy(logits, replay.y, reduction="none"))
+
 
 class Distilling(Learner):
     """A learner that asks the network of before the current task."""
