@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from moca.random import Random
-from moca.state import Stateful, tensors_in
+from moca.state import Stateful, longer, tensors_in
 
 
 class Part(Stateful):
@@ -101,3 +101,14 @@ def test_a_missing_entry_is_told():
     del state["rows"]
     with pytest.raises(KeyError, match="rows"):
         Part().load_state_dict(state)
+
+
+@pytest.mark.parametrize("rows", [torch.arange(3), torch.ones(2, 4), torch.tensor([True])])
+@pytest.mark.parametrize("fill", [0, 1])
+def test_rows_of_more_classes_come_behind(rows, fill):
+    made = longer(rows, 5, fill)
+    assert made.dtype == rows.dtype
+    assert (
+        made.tolist() == rows.tolist() + torch.full((5 - len(rows), *rows.shape[1:]), fill, dtype=rows.dtype).tolist()
+    )
+    assert longer(rows, len(rows), fill).equal(rows)

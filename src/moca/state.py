@@ -54,6 +54,11 @@ def _state_of(value: Any) -> Any:
     return dict(value.state_dict()) if isinstance(value, nn.Module) else value
 
 
+def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
+    """A row for each of `count` classes: the given ones, then rows of `fill`."""
+    return torch.cat([rows, rows.new_full((count - len(rows), *rows.shape[1:]), fill)])
+
+
 def tensors_in(state: Any) -> Iterator[Tensor]:
     """Every tensor of a nested state."""
     if isinstance(state, Tensor):

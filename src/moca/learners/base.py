@@ -18,7 +18,7 @@ from moca.parts import Part
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
 from moca.random import Random
-from moca.state import Stateful
+from moca.state import Stateful, longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -170,9 +170,7 @@ class Learner(Part, Stateful):
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""
-        more = classes - len(self.came)
-        self.came = torch.cat([self.came, self.came.new_full((more,), -1)])
-        self.current = torch.cat([self.current, self.current.new_zeros(more)])
+        self.came, self.current = longer(self.came, classes, -1), longer(self.current, classes)
         self.perturbation.grow(classes)
 
     def see(self, new: Batch) -> Batch:
