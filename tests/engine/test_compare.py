@@ -76,7 +76,7 @@ def test_labels_say_what_differs(tmp_path, settings, labels):
         ({"perturb": []}, (0,), "nothing to run"),
         ({"seed": 3}, (0,), "takes seeds="),
         ({"perturb": ["none", "gausian"]}, (0,), "did you mean 'gaussian'"),
-        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "takes no perturbation: it replays nothing"),
+        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "'finetune' cannot take 'vt': it replays nothing"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, words):

@@ -6,7 +6,7 @@ import torch
 from moca import Learner, MocaError
 from moca.batch import Batch
 from moca.memory import Reservoir, Uniform
-from moca.parts import LEARNERS
+from moca.parts import LEARNERS, PERTURBATIONS
 from moca.perturb.none import Unmoved
 from tests.learners.conftest import task
 
@@ -206,3 +206,22 @@ def test_growing_reaches_the_perturbation(model):
     vt.grow = grown.append
     er.grow(8)
     assert grown == [8]
+
+
+class TestWhichPerturbationItTakes:
+    """Nothing is said where it takes it."""
+
+    def why_not(self, perturb, **facts):
+        learner = type("Some", (Learner,), facts)()
+        return learner.why_not(PERTURBATIONS.find(perturb)())
+
+    def test_one_that_replays_images_takes_all(self):
+        assert {self.why_not(name) for name in PERTURBATIONS.built_in} == {""}
+
+    def test_one_that_refuses_takes_only_what_moves_nothing(self):
+        said = {name: self.why_not(name, refuses="no", replays_images=False) for name in PERTURBATIONS.built_in}
+        assert said == {name: "" if name == "none" else "no" for name in PERTURBATIONS.built_in}
+
+    def test_prototypes_are_moved_by_those_that_need_no_images(self):
+        refused = [name for name in PERTURBATIONS.built_in if self.why_not(name, replays_images=False)]
+        assert refused == ["doa_old", "wap"]

@@ -231,6 +231,14 @@ class Learner(Part, Stateful):
         """The passes of the official code with this perturbation, where they are known."""
         return None
 
+    def why_not(self, perturbation: Perturbation) -> str:
+        """Why it does not take the perturbation; nothing where it does."""
+        if not perturbation.moves:
+            return ""
+        if perturbation.needs_images and not self.replays_images and not self.refuses:
+            return f"{perturbation.needs_images}, and prototypes have no images"
+        return self.refuses
+
     def is_old(self, y: Tensor) -> Tensor:
         """True for samples of classes that came in earlier tasks."""
         return self.old[y]
