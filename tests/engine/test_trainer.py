@@ -34,6 +34,7 @@ METHODS = EVERY | {
     "separated officially": {"learner": "ssil:distil=true,form=official"},
     "online": {"learner": "icarl:form=online", "head": "linear"},
     "without forgetting": {"learner": "lwf:among=seen,alpha=3"},
+    "one class a task": {"learner": "lwf", "tasks": 4},
     "one rival": {"learner": "lucir:rivals=1,margin=0.9", "perturb": "gaussian"},
     "a third held out": {"learner": "bic:hold=3", "perturb": "gaussian"},
     "momentum and steps": {"optimiser": "sgd:momentum=0.9,weight_decay=0.01", "schedule": "steps:at=1", "epochs": 3},
