@@ -74,7 +74,7 @@ def resume(
     kept = RunFolder.open(folder).settings()
     settings = validate(Run, dict(kept) | own)
     complete, stream = Material()(settings)
-    return _alone(Running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
+    return _alone(Running.resume, complete, stream, folder, comparing.in_short(settings), progress, keep_model, watch)
 
 
 def compare(
