@@ -32,7 +32,7 @@ BY_THEMSELVES = ["gem", "pass", "proxy"]
 
 
 def learner(name, model, perturbation=None):
-    return LEARNERS.find(name)().attach(model, 6, perturbation)
+    return LEARNERS.find(name)().attach(model, 6, perturbation=perturbation)
 
 
 def test_every_learner_that_takes_a_perturbation_is_tested():
@@ -102,7 +102,7 @@ def test_a_short_batch_is_perturbed_or_skipped_as_asked(model, make_batch, recor
     for skips, sizes, called in (
         (False, (2, 3), 1), (False, (3, 3), 1), (True, (2, 3), 0), (True, (3, 3), 1), (True, (3, 2), 0),
     ):  # fmt: skip
-        one = LEARNERS.find(name)().attach(model, 6, recorder, skips_short=skips)
+        one = LEARNERS.find(name)().attach(model, 6, perturbation=recorder, skips_short=skips)
         one.begin_task(task(0, 1))
         one.begin_task(task(2, 3))
         recorder.calls.clear()

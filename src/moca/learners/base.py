@@ -115,13 +115,14 @@ class Learner(Part, Stateful):
         self,
         model: Model,
         classes: int,
+        *,
         perturbation: Perturbation | None = None,
         memory: Memory | None = None,
         view: Callable[[Tensor], Tensor] | None = None,
-        skips_short: bool = False,
-        lr: Tensor | None = None,
         augment: Callable[[Tensor], Tensor] | None = None,
+        lr: Tensor | None = None,
         random: Random | None = None,
+        skips_short: bool = False,
     ) -> Self:
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
