@@ -109,7 +109,7 @@ def test_a_place_that_cannot_be_written(tmp_path):
         ({"memory": 0, "learner": "derpp"}, "memory must be at least 1"),
         ({"tasks": 11}, "too few for 11 tasks"),
         ({"class_order": (0, 1)}, "each of the classes 0 to 9 exactly once"),
-        ({"learner": "finetune", "perturb": "vt"}, "takes no perturbation"),
+        ({"learner": "finetune", "perturb": "vt"}, "'finetune' cannot take 'vt': it replays nothing"),
         *(({"perturb": {"name": "vt", "lambda": v}}, "perturb.lambda") for v in (-1, float("nan"), float("inf"))),
     ],
 )

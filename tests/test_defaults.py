@@ -9,7 +9,7 @@ from PIL import Image
 import moca
 from moca.data import catalogue
 from moca.data.sizing import handy_size
-from moca.defaults import choices_told, complete, own_recipe
+from moca.defaults import choices_told, complete, own_recipe, unused_told
 from moca.engine.material import Material
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.recipes import load_recipe
@@ -126,6 +126,22 @@ def test_what_was_chosen_is_told_in_a_line(digits):
     assert "epochs" not in line
     run = complete(given, digits)
     assert choices_told(run, run, digits) == "", "nothing was left open"
+
+
+@pytest.mark.parametrize(
+    ("learners", "given", "said"),
+    [
+        (["finetune"], {"memory": 50}, "finetune"),
+        (["er", "lwf", "joint", "lwf"], {"memory": "5:per=class"}, "lwf, joint"),
+        (["teacher:of=ewc"], {"memory": 50}, "teacher"),
+        (["finetune"], {}, ""),
+        (["finetune"], {"memory": 0}, ""),
+        (["er", "gem", "icarl"], {"memory": 50}, ""),
+    ],
+)
+def test_a_memory_that_was_given_to_learners_without_one_is_told(digits, learners, given, said):
+    runs = [completed(digits, learner=learner, **given) for learner in learners]
+    assert unused_told(given, runs) == (said and f"the memory given is not used by {said}: no samples are kept")
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ assert not loaded, loaded
         learner = LEARNERS.find(name)()
         memory = Memory(8, None, learner.draw(Random(0, "draw"), learner)) if learner.draws else None
         perturb = None if learner.refuses else self.perturbation("vt")
-        return learner.attach(self.model(learner.outputs), 6, perturb, memory)
+        return learner.attach(self.model(learner.outputs), 6, perturbation=perturb, memory=memory)
 
     def told(self, state):
         """A state as plain values."""

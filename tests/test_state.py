@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from moca.random import Random
-from moca.state import Stateful, layout, tensors_in
+from moca.state import Stateful, layout, longer, tensors_in
 
 
 class Part(Stateful):
@@ -121,3 +121,14 @@ def test_a_layout_is_the_same_until_a_tensor_moves_or_a_plain_value_changes():
 def test_what_is_empty_has_no_layout():
     assert layout({"state": {}, "groups": [], "none": None}) is None
     assert layout({"a": {"b": {}}, "c": 1}) == layout({"c": 1})
+
+
+@pytest.mark.parametrize("rows", [torch.arange(3), torch.ones(2, 4), torch.tensor([True])])
+@pytest.mark.parametrize("fill", [0, 1])
+def test_rows_of_more_classes_come_behind(rows, fill):
+    made = longer(rows, 5, fill)
+    assert made.dtype == rows.dtype
+    assert (
+        made.tolist() == rows.tolist() + torch.full((5 - len(rows), *rows.shape[1:]), fill, dtype=rows.dtype).tolist()
+    )
+    assert longer(rows, len(rows), fill).equal(rows)

@@ -11,7 +11,7 @@ from typing import Any
 
 from moca import traces
 from moca.data.loading import placed
-from moca.defaults import choices_told
+from moca.defaults import choices_told, unused_told
 from moca.engine import compare as comparing
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
@@ -45,15 +45,15 @@ def run(
     as a pair of arrays (or two pairs, for training and test), or a torch `Dataset`; `model` a torch module or a
     function that makes one; `learner` and `perturb` classes or objects of your own. The run's files go to `out`, by
     default a new folder under `runs`. Watchers are told about steps, tasks and the end; `say` gets what was chosen for
-    you, in a line.
+    you, and what of yours is not used, a line each.
     """
     given = _checked(settings)
     material = Material()
     complete, stream = material(given)
-    told = choices_told(given, complete, stream.dataset)
+    told = [choices_told(given, complete, stream.dataset), unused_told(settings, [complete])]
     name = comparing.label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
-        begun = partial(say, told) if say and told else None
+        begun = partial(_tell, say, told)
         return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
 
 
@@ -74,7 +74,7 @@ def resume(
     kept = RunFolder.open(folder).settings()
     settings = validate(Run, dict(kept) | own)
     complete, stream = Material()(settings)
-    return _alone(Running.resume, complete, stream, folder, comparing.label(settings), progress, keep_model, watch)
+    return _alone(Running.resume, complete, stream, folder, comparing.in_short(settings), progress, keep_model, watch)
 
 
 def compare(
@@ -84,6 +84,7 @@ def compare(
     jobs: int | None = None,
     progress: bool = False,
     watch: comparing.Watch | Sequence[comparing.Watch] = (),
+    say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Comparison:
     """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
@@ -93,7 +94,8 @@ def compare(
     watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function.
     Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
     several, can be added so.
-    A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why.
+    A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
+    what of yours is not used, in a line.
     """
     try:
         chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
@@ -101,6 +103,7 @@ def compare(
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     with _place(out, "compare") as folder:
         plans = comparing.plan(_placed(settings), chosen, folder)
+        _tell(say, [unused_told(settings, [p.settings for p in plans])])
         outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True))
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
@@ -115,6 +118,12 @@ def compare(
         others = " (all other runs failed too)" if len(plans) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
     return comparison
+
+
+def _tell(say: Callable[[str], None] | None, lines: Sequence[str]) -> None:
+    if say:
+        for line in filter(None, lines):
+            say(line)
 
 
 def _alone(

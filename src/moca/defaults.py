@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from moca.data import Dataset
@@ -76,3 +76,10 @@ def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     own = not dataset.protocol.recipe
     why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
     return f"{dataset.name}: {values} (by {why}; any option given wins)"
+
+
+def unused_told(given: Container[str], runs: Iterable[Run]) -> str:
+    """In one line which learners have no use for the memory, if it was given; empty where all have."""
+    asked = [run.learner for run in runs if "memory" in given and run.memory.size]
+    idle = dict.fromkeys(learner.name for learner in asked if learner.part and not learner.make().has_memory)
+    return f"the memory given is not used by {', '.join(idle)}: no samples are kept" if idle else ""

@@ -67,6 +67,11 @@ def layout(state: Any, *counted: str) -> Any:
     return state
 
 
+def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
+    """A row for each of `count` classes: the given ones, then rows of `fill`."""
+    return torch.cat([rows, rows.new_full((count - len(rows), *rows.shape[1:]), fill)])
+
+
 def tensors_in(state: Any) -> Iterator[Tensor]:
     """Every tensor of a nested state."""
     if isinstance(state, Tensor):

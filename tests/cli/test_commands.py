@@ -229,6 +229,14 @@ def test_a_note_is_printed(moca):
     assert "Note: the memory is as large as all training data" in out
 
 
+def test_a_memory_that_is_not_used_is_told_and_stops_nothing(moca):
+    told = "the memory given is not used by finetune: no samples are kept"
+    assert told in moca("run", *FAST, "--learner", "finetune", "--out", "a")[2]
+    code, _, err = moca("compare", *FAST, "--learner", "er", "finetune", "--seeds", 1, "--out", "b")
+    assert code == 0
+    assert err.count(told) == 1
+
+
 MISTAKES = [
     ("run --learner err", "unknown learner 'err'; did you mean 'er'?"),
     ("run --perturb gausian", "unknown perturbation 'gausian'; did you mean 'gaussian'?"),

@@ -18,6 +18,7 @@ from moca.engine.compare import plan
 from moca.engine.folder import sole_writer
 from moca.errors import Interrupted
 from moca.report.comparison import Spread
+from moca.settings import Run, validate
 
 FAST = {
     "model": "mlp:width=8,depth=1,features=4",
@@ -67,6 +68,14 @@ def test_labels_say_what_differs(tmp_path, settings, labels):
         assert all(c.isalnum() or c in "+=._-" for c in p.folder.name)
 
 
+def test_a_run_that_goes_on_is_called_in_short():
+    """Its settings leave nothing open, but most of them are what they would be anyway."""
+    whole = validate(Run, {"learner": "derpp:alpha=0.1,beta=0.7", "perturb": "wap:lambda=2,steps=3"})
+    read_back = validate(Run, whole.model_dump(mode="json", by_alias=True))
+    assert comparing.in_short(read_back) == "derpp:beta=0.7+wap:steps=3"
+    assert comparing.in_short(validate(Run, {})) == "er"
+
+
 @pytest.mark.parametrize(
     ("settings", "seeds", "words"),
     [
@@ -76,7 +85,7 @@ def test_labels_say_what_differs(tmp_path, settings, labels):
         ({"perturb": []}, (0,), "nothing to run"),
         ({"seed": 3}, (0,), "takes seeds="),
         ({"perturb": ["none", "gausian"]}, (0,), "did you mean 'gaussian'"),
-        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "takes no perturbation: it replays nothing"),
+        ({"learner": ["er", "finetune"], "perturb": "vt"}, (0,), "'finetune' cannot take 'vt': it replays nothing"),
     ],
 )
 def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, words):

@@ -53,7 +53,7 @@ def setup(learner, perturb, bn_passes="official", first_task=False, short_batch=
     )
     model = build_model(settings.model, settings.head, (1, 4, 4), classes=4).train()
     moved = perturbation(perturb, model=model, lr=0.1, classes=4)
-    made = settings.learner.make().attach(model, 4, moved, skips_short=short_batch == "skip")
+    made = settings.learner.make().attach(model, 4, perturbation=moved, skips_short=short_batch == "skip")
     made.first_task = first_task
     return Passes(bn_passes, made), model
 

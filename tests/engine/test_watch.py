@@ -158,6 +158,16 @@ def test_a_run_at_chance_says_so(tmp_path):
     assert any("not learnt better than by guessing; another lr than 50" in note for note in result.notes)
 
 
+@pytest.mark.parametrize(("learner", "epochs"), [("ssil", 1), ("finetune", 1), ("joint", 10)])
+def test_a_task_of_one_class_is_at_chance_among_all(tmp_path, learner, epochs):
+    """A class that is alone cannot be mistaken; among all, what SS-IL has not replayed yet is never chosen."""
+    result = moca.run(**SHORT | {"learner": learner, "tasks": 10, "epochs": epochs}, out=tmp_path / "a")
+    assert result.task_il_matrix[-1][-1] == 1
+    guessed = result.accuracy_matrix[-1][-1] < 0.11
+    assert guessed == (learner == "ssil")
+    assert any("not learnt better than by guessing" in note for note in result.notes) == guessed
+
+
 @pytest.mark.parametrize("watch", [3, print, Everything])
 def test_things_that_cannot_watch(watch):
     with pytest.raises(MocaError, match="watch takes objects of classes derived"):

@@ -83,7 +83,9 @@ def model():
 def learner(model):
     def make(hold=2, perturbation=None):
         memory = Memory(30, Reservoir(30, Random(0, "store")), Training(Random(0, "draw"), None))
-        one = BiC(hold=hold).attach(model, CLASSES, perturbation, memory, lambda images: images.float() / 50 - 2)
+        one = BiC(hold=hold).attach(
+            model, CLASSES, perturbation=perturbation, memory=memory, view=lambda images: images.float() / 50 - 2
+        )
         memory.drawing.learner = one
         return one
 

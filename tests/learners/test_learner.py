@@ -6,7 +6,7 @@ import torch
 from moca import Learner, MocaError
 from moca.batch import Batch
 from moca.memory import Reservoir, Uniform
-from moca.parts import LEARNERS
+from moca.parts import LEARNERS, PERTURBATIONS
 from moca.perturb.none import Unmoved
 from tests.learners.conftest import task
 
@@ -32,7 +32,7 @@ BY_THEMSELVES = ["gem", "pass", "proxy"]
 
 
 def learner(name, model, perturbation=None):
-    return LEARNERS.find(name)().attach(model, 6, perturbation)
+    return LEARNERS.find(name)().attach(model, 6, perturbation=perturbation)
 
 
 def test_every_learner_that_takes_a_perturbation_is_tested():
@@ -102,7 +102,7 @@ def test_a_short_batch_is_perturbed_or_skipped_as_asked(model, make_batch, recor
     for skips, sizes, called in (
         (False, (2, 3), 1), (False, (3, 3), 1), (True, (2, 3), 0), (True, (3, 3), 1), (True, (3, 2), 0),
     ):  # fmt: skip
-        one = LEARNERS.find(name)().attach(model, 6, recorder, skips_short=skips)
+        one = LEARNERS.find(name)().attach(model, 6, perturbation=recorder, skips_short=skips)
         one.begin_task(task(0, 1))
         one.begin_task(task(2, 3))
         recorder.calls.clear()
@@ -206,3 +206,22 @@ def test_growing_reaches_the_perturbation(model):
     vt.grow = grown.append
     er.grow(8)
     assert grown == [8]
+
+
+class TestWhichPerturbationItTakes:
+    """Nothing is said where it takes it."""
+
+    def why_not(self, perturb, **facts):
+        learner = type("Some", (Learner,), facts)()
+        return learner.why_not(PERTURBATIONS.find(perturb)())
+
+    def test_one_that_replays_images_takes_all(self):
+        assert {self.why_not(name) for name in PERTURBATIONS.built_in} == {""}
+
+    def test_one_that_refuses_takes_only_what_moves_nothing(self):
+        said = {name: self.why_not(name, refuses="no", replays_images=False) for name in PERTURBATIONS.built_in}
+        assert said == {name: "" if name == "none" else "no" for name in PERTURBATIONS.built_in}
+
+    def test_prototypes_are_moved_by_those_that_need_no_images(self):
+        refused = [name for name in PERTURBATIONS.built_in if self.why_not(name, replays_images=False)]
+        assert refused == ["doa_old", "wap"]

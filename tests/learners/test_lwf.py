@@ -38,6 +38,14 @@ def test_the_old_softmax_is_kept_and_new_samples_compete_as_asked(learner, model
     assert losses["old"].item() == pytest.approx(0.5 * far / 3, rel=1e-4)
 
 
+@pytest.mark.parametrize("tasks", [((0, 1), (2,)), ((2,),)])
+def test_a_class_alone_in_its_task_competes_with_all(learner, make_batch, slow, tasks):
+    """Among itself it would be certain from the start."""
+    new = make_batch([2, 2, 2])
+    loss = learner(*tasks).losses(new)["new"]
+    assert loss.item() == pytest.approx(slow.cross_entropy(new.features, new.y), rel=1e-5)
+
+
 def test_by_hand(learner, model, make_batch):
     """Two old classes, both equal before, e^2 : 1 now; at temperature 2 that is e : 1."""
     with torch.no_grad():

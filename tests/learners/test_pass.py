@@ -94,7 +94,7 @@ def test_classes_that_waited_start_with_fresh_rows(make_trainer):
 @pytest.mark.parametrize("learner", ["pass", "proxy"])
 @pytest.mark.parametrize(("perturb", "why"), [("wap", "other weights"), ("doa_old", "old samples' own features")])
 def test_perturbations_that_need_the_old_images_are_refused_with_the_reason(learner, perturb, why):
-    with pytest.raises(MocaError, match=f"'{learner}' cannot take '{perturb}': .*{why}.*keeps prototypes, not images"):
+    with pytest.raises(MocaError, match=f"'{learner}' cannot take '{perturb}': .*{why}.*prototypes have no images"):
         validate(Run, {"learner": learner, "perturb": perturb})
 
 

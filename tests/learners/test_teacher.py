@@ -70,7 +70,7 @@ class TestTheLearnerWithin:
         assert "\n" not in str(error.value)
 
     def test_what_it_refuses_is_refused(self):
-        with pytest.raises(MocaError, match="takes no perturbation"):
+        with pytest.raises(MocaError, match="'teacher:of=icarl' cannot take 'vt': its replayed samples"):
             validate(Run, {"learner": "teacher:of=icarl", "perturb": "vt"})
         with pytest.raises(MocaError, match="memory must be at least 1"):
             validate(Run, {"learner": "teacher:of=er", "memory": 0})

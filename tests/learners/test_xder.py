@@ -165,6 +165,32 @@ class TestTheMemory:
         assert all(kept[1][c] == 3 for c in (0, 1)) and sorted(kept[1][c] for c in (2, 3)) == [3, 4]
         assert all(kept[2][c] == 2 for c in range(4)) and sorted(kept[2][c] for c in (4, 5)) == [2, 3]
 
+    def test_of_classes_that_come_again_every_task_has_its_part(self, attached):
+        """By how many samples it had: 40, 40 and 80; then fewer of each, for a class that is new."""
+        held = memory(24)
+        one = attached(XDER(), memory=held)
+        for number, count in enumerate((40, 40, 80)):
+            one.begin_task(task(0, 1))
+            one.end_task(Batch(image=torch.full((count, 3), number), y=torch.tensor([0, 1]).repeat(count // 2)))
+            sizes = Counter(zip(held.all()["image"][:, 0].tolist(), held.all()["y"].tolist(), strict=True))
+            parts = {0: {0: 12}, 1: {0: 6, 1: 6}, 2: {0: 3, 1: 3, 2: 6}}[number]
+            # Which of the old ones stay is chance, so that their own parts are so on average only.
+            assert all(sizes[number, c] == parts[number] for c in (0, 1))
+            assert all(sum(sizes[task, c] for task in parts) == 12 for c in (0, 1))
+            assert all(sizes[task, c] > 0 for task in parts for c in (0, 1))
+        one.begin_task(task(2))
+        one.end_task(Batch(image=torch.full((20, 3), 3), y=torch.full((20,), 2)))
+        assert Counter(held.all()["y"].tolist()) == {0: 8, 1: 8, 2: 8}
+        assert {0, 1, 2, 3} == set(held.all()["image"][:, 0].tolist()), "not the first ones alone"
+
+    def test_samples_that_come_back_leave_new_classes_their_part(self, attached):
+        held = memory(12)
+        one = attached(XDER(), (0, 1), memory=held)
+        one.end_task(Batch(image=torch.zeros(20, 3), y=torch.tensor([0, 1] * 10)))
+        one.begin_task(task(2, 3, 0))
+        one.end_task(Batch(image=torch.ones(22, 3), y=torch.tensor([2, 3] * 10 + [0, 0])))
+        assert Counter(held.all()["y"].tolist()) == dict.fromkeys(range(4), 3)
+
     def test_a_class_with_few_samples_gives_all(self, attached):
         held = memory(12)
         one = attached(XDER(), (0, 1), memory=held)

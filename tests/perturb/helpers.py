@@ -67,6 +67,16 @@ def scene(model: Model, rows: int = ROWS, new_rows: int = ROWS, seed: int = 0) -
     )
 
 
+def label_gradient(model: Model, replay: Batch) -> Tensor:
+    """Of the cross-entropy by the feature, with a linear head: W^T (softmax - one-hot), one row at a time."""
+    rows = []
+    for h, y in zip(replay.features.detach(), replay.y.tolist(), strict=True):
+        p = torch.softmax(model.head.weight @ h + model.head.bias, 0)
+        p = torch.stack([p[c] - float(c == y) for c in range(CLASSES)])
+        rows.append((model.head.weight.T @ p).detach())
+    return torch.stack(rows)
+
+
 def moved(h: Tensor, n: Tensor, old: Tensor, lam: float = 2.0, unit: bool = True) -> Tensor:
     """f = ||h|| P(P(h) + lambda P(n)) for old rows, h for the others: one row at a time."""
     rows = []

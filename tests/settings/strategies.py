@@ -103,7 +103,7 @@ def runs(draw: Any) -> Run:
     default = Run()
     learner, perturb = given.get("learner", default.learner), given.get("perturb", default.perturb)
     made = learner.make()
-    if made.refuses or (perturb.make().needs_images and not made.replays_images):
+    if made.why_not(perturb.make()):
         given.pop("perturb", None)
         perturb = default.perturb
     unknown = given.get("bn_passes") == "official" and made.official_passes(perturb.make()) is None

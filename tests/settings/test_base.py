@@ -201,9 +201,9 @@ MISTAKES = [
     # What does not go together.
     ({"memory": 0}, "'er' replays from memory, so memory must be at least 1"),
     ({"memory": "0:per=class", "learner": "derpp"}, "'derpp' replays from memory"),
-    ({"learner": "joint", "perturb": "wap"}, "'joint' takes no perturbation: it replays nothing, so there is nothing"),
-    ({"learner": "finetune", "perturb": "vt"}, "'finetune' takes no perturbation: it replays nothing"),
-    ({"learner": "icarl", "perturb": "vt"}, "'icarl' takes no perturbation: .*use perturb=none or another learner"),
+    ({"learner": "joint", "perturb": "wap"}, "'joint' cannot take 'wap': it replays nothing, so there is nothing"),
+    ({"learner": "finetune", "perturb": "vt"}, "'finetune' cannot take 'vt': it replays nothing"),
+    ({"learner": "icarl", "perturb": "vt"}, "'icarl' cannot take 'vt': .*use perturb=none or another learner"),
     ({"learner": "er+wap"}, "learner = 'er.wap': give two settings, learner=er and perturb=wap"),
     ({"learner": "derpp", "bn_passes": "official"}, "bn_passes=official is not known for derpp with none"),
     ({"learner": "icarl", "bn_passes": "official"}, "bn_passes=official is not known for icarl with none"),

@@ -98,7 +98,7 @@ def compare(
         from moca.cli.show import console, show_comparison
         from moca.report.page import write_report
 
-    comparison = api.compare(progress=True, **settings)
+    comparison = api.compare(progress=True, say=_say, **settings)
     page = write_report(comparison)
     show_comparison(comparison)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)

@@ -117,10 +117,11 @@ def _spelt(name: str, recipe: dict[str, Any]) -> str:
 
 def _refused(parts: Kind, part: Any) -> list[tuple[str, str]]:
     if parts is LEARNERS:
-        others = {name: PERTURBATIONS.find(name) for name in PERTURBATIONS.lines()}
-        reasons = {name: _why_not(part(), other) for name, other in others.items() if other.moves}
+        learner, others = part(), {name: PERTURBATIONS.find(name)() for name in PERTURBATIONS.lines()}
+        reasons = {name: learner.why_not(other) for name, other in others.items() if other.moves}
     elif parts is PERTURBATIONS:
-        reasons = {name: _why_not(LEARNERS.find(name)(), part) for name in LEARNERS.lines()}
+        perturbation = part()
+        reasons = {name: LEARNERS.find(name)().why_not(perturbation) for name in LEARNERS.lines()}
     else:
         return []
     together: dict[str, list[str]] = {}
@@ -128,13 +129,3 @@ def _refused(parts: Kind, part: Any) -> list[tuple[str, str]]:
         together.setdefault(why, []).append(name)
     every = "every perturbation" if parts is LEARNERS else "every learner"
     return [(", ".join(who) if len(who) < len(reasons) else every, why) for why, who in together.items() if why]
-
-
-def _why_not(learner: Any, perturbation: Any) -> str:
-    """Why the learner does not take the perturbation; nothing where it does."""
-    if not perturbation.moves:
-        return ""
-    if learner.refuses:
-        return str(learner.refuses)
-    alone = perturbation.needs_images and not learner.replays_images
-    return f"{perturbation.needs_images}, and prototypes have no images" if alone else ""

@@ -84,9 +84,14 @@ def _known(run: Run) -> tuple[Any, ...]:
 
 def label(run: Run, varied: Iterable[str] = ()) -> str:
     """What a run is called: learner and perturbation with the options given, and whatever else varies."""
-    name = run.learner.as_given() + ("" if run.perturb.name == "none" else f"+{run.perturb.as_given()}")
+    name = run.learner.as_given() + f"+{run.perturb.as_given()}" * (run.perturb.name != "none")
     others = [f"{key}={_value(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
     return " ".join([name, *others])
+
+
+def in_short(run: Run) -> str:
+    """Learner and perturbation of a run that leaves nothing open: with the options that differ from their defaults."""
+    return str(run.learner) + f"+{run.perturb}" * (run.perturb.name != "none")
 
 
 def _value(value: Any) -> str:

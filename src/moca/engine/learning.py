@@ -79,17 +79,16 @@ class Learning(Stateful):
         )
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
-        plain = Transform.plain(protocol, self.device)
         self.learner.attach(
             self.model,
             classes,
-            moved,
-            self.memory,
-            plain,
-            settings.short_batch == "skip",
-            self.lr,
-            self.transform,
-            Random(seeds.of("perturb"), "learner", self.device),
+            perturbation=moved,
+            memory=self.memory,
+            view=Transform.plain(protocol, self.device),
+            augment=self.transform,
+            lr=self.lr,
+            random=Random(seeds.of("perturb"), "learner", self.device),
+            skips_short=settings.short_batch == "skip",
         )
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)

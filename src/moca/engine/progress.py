@@ -14,20 +14,22 @@ class _Rate(ProgressColumn):
 
 
 class ProgressBar:
-    """Counts steps towards a total, saying where the work is. It appears with the first step, not with an error."""
+    """Counts steps towards a total, saying where the work is, in half a line at the most. It appears with the first
+    step, not with an error."""
 
     def __init__(self, total: int, title: str = "", shown: bool = True) -> None:
-        def kept() -> Column:
-            return Column(no_wrap=True, overflow="ellipsis")
+        def kept(width: int | None = None) -> Column:
+            return Column(no_wrap=True, overflow="ellipsis", max_width=width)
 
+        console = Console(stderr=True)
         columns = (
-            TextColumn("{task.description}", table_column=kept()),
+            TextColumn("{task.description}", table_column=kept(console.width // 2)),
             BarColumn(bar_width=12),
             MofNCompleteColumn(table_column=kept()),
             _Rate(table_column=kept()),
             TimeRemainingColumn(table_column=kept()),
         )
-        self.progress = Progress(*columns, console=Console(stderr=True), disable=not shown)
+        self.progress = Progress(*columns, console=console, disable=not shown)
         self.title, self.bar = title, self.progress.add_task(title, total=total)
 
     def __call__(self, steps: int, where: str) -> None:

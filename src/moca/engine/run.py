@@ -224,15 +224,18 @@ class Running:
             notes.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
         if learnt < self.stream.classes:
             notes.append(f"the tasks have {learnt} of the {self.stream.classes} classes; the others were left out")
-        if status == "finished" and self._at_chance():
-            notes.append(f"the last task was not learnt better than by guessing; another lr than {self.settings.lr:g}, "
-                         "or more epochs, may help")  # fmt: skip
+        if status == "finished" and self._at_chance(learnt):
+            larger = ", more classes a task" * (len(self.stream[-1].tested) == 1)
+            notes.append(f"the last task was not learnt better than by guessing; another lr than {self.settings.lr:g}"
+                         f"{larger} or more epochs may help")  # fmt: skip
         return notes
 
-    def _at_chance(self) -> bool:
-        """Whether even the task learned last, its classes alone competing, is told no better than by guessing."""
-        last = self.trainer.schedule.tasks[-1].tested
-        return len(last) > 1 and self.task_il[-1][-1] < 1.1 / len(self.stream[-1].tested)
+    def _at_chance(self, learnt: int) -> bool:
+        """Whether even the task learned last is told no better than by guessing, its classes alone competing; all that
+        were learnt, where it has but one."""
+        several = len(self.stream[-1].tested) > 1
+        rivals, judged = (len(self.stream[-1].tested), self.task_il) if several else (learnt, self.class_il)
+        return rivals > 1 and judged[-1][-1] < 1.1 / rivals
 
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""

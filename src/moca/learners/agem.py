@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Learner, Losses, mean_over
+from moca.learners.base import Learner, Losses
 from moca.memory import Past
 
 
@@ -22,10 +22,7 @@ class AGEM(Learner):
         """CE(new), and from the second task on CE over the old ones among the replayed samples."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         if replays and not self.first_task:
-            (replay,) = replays
-            assert replay.old is not None
-            each = F.cross_entropy(self.model.classify(self.perturbed(replay, new)), replay.y, reduction="none")
-            losses["reference"] = mean_over(replay.old, each)
+            losses["reference"] = self.loss_of_old(replays[0], new)
         return losses
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:

@@ -18,7 +18,7 @@ from moca.parts import Part
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
 from moca.random import Random
-from moca.state import Stateful
+from moca.state import Stateful, longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -117,13 +117,14 @@ class Learner(Part, Stateful):
         self,
         model: Model,
         classes: int,
+        *,
         perturbation: Perturbation | None = None,
         memory: Memory | None = None,
         view: Callable[[Tensor], Tensor] | None = None,
-        skips_short: bool = False,
-        lr: Tensor | None = None,
         augment: Callable[[Tensor], Tensor] | None = None,
+        lr: Tensor | None = None,
         random: Random | None = None,
+        skips_short: bool = False,
     ) -> Self:
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
@@ -173,9 +174,7 @@ class Learner(Part, Stateful):
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""
-        more = classes - len(self.came)
-        self.came = torch.cat([self.came, self.came.new_full((more,), -1)])
-        self.current = torch.cat([self.current, self.current.new_zeros(more)])
+        self.came, self.current = longer(self.came, classes, -1), longer(self.current, classes)
         self.perturbation.grow(classes)
 
     def see(self, new: Batch) -> Batch:
@@ -231,6 +230,14 @@ class Learner(Part, Stateful):
         """The passes of the official code with this perturbation, where they are known."""
         return None
 
+    def why_not(self, perturbation: Perturbation) -> str:
+        """Why it does not take the perturbation; nothing where it does."""
+        if not perturbation.moves:
+            return ""
+        if perturbation.needs_images and not self.replays_images and not self.refuses:
+            return f"{perturbation.needs_images}, and prototypes have no images"
+        return self.refuses
+
     def is_old(self, y: Tensor) -> Tensor:
         """True for samples of classes that came in earlier tasks."""
         return self.old[y]
@@ -243,6 +250,12 @@ class Learner(Part, Stateful):
         """The seam: features of the replayed samples, those of old classes moved."""
         replay.moved = self.perturbation(replay, new) if self.perturbs(new, replay) else replay.features
         return replay.moved
+
+    def loss_of_old(self, replay: Batch, new: Batch) -> Tensor:
+        """CE over the old ones among the replayed samples, moved; 0 where none is old."""
+        assert replay.old is not None
+        logits = self.model.classify(self.perturbed(replay, new))
+        return mean_over(replay.old, F.cross_entropy(logits, replay.y, reduction="none"))
 
 
 class Distilling(Learner):

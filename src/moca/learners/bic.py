@@ -13,6 +13,7 @@ from moca.batch import Batch
 from moca.learners.base import Distilling, Losses, divergence, mean_over
 from moca.memory import Memory, Uniform
 from moca.parts import option
+from moca.state import longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -107,10 +108,8 @@ class BiC(Distilling):
 
     def grow(self, classes: int) -> None:
         """Room for more classes."""
-        more = classes - len(self.came)
         super().grow(classes)
-        self.scale = torch.cat([self.scale, self.scale.new_ones(more)])
-        self.shift = torch.cat([self.shift, self.shift.new_zeros(more)])
+        self.scale, self.shift = longer(self.scale, classes, 1), longer(self.shift, classes)
 
 
 @torch.no_grad()

@@ -5,12 +5,12 @@ Paper: Kirkpatrick et al., PNAS 2017, arXiv 1612.00796; online form: Schwarz et 
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
 from moca.batch import Batch
 from moca.learners.base import Learner, Losses
 from moca.models.per_sample import per_sample_gradients
 from moca.parts import option
+from moca.state import longer
 
 _AT_ONCE = 500
 """Images that are brought to the device together."""
@@ -59,9 +59,5 @@ class EWC(Learner):
         super().grow(classes)
         for name, p in self.model.named_parameters():
             if name in self.fisher and p.shape != self.fisher[name].shape:
-                self.fisher[name] = _longer(self.fisher[name], p)
-                self.anchors[name] = _longer(self.anchors[name], p)
-
-
-def _longer(held: Tensor, like: Tensor) -> Tensor:
-    return torch.cat([held, held.new_zeros(len(like) - len(held), *held.shape[1:])])
+                self.fisher[name] = longer(self.fisher[name], len(p))
+                self.anchors[name] = longer(self.anchors[name], len(p))

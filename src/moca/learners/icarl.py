@@ -15,6 +15,7 @@ from moca.learners.base import Distilling, Losses, mean_over
 from moca.memory import Past, Reservoir
 from moca.parts import option
 from moca.sphere import project
+from moca.state import longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -133,9 +134,8 @@ class ICaRL(Distilling):
 
     def grow(self, classes: int) -> None:
         """Room for more means."""
-        more = classes - len(self.came)
         super().grow(classes)
-        self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
+        self.means = longer(self.means, classes)
 
     def _features(self, images: Tensor) -> Tensor:
         """Of raw images, not augmented."""

@@ -20,7 +20,8 @@ class LwF(Distilling):
     alpha: float = option(1.0, "weight of the old classes' outputs", ge=0)
     temperature: float = option(2.0, "of their softmax", gt=0)
     among: Literal["task", "seen"] = option(
-        "task", "classes that new samples compete with: those of their task, as in the paper, or all"
+        "task",
+        "classes that new samples compete with: those of their task, as in the paper (if several), or all",
     )
 
     draws = 0
@@ -30,8 +31,9 @@ class LwF(Distilling):
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new), and the cross-entropy of the old classes' softmax with what it was, less its minimum: KL."""
-        logits = among(new.logits, self.current) if self.among == "task" else new.logits
-        losses = {"new": F.cross_entropy(logits, new.y)}
+        alone = self.current.sum() == 1  # among itself, a class would have nothing to learn
+        rivals = self.current | alone if self.among == "task" else torch.ones_like(self.current)
+        losses = {"new": F.cross_entropy(among(new.logits, rivals), new.y)}
         if not self.first_task:
             with torch.no_grad():
                 told = self.teacher(new.x)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.learners.base import Learner, Losses, mean_over
+from moca.learners.base import Learner, Losses
 from moca.memory import Memory, Past
 from moca.models.auxiliary import auxiliary_logits
 from moca.parts import option
@@ -68,8 +68,5 @@ class MIR(Learner):
         """CE(new), and from the second task on CE over the old ones among the replayed samples."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         if replays and not self.first_task:
-            (replay,) = replays
-            assert replay.old is not None
-            each = F.cross_entropy(self.model.classify(self.perturbed(replay, new)), replay.y, reduction="none")
-            losses["replay"] = mean_over(replay.old, each)
+            losses["replay"] = self.loss_of_old(replays[0], new)
         return losses

@@ -13,6 +13,7 @@ from moca.batch import Batch
 from moca.errors import MocaError
 from moca.learners.base import Distilling, Losses, among
 from moca.parts import option
+from moca.state import longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -147,8 +148,7 @@ class PASS(Distilling):
 
     def grow(self, classes: int) -> None:
         """Room for more prototypes and rows."""
-        more = classes - len(self.came)
         super().grow(classes)
-        self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
+        self.means = longer(self.means, classes)
         grown: dict[str, Any] = {name: rows.detach()[len(self.fresh[name]) :] for name, rows in self._rows().items()}
         self.fresh = {name: torch.cat([rows, grown[name]]) for name, rows in self.fresh.items()}

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.learners.base import Learner, Losses
+from moca.state import longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -59,6 +60,5 @@ class Reweight(Learner):
 
     def grow(self, classes: int) -> None:
         """Room for more classes."""
-        more = classes - len(self.came)
         super().grow(classes)
-        self.came_now = torch.cat([self.came_now, self.came_now.new_zeros(more)])
+        self.came_now = longer(self.came_now, classes)

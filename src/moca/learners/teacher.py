@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -26,16 +26,8 @@ if TYPE_CHECKING:
 
 _FORMS = {"mean": (0.15, 0.999, 1.0), "cls": (0.15, 0.999, 0.7), "mkd": (5.5, 0.99, 1.0)}
 """The papers' weight, decay and rate."""
-_FACTS = (
-    "draws",
-    "keeps",
-    "store",
-    "draw",
-    "replays_images",
-    "sees_all_tasks",
-    "static",
-    "refuses",
-)
+_FACTS = [name for name in Learner.__annotations__ if name in vars(Learner) and name not in ("remembers", "recipes")]
+"""What a learner declares about itself: draws, keeps, store, ..."""
 
 
 class Teacher(Learner):
@@ -85,19 +77,13 @@ class Teacher(Learner):
         )
         return weight, decay, rate
 
+    def attach(self, model: Model, classes: int, **given: Any) -> Self:
+        """The learner within works on the same."""
+        self.inner.attach(model, classes, **given)
+        return super().attach(model, classes, **given)
+
     def prepare(self) -> None:
         """The teachers begin as the network does."""
-        self.inner.attach(
-            self.model,
-            len(self.came),
-            self.perturbation,
-            self.memory,
-            self.view,
-            self.skips_short,
-            self.lr,
-            self.augment,
-            self.random,
-        )
         self.stable = deepcopy(self.model).requires_grad_(False).train()
         self.plastic = deepcopy(self.stable) if self.form == "cls" else None
         self.steps = torch.zeros((), device=self.came.device)

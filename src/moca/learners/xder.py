@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class XDER(Learner):
     """New samples compete within their task, replayed ones within the past; nobody is to be mistaken for the future.
 
-    The memory is written at the end of a task, as many samples of each class. The logits that a sample was stored with
-    say nothing of classes that came later: those of now are put in their place, below the one of its own class.
+    The memory is written at the end of a task, as many samples of each class, whenever it came. The logits that a
+    sample was stored with say nothing of classes that came later: those of now are put in their place, below the one of
+    its own class.
     """
 
     alpha: float = option(0.1, "weight of the stored logits", ge=0)
@@ -37,7 +38,7 @@ class XDER(Learner):
     draws = 2
     keeps = ("logits",)
     store = None
-    remembers = ("drawn",)
+    remembers = ("drawn", "offered")
     recipes = {
         "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex", "bn_passes": "n"},
         "online": {"lr": 0.03, "head": "simplex", "bn_passes": "n"},
@@ -45,11 +46,12 @@ class XDER(Learner):
     }
 
     def prepare(self) -> None:
-        """How often each slot was drawn in this task."""
+        """How often each slot was drawn in this task, and how many samples of each class earlier tasks had."""
         slots = 0 if self.memory is None else self.memory.size
         if self.memory is not None and slots < len(self.came):
             raise MocaError(f"xder needs a memory of at least one sample a class, here {len(self.came)}")
         self.drawn = torch.zeros(slots, device=self.came.device)
+        self.offered: dict[int, int] = {}
 
     def begin_task(self, task: Task) -> None:
         """Nothing was drawn in it yet."""
@@ -95,34 +97,45 @@ class XDER(Learner):
     def end_task(self, samples: Batch) -> None:
         """The same number of samples of each class; new ones come with their logits, old ones are refreshed."""
         assert self.memory is not None
-        device, room = self.came.device, self.memory.size // int(self.seen.sum())
-        if room == 0:
+        if self.memory.size < int(self.seen.sum()):
             raise MocaError(f"xder needs a memory of at least one sample a class ({int(self.seen.sum())} classes came)")
-        kept = self.memory.all()
-        rows = [(kept["y"] == c).nonzero().flatten()[:room] for c in self.old.nonzero().flatten()] if kept else []
-        old = {name: values[torch.cat(rows)] for name, values in kept.items()} if rows else {}
-        index = self._balanced(samples.y, self.memory.size - sum(map(len, rows)))
+        device, kept = self.came.device, self.memory.all()
+        stay, index = self._shares(kept.get("y", self.came[:0]), samples.y, self.memory.size)
         y, image = samples.y[index].to(device), samples.image[index.to(samples.image.device)].to(device)
         logits = self.asked(self.model, image)
-        new = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old, self.gamma)}
-        if old:
-            old["logits"] = implanted(
-                old["logits"], self.asked(self.model, old["image"]), old["y"], ~self.old, self.gamma
-            )
+        new = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old & ~self.current, self.gamma)}
+        if len(stay):
+            old = {name: values[stay] for name, values in kept.items()}
+            now = self.asked(self.model, old["image"])
+            old["logits"] = implanted(old["logits"], now, old["y"], ~self.old, self.gamma)
             new = {name: torch.cat([old[name], values]) for name, values in new.items()}
+        if (self.old & self.current).any():  # the first ones of a class stay: they must be of any task
+            order = self.random.permutation(len(new["y"]))
+            new = {name: values[order] for name, values in new.items()}
         self.memory.rewrite(**new)
 
-    def _balanced(self, y: Tensor, count: int) -> Tensor:
-        """Row numbers of `count` samples, by chance, as many of each class; which classes have one more, too."""
-        classes = y.unique().tolist()
-        more = self.random.permutation(len(classes)).tolist()
-        share, rest = divmod(count, len(classes))
+    def _shares(self, stored: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Which rows stay, of the labels that are stored, and which are taken, by chance, of those that came.
+
+        Each class has the same part. In that of one that came again, every sample that ever came has the same chance.
+        """
+        classes, coming = y.unique().tolist(), y.bincount(minlength=len(self.came)).tolist()
+        room, stay, taken = size // int(self.seen.sum()), [stored[:0]], {}
+        for c in self.old.nonzero().flatten().tolist():
+            fresh = round(room * coming[c] / max(1, self.offered.get(c, 0) + coming[c]))
+            stay.append((stored == c).nonzero().flatten()[: room - fresh])
+            taken[c] = min(coming[c], room - len(stay[-1]))
+        left, first = size - sum(map(len, stay)) - sum(taken.values()), [c for c in classes if c not in taken]
+        luck = self.random.permutation(len(first)).tolist()
+        for place, c in enumerate(first):
+            taken[c] = left // len(first) + (luck[place] < left % len(first))
         chosen = []
-        for place, c in enumerate(classes):
+        for c in classes:
             of_class = (y == c).nonzero().flatten()
             order = self.random.permutation(len(of_class)).to(y.device)
-            chosen.append(of_class[order[: share + (more[place] < rest)]])
-        return torch.cat(chosen)
+            chosen.append(of_class[order[: taken[c]]])
+            self.offered[c] = self.offered.get(c, 0) + len(of_class)
+        return torch.cat(stay), torch.cat(chosen)
 
 
 def _mean_above_zero(values: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from moca import sphere
@@ -136,6 +137,18 @@ class Perturbation(Part, Stateful):
     def classes(self) -> int:
         """How many classes there are or will be."""
         return _asked(self._classes, "classes=, the number of classes")
+
+
+def label_loss(model: Model, h: Tensor, y: Tensor) -> Tensor:
+    """CE(g(h), y), the sum over the rows; of several outputs a class, the first is the class itself."""
+    return F.cross_entropy(model.classify(h), model.outputs * y, reduction="sum")
+
+
+def uphill(model: Model, replay: Batch) -> Tensor:
+    """The gradient of each replayed sample's CE(g(h), y) with respect to its feature h."""
+    with torch.enable_grad():
+        h = replay.features.detach().to(model.head.weight.dtype).requires_grad_()
+        return torch.autograd.grad(label_loss(model, h, replay.y), h)[0]
 
 
 class _NoBatch(Batch):

@@ -3,12 +3,10 @@
 Paper: Goodfellow et al., ICLR 2015, arXiv 1412.6572; on features: Yu et al., TMLR 2023, arXiv 2210.05398.
 """
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.perturb.base import Perturbation
+from moca.perturb.base import Perturbation, uphill
 
 
 class FGSM(Perturbation):
@@ -21,10 +19,4 @@ class FGSM(Perturbation):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The fast gradient sign at each replayed feature."""
-        precise = self.model.head.weight.dtype
-        with torch.enable_grad():
-            h = replay.features.detach().to(precise).requires_grad_()
-            label = self.model.outputs * replay.y  # of several outputs a class, the first is the class itself
-            loss = F.cross_entropy(self.model.classify(h), label, reduction="sum")
-            (gradient,) = torch.autograd.grad(loss, h)
-        return gradient.sign()
+        return uphill(self.model, replay).sign()

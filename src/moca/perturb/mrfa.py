@@ -6,13 +6,12 @@ Paper: Zheng et al., Multi-layer Rehearsal Feature Augmentation, ICML 2024.
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
 from moca.models.auxiliary import auxiliary_encode
 from moca.parts import option
-from moca.perturb.base import Perturbation
+from moca.perturb.base import Perturbation, label_loss, uphill
 
 
 class MRFA(Perturbation):
@@ -42,10 +41,7 @@ class MRFA(Perturbation):
         """The way up the replayed samples' loss."""
         if self.site == "stages":
             return self._through_stages(replay)
-        with torch.enable_grad():
-            h = replay.features.detach().to(self.model.head.weight.dtype).requires_grad_()
-            (gradient,) = torch.autograd.grad(self._loss(h, replay.y), h)
-        return gradient
+        return uphill(self.model, replay)
 
     def _through_stages(self, replay: Batch) -> Tensor:
         """How the feature changes with a step after every stage: one pass to know the gradients, one with the steps."""
@@ -57,7 +53,7 @@ class MRFA(Perturbation):
 
         with torch.enable_grad():
             h = auxiliary_encode(self.model, replay.x, after_stage=watched)
-            gradients = iter(torch.autograd.grad(self._loss(h, replay.y), offsets))
+            gradients = iter(torch.autograd.grad(label_loss(self.model, h, replay.y), offsets))
         moved = auxiliary_encode(self.model, replay.x, after_stage=lambda z: z + self._step(z, next(gradients)))
         return moved - h.detach()
 
@@ -66,6 +62,3 @@ class MRFA(Perturbation):
         length, norm = (t.flatten(1).norm(dim=1).view(-1, *[1] * (t.dim() - 1)) for t in (z, gradient))
         step: Tensor = self.step * length * gradient / norm.clamp_min(1e-30)
         return step
-
-    def _loss(self, h: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(self.model.classify(h), self.model.outputs * y, reduction="sum")

@@ -13,6 +13,7 @@ from moca import sphere
 from moca.batch import Batch, paired
 from moca.parts import option
 from moca.perturb.base import Perturbation
+from moca.state import longer
 
 
 class VT(Perturbation):
@@ -66,6 +67,4 @@ class VT(Perturbation):
         """Room for the means of more classes."""
         super().grow(classes)
         if self.means is not None and self.batches is not None:
-            more = classes - len(self.means)
-            self.means = torch.cat([self.means, self.means.new_zeros(more, self.means.shape[1])])
-            self.batches = torch.cat([self.batches, self.batches.new_zeros(more, 1)])
+            self.means, self.batches = longer(self.means, classes), longer(self.batches, classes)

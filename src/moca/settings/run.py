@@ -186,15 +186,9 @@ class Run(Settings):
             raise MocaError(f"the learning rate may be {_LARGEST:.0e} at most; use a smaller lr or schedule")
         if self.short_batch == "skip" and self.replay_batch not in (None, self.batch):
             raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
-        if self.perturb.name != "none" and learner.refuses:
-            raise MocaError(
-                f"'{self.learner}' takes no perturbation: {learner.refuses}; use perturb=none or another learner"
-            )
-        if perturb.needs_images and not learner.replays_images:
-            raise MocaError(
-                f"'{self.learner}' cannot take '{self.perturb.name}': {perturb.needs_images}, and it keeps prototypes, "
-                "not images; use another perturbation (gaussian, vmf, doa_new, vt) or another learner"
-            )
+        if why := learner.why_not(perturb):
+            fits = "perturb=none" if learner.refuses else "another perturbation (gaussian, vmf, doa_new, vt)"
+            raise MocaError(f"'{self.learner}' cannot take '{self.perturb.name}': {why}; use {fits} or another learner")
         if self.bn_passes != "clean" and learner.together:
             raise MocaError(
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"

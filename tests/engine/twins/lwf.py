@@ -15,7 +15,8 @@ class Twin(Plain):
         self.teacher = copy.deepcopy(self.model).eval()
 
     def losses(self, logits, y, replays):
-        rivals = sorted(self.now) if self.options.among == "task" else list(range(self.stream.classes))
+        within = self.options.among == "task" and len(self.now) > 1
+        rivals = sorted(self.now) if within else list(range(self.stream.classes))
         new = [torch.logsumexp(row[rivals], 0) - row[label] for row, label in zip(logits, y.tolist(), strict=True)]
         losses = {"new": sum(new) / len(new)}
         if old := sorted(self.seen_before):

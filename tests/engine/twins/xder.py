@@ -12,7 +12,7 @@ class Twin(Plain):
 
     def __init__(self, settings, stream):
         super().__init__(settings, stream)
-        self.chance, self.groups = self.own, []
+        self.chance, self.groups, self.came_before = self.own, [], []
 
     def begin_task(self, task):
         self.groups.append(self.now - self.seen_before)
@@ -65,7 +65,7 @@ class Twin(Plain):
 
     def above_the_past(self, logits):
         lacks = []
-        for row in logits:
+        for row in logits if self.seen_before - self.now else ():
             past = max(row[c].item() for c in self.seen_before - self.now)
             lacks.append(past + self.options.margin - max(row[c] for c in self.now))
         lacks = [lack for lack in lacks if lack > 0]
@@ -81,24 +81,33 @@ class Twin(Plain):
 
     def end_task(self, task):
         size, seen = self.settings.memory.size, self.seen_before | self.now
-        old = []
+        labels = self.stream.train.labels[task.train].tolist()
+        classes = sorted(set(labels))
+        room, old, quota = size // len(seen), [], {}
         for c in sorted(self.seen_before):
-            old += [row for row in self.memory if row["y"] == c][: size // len(seen)]
+            before, now = self.came_before.count(c), labels.count(c)
+            mine = [row for row in self.memory if row["y"] == c][: room - round(room * now / (before + now))]
+            quota[c] = min(now, room - len(mine))
+            old += mine
         later = set(range(self.stream.classes)) - self.seen_before
         for row, logits in zip(old, self.logits_of([row["image"] for row in old]), strict=True):
             row["logits"] = self.implant(row["logits"], logits, row["y"], later)
-        labels = self.stream.train.labels[task.train].tolist()
-        classes = sorted(set(labels))
-        luck = self.chance.permutation(len(classes)).tolist()
-        room, fresh = size - len(old), []
-        for place, c in enumerate(classes):
+        first = [c for c in classes if c not in self.seen_before]
+        luck = self.chance.permutation(len(first)).tolist()
+        left = size - len(old) - sum(quota.values())
+        for place, c in enumerate(first):
+            quota[c] = left // len(first) + (luck[place] < left % len(first))
+        fresh = []
+        for c in classes:
             mine = [i for i, label in zip(task.train.tolist(), labels, strict=True) if label == c]
             order = self.chance.permutation(len(mine)).tolist()
-            quota = room // len(classes) + (luck[place] < room % len(classes))
-            fresh += [{"image": self.stream.train.images[mine[i]], "y": c} for i in order[:quota]]
+            fresh += [{"image": self.stream.train.images[mine[i]], "y": c} for i in order[: quota[c]]]
         for row, logits in zip(fresh, self.logits_of([row["image"] for row in fresh]), strict=True):
-            row["logits"] = self.implant(logits, logits, row["y"], self.seen_before)
+            row["logits"] = self.implant(logits, logits, row["y"], self.seen_before - self.now)
         self.memory = old + fresh
+        if self.seen_before & self.now:
+            self.memory = [self.memory[i] for i in self.chance.permutation(len(self.memory)).tolist()]
+        self.came_before += labels
 
     def logits_of(self, images):
         with torch.no_grad():
