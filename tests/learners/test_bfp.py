@@ -33,7 +33,7 @@ def test_the_projection_row_by_row(learner, make_batch):
     one, given = learner(weight=0.7), batches(make_batch)
     total = 0.0
     for h in features(*given).tolist():
-        mapped = [sum(a * v for a, v in zip(row, h, strict=True)) for row in one.projector.tolist()]
+        mapped = [sum(a * v for a, v in zip(row, h, strict=True)) for row in one.projector.weight.tolist()]
         total += math.dist(mapped, h) / math.sqrt(3)
     assert one.losses(*given)["projection"].item() == pytest.approx(0.7 * total / 11, rel=1e-5)
 
@@ -43,7 +43,7 @@ def test_features_that_a_linear_map_leads_back_cost_nothing(learner, make_batch)
     one, given = learner(), batches(make_batch)
     turned = torch.tensor([[0.0, 2.0, 0.0], [-0.5, 0.0, 0.0], [0.3, 0.0, 1.0]])
     with torch.no_grad():
-        one.projector.copy_(turned.inverse())
+        one.projector.weight.copy_(turned.inverse())
     now = [batch.replace(features=batch.features @ turned.T) for batch in given]
     assert one.losses(*now)["projection"].item() == pytest.approx(0, abs=1e-6)
 
@@ -71,12 +71,12 @@ def test_the_projector_has_a_step_of_its_own(learner, model, make_batch):
     one, given = learner(projector_lr=0.3, projector_momentum=0.5), batches(make_batch)
     optimiser, speed = torch.optim.SGD(model.parameters(), lr=0.1), torch.zeros(3, 3)
     for _ in range(3):
-        before = one.projector.detach().clone()
+        before = one.projector.weight.detach().clone()
         losses = one.losses(*given)
-        (slope,) = torch.autograd.grad(losses["projection"], [one._leaf], retain_graph=True)
+        (slope,) = torch.autograd.grad(losses["projection"], [one.projector.weight], retain_graph=True)
         speed = 0.5 * speed + slope
         one.update(losses, optimiser)
-        torch.testing.assert_close(one.projector.detach(), before - 0.3 * speed)
+        torch.testing.assert_close(one.projector.weight.detach(), before - 0.3 * speed)
         given = batches(make_batch)
 
 
@@ -106,14 +106,14 @@ def test_the_projection_teaches_the_encoder_and_the_old_network_stays(make_train
 
 def test_every_task_has_a_new_projector(learner):
     one = learner((0, 1))
-    first = one.projector.detach().clone()
+    first = one.projector.weight.detach().clone()
     one.velocity += 1
     from tests.learners.conftest import task
 
     one.begin_task(task(2, 3))
-    assert not one.projector.equal(first)
+    assert not one.projector.weight.equal(first)
     assert not one.velocity.any()
-    assert one.projector.abs().max() <= 1 / math.sqrt(3)
+    assert one.projector.weight.abs().max() <= 1 / math.sqrt(3)
 
 
 def test_without_replay_new_samples_are_projected(learner, make_batch):

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from moca.batch import Batch
 from moca.learners.base import Distilling, Losses, OfficialPasses
@@ -42,14 +42,15 @@ class BFP(DERpp, Distilling):
         """The projector."""
         super().prepare()
         d = self.model.head.weight.shape[1]
-        self.projector = torch.zeros(d, d, device=self.came.device)
-        self.velocity = torch.zeros_like(self.projector)
+        self.projector = nn.utils.skip_init(nn.Linear, d, d, bias=False, device=self.came.device)
+        self.velocity = torch.zeros(d, d, device=self.came.device)
 
+    @torch.no_grad()
     def begin_task(self, task: Task) -> None:
         """A new projector, as a linear layer begins."""
         super().begin_task(task)
-        d = len(self.projector)
-        self.projector.copy_((2 * self.random.uniform(d, d) - 1) / math.sqrt(d))
+        d = len(self.velocity)
+        self.projector.weight.copy_((2 * self.random.uniform(d, d) - 1) / math.sqrt(d))
         self.velocity.zero_()
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
@@ -63,8 +64,7 @@ class BFP(DERpp, Distilling):
         if replays and self.targets == "old":
             dark, labelled = replays
             replays = (self._asked(dark, before[len(new.x) : len(new.x) + len(dark.x)]), labelled)
-        self._leaf = self.projector.detach().requires_grad_()  # a leaf of this step alone
-        far = (now @ self._leaf.T - before).norm(dim=1) / math.sqrt(now.shape[1])
+        far = (self.projector(now) - before).norm(dim=1) / math.sqrt(now.shape[1])
         return super().losses(new, *replays) | {"projection": self.weight * far.mean()}
 
     def _asked(self, dark: Batch, features: Tensor) -> Batch:
@@ -76,10 +76,13 @@ class BFP(DERpp, Distilling):
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
         """A step of the network, and one of the projector."""
+        weight = self.projector.weight
+        weight.grad = None
         super().update(losses, optimiser)
-        if "projection" in losses and (slope := self._leaf.grad) is not None:
-            self.velocity.mul_(self.projector_momentum).add_(slope)
-            self.projector.sub_(self.projector_lr * self.velocity)
+        if weight.grad is not None:  # none in the first task
+            self.velocity.mul_(self.projector_momentum).add_(weight.grad)
+            with torch.no_grad():
+                weight.sub_(self.projector_lr * self.velocity)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
         """Not in the official code."""
