@@ -181,6 +181,12 @@ def _batch(number, end0, end1, end2):
 
 
 @triton.jit
+def _if_there(columns, batch, batches, channels):
+    """The channels, or where there is no such batch only some that do not exist: sums over them are zero."""
+    return tl.where(batch < batches, columns, channels)
+
+
+@triton.jit
 def _tile(first, end, columns, channels, TILE_R: tl.constexpr):
     """Where the entries of a tile lie, and which of them belong to the batch."""
     rows = first + tl.arange(0, TILE_R)
@@ -256,7 +262,7 @@ def _sums(
 @triton.jit
 def _count(start, end, pixels):
     """What sums over a batch are divided by: its rows, or the weights of all of them."""
-    count = (end - start).to(tl.float32)
+    count = tl.maximum(end - start, 1).to(tl.float32)
     if pixels is not None:
         count = pixels * 1.0
     return count
@@ -297,11 +303,11 @@ def _normalise(
             if batch == 0:
                 moved_mean = keep * tl.load(running_mean + columns, mask=known, other=0.0)
                 moved_var = keep * tl.load(running_var + columns, mask=known, other=0.0)
-                for other in range(batches):
-                    take = tl.where(other == 0, take0, tl.where(other == 1, take1, take2))
+                for other in tl.static_range(3):  # unrolled, so that the loads do not wait for each other
+                    take = take0 if other == 0 else take1 if other == 1 else take2
                     its_mean, its_var, _its_rstd, count = _moments(
-                        x, partial, other, heaviest, pixels, batches, end0, end1, end2, columns, channels, eps,
-                        STRETCHES,
+                        x, partial, other, heaviest, pixels, batches, end0, end1, end2,
+                        _if_there(columns, other, batches, channels), channels, eps, STRETCHES,
                     )  # fmt: skip
                     moved_mean += take * its_mean
                     moved_var += take * its_var * (count / tl.maximum(count - 1.0, 1.0))
@@ -374,9 +380,10 @@ def _input_gradient(
         if batch == 0:
             total = tl.zeros((TILE_C,), tl.float32)
             aligned = tl.zeros((TILE_C,), tl.float32)
-            for other in range(batches):
-                total += _totals(partial, other, 0, columns, channels, batches, STRETCHES)
-                aligned += _totals(partial, other, 1, columns, channels, batches, STRETCHES)
+            for other in tl.static_range(3):
+                its = _if_there(columns, other, batches, channels)
+                total += _totals(partial, other, 0, its, channels, batches, STRETCHES)
+                aligned += _totals(partial, other, 1, its, channels, batches, STRETCHES)
             tl.store(dbias + columns, total, mask=known)
             tl.store(dweight + columns, aligned, mask=known)
     start, end = _batch(batch, end0, end1, end2)
