@@ -9,8 +9,7 @@ from moca.kernels import adversary, batch_norm, descend, random, sphere, transfo
 
 HOPPER = GPUTarget("cuda", 90, 32)
 TYPES = {
-    **dict.fromkeys(("end0", "end1", "end2", "batches", "blocks", "channels", "columns"), "i32"),
-    **dict.fromkeys(("height", "width", "padding", "pixels"), "i32"),
+    **dict.fromkeys(("end0", "end1", "end2", "channels", "columns", "height", "width", "padding", "pixels"), "i32"),
     **dict.fromkeys(("eps", "lam", "tiny", "keep", "take0", "take1", "take2"), "fp32"),
     **dict.fromkeys(("x", "y", "dy", "dz", "dx", "residual", "step", "moved"), "*bf16"),
     "old": "*i1",
@@ -28,19 +27,20 @@ def check(kernel, constants, **types):
     print(kernel.fn.__name__, len(compiled.asm["cubin"]))
 
 
-tile = {"STRETCHES": 64, "TILE_R": 128, "TILE_C": 32}
+tile = {"STRETCHES": 64, "TILE_R": 128, "TILE_C": 32, "BLOCKS": 8}
 equal = dict.fromkeys(("weights", "heaviest", "pixels"))
 still = dict.fromkeys(("running_mean", "running_var", "keep", "take0", "take1", "take2"))
 moved = ({}, {"residual": None}, still)
 weighted = (still, still | {"residual": None})
-cases = [*product(((equal, moved), ({}, weighted)), (False, True)), (({"pixels": 1}, weighted), True)]
-for (rows, lists), relu in cases:
-    check(batch_norm._sums, tile | rows)
-    check(batch_norm._input_gradient, tile | rows | {"RELU": relu})
+cases = [*product(((1, equal, moved), (3, equal, moved), (1, {}, weighted)), (False, True))]
+for (batches, rows, lists), relu in [*cases, ((1, {"pixels": 1}, weighted), True)]:
+    shape = tile | {"BATCHES": batches, "RELU": relu} | rows
+    check(batch_norm._sums, {k: v for k, v in shape.items() if k not in ("RELU", "BLOCKS")})
+    check(batch_norm._input_gradient, shape)
     for missing in lists:
-        check(batch_norm._normalise, tile | rows | {"RELU": relu} | missing)
+        check(batch_norm._normalise, shape | missing)
     for missing in ({}, {"y": None, "dz": None}):
-        check(batch_norm._gradient_sums, tile | rows | {"RELU": relu} | missing)
+        check(batch_norm._gradient_sums, {k: v for k, v in shape.items() if k != "BLOCKS"} | missing)
 for unit, missing in product((False, True), ({}, {"old": None})):
     check(sphere._displace, {"UNIT": unit, "BLOCK": 512} | missing)
     check(sphere._displace_gradient, {"UNIT": unit, "BLOCK": 512} | missing)

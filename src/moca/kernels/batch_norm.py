@@ -24,8 +24,6 @@ _MOST_STRETCHES = 64
 """Every program of the second kernel reads all sums of its channels, so there cannot be many."""
 _TILE_ROWS, _TILE_CHANNELS = 128, 32
 _WARPS = 4
-_NOT_ONE_KERNEL_EACH = ["batches", "end0", "end1", "end2", "blocks"]
-"""Numbers whose values make no other kernel, so that few are compiled when a machine runs moca for the first time."""
 
 
 class Statistics(NamedTuple):
@@ -96,7 +94,7 @@ class _BatchNorm(torch.autograd.Function):
         _sums[plan.grid(plan.stretches)](x, partial, weights, heaviest, pixels, *plan.arguments, **plan.constants)
         _normalise[plan.grid(plan.blocks)](
             x, y, residual, partial, weight, bias, mean, rstd, *moved, eps, weights, heaviest, pixels, *plan.arguments,
-            plan.blocks, RELU=relu, **plan.constants,
+            RELU=relu, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
         # Without a residual the sign of the output follows from the input; with one it has to be looked up.
         ctx.save_for_backward(x, weight, bias, mean, rstd, y if relu and residual is not None else None, weights)
@@ -118,7 +116,7 @@ class _BatchNorm(torch.autograd.Function):
         masks = ctx.relu and y is None
         _input_gradient[plan.grid(plan.blocks)](
             x, dy if dz is None else dz, dx, partial, weight, bias, mean, rstd, dweight, dbias, weights, ctx.pixels,
-            *plan.arguments, plan.blocks, RELU=masks, **plan.constants,
+            *plan.arguments, RELU=masks, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
         return dx, dweight, dbias, None, None, None, (dy if dz is None else dz) if ctx.adds else None, None, None
 
@@ -153,15 +151,15 @@ class _Plan(NamedTuple):
         return (2, len(self.ends), self.stretches, self.channels)
 
     @property
-    def arguments(self) -> tuple[int, int, int, int, int]:
-        """How many batches there are, where up to three of them end, and the number of channels, as every kernel takes
-        them."""
+    def arguments(self) -> tuple[int, int, int, int]:
+        """The ends of up to three batches and the number of channels, as every kernel takes them."""
         first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
-        return len(self.ends), first, second, third, self.channels
+        return first, second, third, self.channels
 
     @property
     def constants(self) -> dict[str, int]:
         return {
+            "BATCHES": len(self.ends),
             "STRETCHES": self.stretches,
             "TILE_R": self.tile[0],
             "TILE_C": self.tile[1],
@@ -178,12 +176,6 @@ def _batch(number, end0, end1, end2):
     start = tl.where(number == 0, 0, tl.where(number == 1, end0, end1))
     end = tl.where(number == 0, end0, tl.where(number == 1, end1, end2))
     return start, end
-
-
-@triton.jit
-def _if_there(columns, batch, batches, channels):
-    """The channels, or where there is no such batch only some that do not exist: sums over them are zero."""
-    return tl.where(batch < batches, columns, channels)
 
 
 @triton.jit
@@ -219,25 +211,25 @@ def _pivot(x, start, heaviest, pixels, columns, channels):
 
 
 @triton.jit
-def _keep_sums(partial, one, other, batch, stretch, columns, channels, batches, STRETCHES: tl.constexpr):
+def _keep_sums(partial, one, other, batch, stretch, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
     """Write the two sums of a stretch, a number a channel."""
     at = (batch * STRETCHES + stretch) * channels + columns
     tl.store(partial + at, tl.sum(one, 0), mask=columns < channels)
-    tl.store(partial + batches * STRETCHES * channels + at, tl.sum(other, 0), mask=columns < channels)
+    tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(other, 0), mask=columns < channels)
 
 
 @triton.jit
-def _totals(partial, batch, which, columns, channels, batches, STRETCHES: tl.constexpr):
+def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
     """The sums of all stretches of a batch, added up."""
     stretch = tl.arange(0, STRETCHES)
-    at = ((which * batches + batch) * STRETCHES + stretch[:, None]) * channels + columns[None, :]
+    at = ((which * BATCHES + batch) * STRETCHES + stretch[:, None]) * channels + columns[None, :]
     return tl.sum(tl.load(partial + at, mask=columns[None, :] < channels, other=0.0), 0)
 
 
-@triton.jit(do_not_specialize=_NOT_ONE_KERNEL_EACH)
+@triton.jit
 def _sums(
-    x, partial, weights, heaviest, pixels, batches, end0, end1, end2, channels,
-    STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    x, partial, weights, heaviest, pixels, end0, end1, end2, channels,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of x - p and of its square, times the rows' weights, over stretches of rows; p is a row of the batch."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
@@ -256,13 +248,13 @@ def _sums(
             share = value * _weights_of(weights, first, end, pixels, TILE_R)
         total += share
         squares += share * value
-    _keep_sums(partial, total, squares, batch, stretch, columns, channels, batches, STRETCHES)
+    _keep_sums(partial, total, squares, batch, stretch, columns, channels, BATCHES, STRETCHES)
 
 
 @triton.jit
 def _count(start, end, pixels):
     """What sums over a batch are divided by: its rows, or the weights of all of them."""
-    count = tl.maximum(end - start, 1).to(tl.float32)
+    count = (end - start).to(tl.float32)
     if pixels is not None:
         count = pixels * 1.0
     return count
@@ -270,31 +262,31 @@ def _count(start, end, pixels):
 
 @triton.jit
 def _moments(
-    x, partial, batch, heaviest, pixels, batches, end0, end1, end2, columns, channels, eps,
-    STRETCHES: tl.constexpr,
+    x, partial, batch, heaviest, pixels, end0, end1, end2, columns, channels, eps,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr,
 ):  # fmt: skip
     """Mean, variance, inverse deviation and number of rows of a batch."""
     start, end = _batch(batch, end0, end1, end2)
     count = _count(start, end, pixels)
     pivot = _pivot(x, start, heaviest, pixels, columns, channels)
-    shift = _totals(partial, batch, 0, columns, channels, batches, STRETCHES) / count
-    variance = _totals(partial, batch, 1, columns, channels, batches, STRETCHES) / count - shift * shift
+    shift = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
+    variance = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count - shift * shift
     variance = tl.where(variance < 0, 0.0, variance)
     return pivot + shift, variance, 1.0 / tl.sqrt(variance + eps), count
 
 
-@triton.jit(do_not_specialize=_NOT_ONE_KERNEL_EACH)
+@triton.jit
 def _normalise(
     x, y, residual, partial, weight, bias, mean_out, rstd_out, running_mean, running_var, keep, take0, take1, take2,
-    eps, weights, heaviest, pixels, batches, end0, end1, end2, channels, blocks, RELU: tl.constexpr,
-    STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    eps, weights, heaviest, pixels, end0, end1, end2, channels, RELU: tl.constexpr,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x - mean) / deviation * weight + bias + residual); the first programs also keep the statistics."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
     known = columns < channels
     mean, _variance, rstd, _count = _moments(
-        x, partial, batch, heaviest, pixels, batches, end0, end1, end2, columns, channels, eps, STRETCHES
+        x, partial, batch, heaviest, pixels, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
     )
     if block == 0:
         tl.store(mean_out + batch * channels + columns, mean, mask=known)
@@ -303,12 +295,23 @@ def _normalise(
             if batch == 0:
                 moved_mean = keep * tl.load(running_mean + columns, mask=known, other=0.0)
                 moved_var = keep * tl.load(running_var + columns, mask=known, other=0.0)
-                for other in tl.static_range(3):  # unrolled, so that the loads do not wait for each other
+                for other in tl.static_range(BATCHES):
                     take = take0 if other == 0 else take1 if other == 1 else take2
                     its_mean, its_var, _its_rstd, count = _moments(
-                        x, partial, other, heaviest, pixels, batches, end0, end1, end2,
-                        _if_there(columns, other, batches, channels), channels, eps, STRETCHES,
-                    )  # fmt: skip
+                        x,
+                        partial,
+                        other,
+                        heaviest,
+                        pixels,
+                        end0,
+                        end1,
+                        end2,
+                        columns,
+                        channels,
+                        eps,
+                        BATCHES,
+                        STRETCHES,
+                    )
                     moved_mean += take * its_mean
                     moved_var += take * its_var * (count / tl.maximum(count - 1.0, 1.0))
                 tl.store(running_mean + columns, moved_mean, mask=known)
@@ -316,7 +319,7 @@ def _normalise(
     scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32) * rstd
     shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
     start, end = _batch(batch, end0, end1, end2)
-    for first in range(start + block * TILE_R, end, blocks * TILE_R):
+    for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
         seen = _seen(inside, weights, first, end, pixels, TILE_R)
         value = tl.load(x + place, mask=seen, other=0.0).to(tl.float32)
@@ -330,10 +333,10 @@ def _normalise(
         tl.store(y + place, value, mask=inside)
 
 
-@triton.jit(do_not_specialize=_NOT_ONE_KERNEL_EACH)
+@triton.jit
 def _gradient_sums(
-    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, batches, end0, end1, end2, channels,
-    RELU: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, end0, end1, end2, channels,
+    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy where the ReLU let pass."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
@@ -361,13 +364,14 @@ def _gradient_sums(
             slope = tl.where(seen, slope, 0.0)
         total += slope
         aligned += slope * value
-    _keep_sums(partial, total, aligned, batch, stretch, columns, channels, batches, STRETCHES)
+    _keep_sums(partial, total, aligned, batch, stretch, columns, channels, BATCHES, STRETCHES)
 
 
-@triton.jit(do_not_specialize=_NOT_ONE_KERNEL_EACH)
+@triton.jit
 def _input_gradient(
-    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, weights, pixels, batches, end0, end1, end2,
-    channels, blocks, RELU: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, weights, pixels, end0, end1, end2, channels,
+    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'.
 
@@ -380,21 +384,20 @@ def _input_gradient(
         if batch == 0:
             total = tl.zeros((TILE_C,), tl.float32)
             aligned = tl.zeros((TILE_C,), tl.float32)
-            for other in tl.static_range(3):
-                its = _if_there(columns, other, batches, channels)
-                total += _totals(partial, other, 0, its, channels, batches, STRETCHES)
-                aligned += _totals(partial, other, 1, its, channels, batches, STRETCHES)
+            for other in tl.static_range(BATCHES):
+                total += _totals(partial, other, 0, columns, channels, BATCHES, STRETCHES)
+                aligned += _totals(partial, other, 1, columns, channels, BATCHES, STRETCHES)
             tl.store(dbias + columns, total, mask=known)
             tl.store(dweight + columns, aligned, mask=known)
     start, end = _batch(batch, end0, end1, end2)
     count = _count(start, end, pixels)
-    total = _totals(partial, batch, 0, columns, channels, batches, STRETCHES) / count
-    aligned = _totals(partial, batch, 1, columns, channels, batches, STRETCHES) / count
+    total = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
+    aligned = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count
     mean = tl.load(mean_in + batch * channels + columns, mask=known, other=0.0)
     rstd = tl.load(rstd_in + batch * channels + columns, mask=known, other=0.0)
     scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32)
     shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
-    for first in range(start + block * TILE_R, end, blocks * TILE_R):
+    for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
         seen = _seen(inside, weights, first, end, pixels, TILE_R)
         value = (tl.load(x + place, mask=seen, other=0.0).to(tl.float32) - mean[None, :]) * rstd[None, :]
