@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moca import data, sphere
     from moca.api import compare, resume, run
     from moca.batch import Batch
+    from moca.classifier import ContinualClassifier
     from moca.data import Dataset, load
     from moca.data.own import dataset
     from moca.engine.result import Result
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Batch": "moca.batch",
     "Comparison": "moca.report.comparison",
+    "ContinualClassifier": "moca.classifier",
     "CosineHead": "moca.models",
     "Dataset": "moca.data",
     "Learner": "moca.learners",
@@ -55,6 +57,7 @@ _HOME = {
 __all__ = [
     "Batch",
     "Comparison",
+    "ContinualClassifier",
     "CosineHead",
     "Dataset",
     "Learner",

@@ -15,6 +15,8 @@ from moca import __version__
 from moca.cli.bench import command as bench
 from moca.cli.config import with_config
 from moca.cli.data import app as data_app
+from moca.cli.model import app as model_app
+from moca.cli.model import learn, predict
 from moca.cli.options import given, with_run_options
 from moca.cli.paper import app as paper_app
 from moca.cli.wording import as_options, hinted
@@ -52,6 +54,9 @@ def run(*, out: Out = None, config: Config = None, save_config: SaveConfig = Non
 
 app.command(with_run_options(run), name="run")
 app.command(data_app)
+app.command(learn)
+app.command(predict)
+app.command(model_app)
 
 
 @app.command

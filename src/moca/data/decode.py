@@ -78,7 +78,7 @@ def decode_chunk(items: Iterable[Item], start: int, size: int | None, colour: bo
         try:
             image = decode(item, size, colour)
         except Exception as error:
-            bad.append((row, _reason(error)))
+            bad.append((row, reason(error)))
             continue
         if images and image.shape != images[0].shape:
             yield Block(_stacked(images), np.array(rows), bad)
@@ -97,7 +97,8 @@ def _stacked(images: list[Pixels]) -> Pixels:
     return np.stack(images) if images else np.empty((0, 0, 0, 3), np.uint8)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why an image could not be read, in a few words."""
     if isinstance(error, UnidentifiedImageError):
         return "not an image of a known format"
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,17 +47,23 @@ def show(
     order = dataset.order(dataset.protocol.class_order)
     groups = deal(order, dataset.protocol.tasks_for(len(order)) if tasks is None else tasks, dataset.name)
     picks = [[(c, _picked(dataset.train, c, per_class)) for c in group] for group in groups]
-    sheet = _sheet([[(dataset.classes[c], images) for c, images in task] for task in picks], per_class)
-    target = Path(out)
-    try:
-        sheet.save(target, "PNG")
-    except OSError as error:
-        raise MocaError(f"cannot write {target} ({error.strerror}); choose another place with --out") from None
+    named = {f"task {number}": [(dataset.classes[c], images) for c, images in task]
+             for number, task in enumerate(picks, 1)}  # fmt: skip
+    target = write_sheet(named, Path(out), per_class)
     counts = [
         tuple(torch.bincount(split.labels, minlength=len(dataset.classes)).tolist())
         for split in (dataset.train, dataset.test)
     ]
     return Shown(target, dataset, groups, counts[0], counts[1])
+
+
+def write_sheet(groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], out: Path, per_class: int = 10) -> Path:
+    """Write a PNG with images of classes, a row each, in groups with titles."""
+    try:
+        _sheet(groups, per_class).save(out, "PNG")
+    except OSError as error:
+        raise MocaError(f"cannot write {out} ({error.strerror}); choose another place for the sheet") from None
+    return out
 
 
 def _picked(split: Split, label: int, count: int) -> list[Pixels]:
@@ -67,8 +73,9 @@ def _picked(split: Split, label: int, count: int) -> list[Pixels]:
     return [split.images[i].permute(1, 2, 0).numpy() for i in chosen.tolist()]
 
 
-def _sheet(tasks: Sequence[Sequence[tuple[str, list[Pixels]]]], per_class: int) -> Image.Image:
-    """Tasks one below the other, in as many columns as make the sheet about as wide as it is high."""
+def _sheet(groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], per_class: int) -> Image.Image:
+    """Groups one below the other, in as many columns as make the sheet about as wide as it is high."""
+    tasks = list(groups.values())
     step = _CELL + _GAP
     width = _LABEL + per_class * step + 2 * _GAP
     heights = [_LINE + len(task) * step for task in tasks]
@@ -83,12 +90,12 @@ def _sheet(tasks: Sequence[Sequence[tuple[str, list[Pixels]]]], per_class: int) 
     deepest = max(top + height for (_, top), height in zip(places, heights, strict=True))
     sheet = Image.new("RGB", (x + width, deepest + _GAP), "white")
     draw = ImageDraw.Draw(sheet)
-    for number, (task, (left, top)) in enumerate(zip(tasks, places, strict=True), 1):
-        draw.text((left + _GAP, top + 2), f"task {number}", fill="black")
+    for title, task, (left, top) in zip(groups, tasks, places, strict=True):
+        draw.text((left + _GAP, top + 2), title, fill="black")
         for row, (name, images) in enumerate(task):
             at = top + _LINE + row * step
             draw.text((left + _GAP, at + _CELL // 3), name[:20], fill="black")
-            for column, image in enumerate(images):
+            for column, image in enumerate(images[:per_class]):
                 sheet.paste(_thumbnail(image), (left + _LABEL + column * step, at))
     return sheet
 

@@ -4,7 +4,8 @@ settings.json      what was asked for
 steps.jsonl        losses and learning rate of every step
 tasks.jsonl        accuracy on every task, before training and after each task
 result.json        the accuracy matrix and the numbers made from it
-model.safetensors  the final weights, if kept
+model.safetensors  the final weights, if kept, with settings, classes and how images are prepared
+learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
 traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
@@ -16,8 +17,9 @@ import io
 import json
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,15 @@ import safetensors.torch
 import torch
 
 from moca import __version__, traces
+from moca.data.protocol import Protocol
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
 from moca.settings.older import renewed
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
-MODEL, CHECKPOINT, TRACEBACK, LOCK = "model.safetensors", "checkpoint.pt", "traceback.txt", "lock"
+MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
+TRACEBACK, LOCK = "traceback.txt", "lock"
 _PART = ".part"
 """At the end of the name of a file that is not whole yet."""
 
@@ -53,6 +57,16 @@ def make_folder(path: Path) -> bool:
         path.mkdir(parents=True)
         return True
     return False
+
+
+def described(run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
+    """What a file says of a classifier in words: settings, classes, and how images are prepared for it."""
+    return {
+        "settings": run.model_dump(mode="json", by_alias=True),
+        "classes": list(classes),
+        "protocol": {name: value for name, value in asdict(protocol).items() if name != "recipe"},
+        "shape": list(shape),
+    }
 
 
 class RunFolder:
@@ -166,10 +180,28 @@ class RunFolder:
             with _writing(self.path):
                 os.truncate(path, length)
 
-    def save_model(self, model: torch.nn.Module, about: dict[str, str]) -> None:
-        """Keep the weights, with facts about them."""
-        tensors = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
-        self._replace(MODEL, safetensors.torch.save(tensors, about))
+    def save_model(self, state: dict[str, Any], about: dict[str, Any]) -> None:
+        """Keep the weights, with facts about them, and what else the state of a learning holds."""
+        content = io.BytesIO()
+        torch.save({name: part for name, part in state.items() if name != "model"}, content)
+        self._replace(LEARNING, content.getbuffer())
+        tensors = {name: tensor.contiguous() for name, tensor in state["model"].items()}
+        self._replace(MODEL, safetensors.torch.save(tensors, {"moca": json.dumps(about)}))
+
+    def load_model(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What was kept: the facts, and the state."""
+        try:
+            with safetensors.safe_open(self.path / MODEL, "pt") as file:
+                about = json.loads(file.metadata()["moca"])
+                model = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dictionary
+            state = torch.load(self.path / LEARNING, weights_only=True, map_location="cpu")
+            about["protocol"]  # those of older versions have none
+        except Exception:
+            raise MocaError(
+                f"run '{self.path}' cannot be used as a model: {MODEL} or {LEARNING} is missing, damaged, or of an "
+                "older moca; run it again"
+            ) from None
+        return about, state | {"model": model}
 
     def keep_failure(self, error: Exception) -> str:
         """Keep the traceback of a run with code of the user's own; the line that tells of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ import torch
 
 from moca.engine.alike import FirstTask
 from moca.engine.evaluate import evaluate
-from moca.engine.folder import RESULT, RunFolder
+from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
 from moca.engine.journal import Journal
 from moca.engine.learning import Step
@@ -173,9 +172,8 @@ class Running:
         self.seconds -= time.perf_counter() - begun
 
     def _save_model(self) -> None:
-        settings = self.settings.model_dump(mode="json", by_alias=True)
-        about = {"settings": settings, "classes": self.stream.names}
-        self.folder.save_model(self.trainer.learning.model, {"moca": json.dumps(about)})
+        about = described(self.settings, self.stream.names, self.stream.protocol, self.stream.shape)
+        self.folder.save_model(self.trainer.learning.state(), about)
 
     def _interrupted(self) -> None:
         self.folder.save_checkpoint(self.state())

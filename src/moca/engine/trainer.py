@@ -22,13 +22,17 @@ class Trainer(Stateful):
 
     remembers = ("schedule", "learning")
 
-    def __init__(self, settings: Run, stream: Stream, outputs: Sequence[str] = ()) -> None:
+    def __init__(
+        self, settings: Run, stream: Stream, outputs: Sequence[str] = (), learning: Learning | None = None
+    ) -> None:
+        """With `learning` that has learnt before, the stream is what comes next; its labels go on from there."""
         check_execution(settings)
         self.settings = settings
         self.schedule = Schedule(settings, stream)
-        self.learning = Learning(
+        self.learning = learning or Learning(
             settings, stream.protocol, stream.shape, self._classes(), self.schedule.offered, outputs
         )
+        self.learning.grow(self._classes())
         self.feed = Feed(stream.train, self.learning.device, settings.batch)
         capturing = captures(settings, self.learning.device)
         self.captured = CapturedStep(self.learning, self.feed) if capturing else None

@@ -1,0 +1,225 @@
+"""A classifier of images that learns what comes, keeps what it knew, and follows scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from torch import Tensor
+
+from moca.classifier.pictures import Shape, labelled, pictures
+from moca.data.given import Label
+from moca.data.in_memory import Dataset, Split, channel_statistics
+from moca.data.protocol import Protocol, own_protocol
+from moca.data.source import Pixels
+from moca.defaults import complete, own_recipe
+from moca.engine.device import pick_device
+from moca.engine.evaluate import in_evaluation
+from moca.engine.folder import described
+from moca.engine.learning import Learning
+from moca.engine.trainer import Trainer
+from moca.errors import MocaError
+from moca.settings import Run, validate
+from moca.streams import Stream, Task
+
+if TYPE_CHECKING:
+    import os
+
+Said = Callable[[int, int], None]
+"""Told how many steps have been done, and how many there are."""
+
+
+class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Learns classes of images as they arrive, by replay of a small memory with MOCA.
+
+    `learn` adds to what is known; classes may be new or come again, labels are whole numbers or names. Images are an
+    array or tensor of bytes (or floats from 0 to 1), a list of files or pictures, a folder with one for each class, or
+    a torch `Dataset`. What is left open is chosen by the size and number of the first images.
+    """
+
+    learning_: Learning
+    """Model, learner, memory and optimiser, once something was learnt."""
+    settings_: Run
+    protocol_: Protocol
+    shape_: Shape
+    _names: list[Label]
+
+    def __init__(
+        self,
+        learner: Any = "er_ace",
+        perturb: Any = "vt",
+        memory: Any = 2000,
+        encoder: Any = None,
+        *,
+        epochs: int | None = None,
+        image_size: int | None = None,
+        device: str = "auto",
+        seed: int = 0,
+    ) -> None:
+        self.learner, self.perturb, self.memory, self.encoder = learner, perturb, memory, encoder
+        self.epochs, self.image_size, self.device, self.seed = epochs, image_size, device, seed
+
+    def fit(self, images: Any, labels: Any = None) -> Self:
+        """Learn from the beginning: what was known is forgotten."""
+        if self.__sklearn_is_fitted__():
+            del self.learning_
+        return self.learn(images, labels)
+
+    def partial_fit(self, images: Any, labels: Any = None, classes: Iterable[Label] | None = None) -> Self:
+        """`learn`, as scikit-learn calls it; `classes` need not be known."""
+        return self.learn(images, labels)
+
+    def learn(self, images: Any, labels: Any = None, *, said: Said | None = None) -> Self:
+        """Learn from these images, and keep what was known."""
+        known = self.__sklearn_is_fitted__()
+        x, y = labelled(images, labels, self.shape_ if known else None, self.image_size)
+        if not known:
+            self._begin(x, y)
+        names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
+        task = self._stream(x, y, names)
+        settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(x, names)})
+        trainer = Trainer(settings, task, learning=self.learning_)
+        for done, step in enumerate(trainer.steps(), 1):
+            if (said or done == trainer.schedule.total) and not _finite(step.losses.values()):
+                raise MocaError("the loss is no longer a finite number; learn fewer images a time, or lower the rate")
+            if said:
+                said(done, trainer.schedule.total)
+        trainer.end_task()
+        self._names = names
+        return self
+
+    def _begin(self, x: Tensor, y: Sequence[Label]) -> None:
+        """Choose what was left open by the first images."""
+        if len(set(y)) < 2:
+            raise MocaError("the first images are all of one class; begin with at least two")
+        data = _dataset(x, y, self.image_size)
+        given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
+                 "device": self.device, "seed": self.seed, "classes": "unknown", "data": data}  # fmt: skip
+        self.settings_ = complete(validate(Run, {k: v for k, v in given.items() if v is not None}), data)
+        if self.settings_.learner.make().sees_all_tasks:
+            raise MocaError(f"'{self.settings_.learner.name}' needs all classes at once; choose another learner")
+        self._take_up(data.protocol, data.shape, len(set(y)))
+        self._names = []
+
+    def _take_up(self, protocol: Protocol, shape: Shape, classes: int) -> None:
+        self.protocol_, self.shape_ = protocol, shape
+        self.learning_ = Learning(self.settings_, protocol, shape, classes)
+
+    def _stream(self, x: Tensor, y: Sequence[Label], names: Sequence[Label]) -> Stream:
+        """What comes now, as the next task."""
+        number = {name: place for place, name in enumerate(names)}
+        train = Split(x, torch.tensor([number[label] for label in y]))
+        task = Task(tuple(sorted(set(train.labels.tolist()))), torch.arange(len(x)), torch.arange(0))
+        data = Dataset("own", train, Split(x[:0], train.labels[:0]), tuple(map(str, names)), self.protocol_)
+        return Stream(data, [task], train, data.test, data.classes)
+
+    def _epochs(self, x: Tensor, names: Sequence[Label]) -> int:
+        """As many passes as give about as many steps whatever comes."""
+        recipe = own_recipe(_dataset(x, [0] * len(x)), pick_device(self.device).type)
+        return int(recipe["epochs"])
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes, in the order in which they came; those that came together are sorted."""
+        self._check_learnt()
+        return np.array(self._names)
+
+    def _check_learnt(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise MocaError("this classifier has learnt nothing yet; give it images with learn")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "learning_" in vars(self)
+
+    def decision_function(self, images: Any) -> NDArray[np.float32]:
+        """A score of every class for each image; the highest is the prediction."""
+        self._check_learnt()
+        learning, x = self.learning_, pictures(images, self.shape_)
+        with learning.numerics():
+            scores = in_evaluation(learning.model, learning.predict, x, torch.arange(len(x)), self.protocol_)
+        return scores[:, : len(self._names)].float().cpu().numpy()
+
+    def predict_proba(self, images: Any) -> NDArray[np.float32]:
+        """The softmax of the scores: a column for each of `classes_`."""
+        return torch.from_numpy(self.decision_function(images)).softmax(1).numpy()
+
+    def predict(self, images: Any) -> NDArray[Any]:
+        """The class of each image."""
+        return np.asarray(self.classes_[self.decision_function(images).argmax(1)])
+
+    def score(self, images: Any, labels: Any = None, sample_weight: Any = None) -> float:
+        """The share of images whose class is told right."""
+        self._check_learnt()
+        x, y = labelled(images, labels, self.shape_)
+        right = np.array([a == b for a, b in zip(self.predict(x).tolist(), y, strict=True)])
+        return float(np.average(right, weights=sample_weight))
+
+    def memory_contents(self) -> dict[Label, list[Pixels]]:
+        """The remembered images of each class, as (height, width, channels)."""
+        self._check_learnt()
+        memory = self.learning_.memory
+        fields = (
+            memory.all() if memory is not None and len(memory) else {"y": torch.arange(0), "image": torch.arange(0)}
+        )
+        found: dict[Label, list[Pixels]] = {}
+        for image, y in zip(fields["image"].cpu(), fields["y"].tolist(), strict=True):
+            found.setdefault(self._names[y], []).append(image.permute(1, 2, 0).numpy())
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Keep it in a model folder, as a new version; those before stay."""
+        from moca.classifier.folder import ModelFolder
+
+        return ModelFolder(Path(path)).add(self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None) -> Self:
+        """The model of a folder, or of a finished run; a module of your own has to be handed in again."""
+        from moca.classifier.folder import ModelFolder
+
+        return ModelFolder(Path(path)).load(cls, device=device, encoder=encoder)
+
+    def about(self) -> dict[str, Any]:
+        """What a file can say of it in words: settings, classes, how images are prepared."""
+        self._check_learnt()
+        words = described(self.settings_, self._names, self.protocol_, self.shape_)
+        return words | {"epochs": self.epochs, "image_size": self.image_size}
+
+    @classmethod
+    def revived(cls, about: dict[str, Any], state: dict[str, Any], device: str = "auto", encoder: Any = None) -> Self:
+        """One that was kept: what it said of itself, and the state of its learning."""
+        settings = about["settings"] | {"device": device} | ({} if encoder is None else {"model": encoder})
+        run = validate(Run, settings)
+        parts = (run.learner, run.perturb, run.memory, run.model)
+        made = cls(*(str(part) if encoder is None else part for part in parts), epochs=about.get("epochs"),
+                   image_size=about.get("image_size"), device=device, seed=run.seed.seed)  # fmt: skip
+        made.settings_, made._names = run, list(about["classes"])
+        protocol: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in about["protocol"].items()}
+        channels, height, width = about["shape"]
+        made._take_up(Protocol(**protocol), (channels, height, width), len(made._names))
+        made.learning_.load_state_dict(state)
+        return made
+
+
+def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
+    """Images of a first lesson as a data set of one task, for the recipe of a user's own images."""
+    names = sorted(set(y), key=_sortable)
+    labels = torch.tensor([names.index(label) for label in y])
+    channels, height, width = x.shape[1:]
+    seen = own_protocol((height, width, channels), *channel_statistics(x))
+    protocol = Protocol(seen.mean, seen.std, seen.crop_padding, seen.flip, tasks=(len(names),), image_size=image_size)
+    return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
+
+
+def _sortable(label: Label) -> tuple[bool, Label]:
+    return isinstance(label, str), label
+
+
+def _finite(losses: Iterable[Tensor]) -> bool:
+    return math.isfinite(float(sum(loss.item() for loss in losses)))

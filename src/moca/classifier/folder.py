@@ -1,0 +1,182 @@
+"""The folder of a model: every lesson is a version, and none is lost.
+
+model.json               which version is in use
+versions/3/about.json    what the third lesson brought: settings, classes, when, accuracies
+versions/3/state.pt      weights, memory and all that is needed to go on learning
+lock                     held while somebody teaches
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from moca import __version__
+from moca.engine.folder import MODEL, SETTINGS, RunFolder
+from moca.errors import MocaError
+from moca.locking import lock
+
+if TYPE_CHECKING:
+    from moca.classifier.classifier import ContinualClassifier
+
+Classifier = TypeVar("Classifier", bound="ContinualClassifier")
+_FORMAT = 1
+_MODEL, _ABOUT, _STATE, _VERSIONS = "model.json", "about.json", "state.pt", "versions"
+
+
+class ModelFolder:
+    """Versions of a classifier, of which one is in use."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser()
+
+    def exists(self) -> bool:
+        """Whether there is a model."""
+        return (self.path / _MODEL).is_file()
+
+    def is_run(self) -> bool:
+        """Whether there is a finished run instead, whose weights were kept."""
+        return not self.exists() and (self.path / MODEL).is_file()
+
+    @property
+    def next(self) -> int:
+        """The version that comes next."""
+        return 1 + max(self._numbers(), default=0)
+
+    @property
+    def current(self) -> int:
+        """The version in use."""
+        return int(self._read(self.path / _MODEL)["current"])
+
+    @property
+    def versions(self) -> list[dict[str, Any]]:
+        """What each version says of itself, the oldest first."""
+        self._check()
+        return [self.about(number) for number in self._numbers()]
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(place.name) for place in (self.path / _VERSIONS).glob("*") if place.name.isdigit())
+
+    def about(self, version: int | None = None) -> dict[str, Any]:
+        """What a version says of itself."""
+        return self._read(self._place(version) / _ABOUT)
+
+    def kept(self, version: int | None = None) -> dict[str, Any]:
+        """What a version kept beside the classifier: `extra` of `add`."""
+        return dict(self._state(version).get("extra", {}))
+
+    @contextmanager
+    def teaching(self) -> Iterator[None]:
+        """Inside, nobody else changes the model."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MocaError(f"model folder '{self.path}' cannot be made: {error.strerror}") from None
+        with lock(self.path / "lock", wait=False) as free:
+            if not free:
+                raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
+            yield
+
+    def add(
+        self,
+        classifier: ContinualClassifier,
+        lesson: dict[str, Any] | None = None,
+        extra: dict[str, Any] | None = None,
+        use: bool = True,
+    ) -> Path:
+        """A new version, whole or not at all; put to use unless told otherwise."""
+        strange = not self.exists() and not self.is_run() and self.path.is_dir()
+        if strange and any(entry.name != "lock" for entry in self.path.iterdir()):
+            raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
+        number = self.next
+        place = self.path / _VERSIONS / str(number)
+        part = place.with_name(f"{number}.part")
+        about = {
+            "format": _FORMAT,
+            "moca": __version__,
+            "version": number,
+            "parent": self.current if self.exists() else None,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "lesson": lesson or {},
+        } | classifier.about()
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+            (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            torch.save({"learning": classifier.learning_.state(), "extra": extra or {}}, part / _STATE)
+            part.replace(place)
+            if use:
+                self.use(number)
+        except OSError as error:
+            shutil.rmtree(part, ignore_errors=True)
+            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; it is what it was") from None
+        return place
+
+    def use(self, version: int) -> None:
+        """Put a version to use."""
+        if version not in (known := self._numbers()):
+            raise MocaError(f"model '{self.path}' has no version {version}; it has {', '.join(map(str, known))}")
+        temporary = self.path / f"{_MODEL}.part"
+        temporary.write_text(json.dumps({"format": _FORMAT, "current": version}) + "\n")
+        temporary.replace(self.path / _MODEL)
+
+    def rollback(self, to: int | None = None) -> int:
+        """Go back to the version before the one in use, or to another."""
+        target = self.about()["parent"] if to is None else to
+        if target is None:
+            raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
+        self.use(target)
+        return int(target)
+
+    def load(
+        self, kind: type[Classifier], version: int | None = None, device: str = "auto", encoder: Any = None
+    ) -> Classifier:
+        """The classifier of a version, by default the one in use; or of a finished run."""
+        if self.is_run():
+            return kind.revived(*RunFolder(self.path).load_model(), device, encoder)
+        about = self.about(version)
+        if about.get("format") != _FORMAT:
+            raise MocaError(f"model '{self.path}' was made by moca {about.get('moca')}, which this one cannot read")
+        return kind.revived(about, self._state(version)["learning"], device=device, encoder=encoder)
+
+    def _check(self) -> None:
+        if not self.exists():
+            unkept = "the run has not ended, or its weights were not kept"
+            hint = unkept if (self.path / SETTINGS).is_file() else "moca learn FOLDER --model NAME makes one"
+            raise MocaError(f"'{self.path}' is no model; {hint}")
+
+    def _place(self, version: int | None) -> Path:
+        self._check()
+        number = self.current if version is None else version
+        place = self.path / _VERSIONS / str(number)
+        if not place.is_dir():
+            raise MocaError(f"model '{self.path}' has no version {number}; moca model show lists those that it has")
+        return place
+
+    def _read(self, path: Path) -> dict[str, Any]:
+        self._check()
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise MocaError(f"model '{self.path}' is damaged: {path.name} cannot be read ({error})") from None
+        if not isinstance(content, dict):
+            raise MocaError(f"model '{self.path}' is damaged: {path.name} does not say what it should")
+        return content
+
+    def _state(self, version: int | None) -> dict[str, Any]:
+        path = self._place(version) / _STATE
+        try:
+            state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        except Exception:
+            raise MocaError(
+                f"model '{self.path}' is damaged: {path.parent.name}/{path.name} cannot be read; go back to another "
+                "version (moca model rollback)"
+            ) from None
+        return state

@@ -1,0 +1,152 @@
+"""A lesson: what is new in a folder is learnt, judged on images held out, and put to use unless it does harm."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from moca.classifier.classifier import ContinualClassifier, Said
+from moca.classifier.folder import ModelFolder
+from moca.classifier.pictures import labelled
+from moca.data.fingerprint import Digests, image_digests
+from moca.data.given import Label
+from moca.errors import MocaError
+
+_HELD = 50
+"""Most images of a class that are kept to judge by."""
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What came of it. Accuracies are on held-out images, as shares; None where there are none."""
+
+    images: int
+    """Learnt from."""
+    known: int
+    """Left out, as they were learnt before."""
+    held: int
+    """Held out of them, to judge by."""
+    new_classes: list[Label] = field(default_factory=list)
+    came_again: list[Label] = field(default_factory=list)
+    old_before: float | None = None
+    """Of the classes known before, before the lesson."""
+    old_after: float | None = None
+    new_after: float | None = None
+    """Of the classes of this lesson."""
+    version: int = 0
+    used: bool = True
+    """Whether the new version is in use."""
+
+
+def teach(
+    folder: ModelFolder,
+    images: Any,
+    labels: Any = None,
+    *,
+    options: dict[str, Any] | None = None,
+    held_out: float = 0.1,
+    tolerate: float = 0.2,
+    device: str = "auto",
+    said: Said | None = None,
+) -> Lesson:
+    """Teach a model what is new among labelled images, or make one with these options.
+
+    The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails
+    changes nothing.
+    """
+    if not 0 <= held_out < 1:
+        raise MocaError(f"held_out={held_out} is out of range; a share from 0 to below 1")
+    with folder.teaching():
+        classifier, kept = _taken_up(folder, options or {}, device)
+        known = classifier.__sklearn_is_fitted__()
+        x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size)
+        digests = image_digests(x.permute(0, 2, 3, 1).numpy())
+        fresh = _unseen(digests, kept.seen)
+        before = classifier.classes_.tolist() if known else []
+        if not fresh.any():
+            return Lesson(0, len(x), 0, version=folder.current)
+        x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
+        held = torch.from_numpy(_held_out(y, digests, held_out))
+        judged, answers = x[held], [y[i] for i in torch.nonzero(held).flatten().tolist()]
+        old_before = kept.accuracy(classifier)
+        classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=said)
+        old_after = kept.accuracy(classifier)
+        lesson = Lesson(
+            images=int((~held).sum()),
+            known=int((~fresh).sum()),
+            held=int(held.sum()),
+            new_classes=[c for c in classifier.classes_.tolist() if c not in before],
+            came_again=sorted({c for c in y if c in before}, key=str),
+            old_before=old_before,
+            old_after=old_after,
+            new_after=_Kept(judged, answers).accuracy(classifier),
+            version=folder.next,
+            used=old_before is None or old_after is None or old_before - old_after <= tolerate,
+        )
+        folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests).state(), lesson.used)
+        return lesson
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a model keeps beside itself: images to judge by, and which ones it has seen."""
+
+    images: Tensor | None = None
+    labels: list[Label] = field(default_factory=list)
+    seen: Tensor | None = None
+
+    def accuracy(self, classifier: ContinualClassifier) -> float | None:
+        return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
+
+    def with_more(self, images: Tensor, labels: list[Label], digests: Digests) -> _Kept:
+        """So many of each class at the most, the first ones."""
+        both = images if self.images is None else torch.cat([self.images, images])
+        names, count, chosen = self.labels + labels, dict[Label, int](), []
+        for place, name in enumerate(names):
+            count[name] = count.get(name, 0) + 1
+            if count[name] <= _HELD:
+                chosen.append(place)
+        seen = torch.from_numpy(digests.copy())
+        return _Kept(
+            both[chosen], [names[i] for i in chosen], seen if self.seen is None else torch.cat([self.seen, seen])
+        )
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tuple[ContinualClassifier, _Kept]:
+    """The model as it is; a finished run becomes the first version of one; where there is none, a new one."""
+    if not folder.exists() and not folder.is_run():
+        return ContinualClassifier(**options, device=device), _Kept()
+    if options:
+        raise MocaError(f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more")
+    classifier = folder.load(ContinualClassifier, device=device)
+    if not folder.exists():
+        folder.add(classifier)
+    return classifier, _Kept(**folder.kept())
+
+
+def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
+    """The images that have not been learnt from before, each once."""
+    known = set() if seen is None else {row.tobytes() for row in seen.numpy()}
+    fresh = np.zeros(len(digests), bool)
+    for place, row in enumerate(digests):
+        if row.tobytes() not in known:
+            known.add(row.tobytes())
+            fresh[place] = True
+    return fresh
+
+
+def _held_out(labels: list[Label], digests: Digests, share: float) -> NDArray[np.bool_]:
+    """A share of each class, never all of it; the choice goes by the digests, so it does not depend on the order."""
+    held = np.zeros(len(labels), bool)
+    for name in set(labels):
+        members = sorted((i for i, label in enumerate(labels) if label == name), key=lambda i: digests[i].tobytes())
+        held[members[: min(round(share * len(members)), len(members) - 1)]] = True
+    return held

@@ -1,0 +1,116 @@
+"""Pictures as a user has them, as bytes of the shape that a model takes: arrays, tensors, files, folders, data sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from moca.data.decode import SUFFIXES, decode, pixels, reason
+from moca.data.given import Label, given
+from moca.data.readers.folder import has_classes, images_by_class
+from moca.data.source import Pixels
+from moca.errors import MocaError
+
+Shape = tuple[int, int, int]
+"""Channels, height, width."""
+_LARGE, _HANDY = 48, 32
+"""A side above which files are brought to another where none is given, as are pictures of different sizes."""
+
+
+def labelled(
+    data: Any, labels: Any = None, shape: Shape | None = None, size: int | None = None
+) -> tuple[Tensor, list[Label]]:
+    """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
+    (image, label) such as a torch `Dataset`, or of images and labels.
+
+    All have `shape` where it is known, else the one that they have in common, or `size` pixels a side.
+    """
+    if labels is None and isinstance(data, str | os.PathLike):
+        path = Path(data).expanduser()
+        if not path.is_dir() or not has_classes(path):
+            raise MocaError(f"'{path}' is no folder with a folder of images for each class")
+        by_class = images_by_class(path)
+        files = [file for group in by_class.values() for file in group]
+        return pictures(files, shape, size), [name for name, group in by_class.items() for _ in group]
+    if labels is None:
+        source = given(data, "data")
+        return _shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels
+    images = pictures(data, shape, size)
+    told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
+    return images, told
+
+
+def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
+    """Images (n, channels, height, width) as bytes: of an array or tensor, a file or a folder, or a list of any."""
+    several = [data] if isinstance(data, str | os.PathLike | Image.Image) else data
+    if isinstance(several, Sequence) and not several:
+        raise MocaError("there are no images; give at least one")
+    if isinstance(several, Sequence):
+        files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
+        side = size or (_side(files[0]) if shape is None else shape[1] if shape[1] == shape[2] else None)
+        return _shaped([_read(one, number, side) for number, one in enumerate(files)], shape, size)
+    source = given((several, [0] * len(several)), "data")
+    return _shaped(list(source.take(np.arange(len(several)))), shape, size)
+
+
+def _side(file: Any) -> int | None:
+    """What photographs are brought to while they are read, so that many of them fit the memory."""
+    with suppress(Exception), Image.open(file) as image:
+        return _HANDY if min(image.size) > _LARGE else None
+    return None
+
+
+def files_of(path: str | os.PathLike[str]) -> list[str]:
+    """The image itself, or those in a folder and the folders in it, sorted."""
+    place = Path(path).expanduser()
+    if not place.is_dir():
+        return [str(place)]
+    found = sorted(str(file) for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not found:
+        raise MocaError(f"'{place}' holds no images")
+    return found
+
+
+def _read(one: Any, number: int, side: int | None) -> Pixels:
+    try:
+        if isinstance(one, str):
+            return decode(one, side, colour=True)
+        if isinstance(one, Image.Image):
+            return pixels(one, side)
+    except Exception as error:
+        raise MocaError(f"'{one}' cannot be used: {reason(error)}") from None
+    image: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
+    return image
+
+
+def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tensor:
+    """All as one tensor, of the shape given, or the one that they share."""
+    if shape is None:
+        shapes = {image.shape for image in images}
+        channels = max(image.shape[2] for image in images)
+        height, width = next(iter({s[:2] for s in shapes})) if len({s[:2] for s in shapes}) == 1 else (_HANDY, _HANDY)
+        shape = (channels, size or height, size or width)
+    rows = np.stack([_fitted(image, shape) for image in images])
+    return torch.from_numpy(rows).permute(0, 3, 1, 2).contiguous()
+
+
+def _fitted(image: Pixels, shape: Shape) -> Pixels:
+    """A picture (height, width, channels) brought to the shape, grey or in colour, cut where its sides differ."""
+    channels, height, width = shape
+    if image.shape[2] < channels:
+        image = np.repeat(image, channels, axis=2)
+    if image.shape == (height, width, channels):
+        return image
+    picture = Image.fromarray(image if image.shape[2] == 3 else image[..., 0])
+    picture = picture if image.shape[2] == channels else picture.convert("L")
+    if picture.size != (width, height):
+        picture = ImageOps.fit(picture, (width, height), Image.Resampling.BICUBIC)
+    return np.asarray(picture).reshape(height, width, channels)

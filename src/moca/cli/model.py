@@ -1,0 +1,220 @@
+"""A model that keeps learning, on the command line: `moca learn`, `moca predict`, `moca model`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moca.errors import MocaError
+from moca.starting import loading
+
+if TYPE_CHECKING:
+    from moca.classifier.lesson import Lesson
+
+app = App(name="model", help="A model that keeps learning: what it knows, and its versions.")
+console = Console(highlight=False)
+
+Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
+Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
+
+
+def _open(help: str) -> Parameter:
+    return Parameter(help=help, show_default=False)
+
+
+def learn(
+    images: Annotated[Path, Parameter(help="folder with a folder of images for each class")],
+    *,
+    model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
+    learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
+    perturb: Annotated[str | None, _open("how replayed features are moved [default: vt]")] = None,
+    memory: Annotated[int | None, _open("images kept for replay [default: 2000]")] = None,
+    encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
+    epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
+    image_size: Annotated[
+        int | None, _open("pixels a side that images are brought to [default: by the images]")
+    ] = None,
+    seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
+    held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,
+    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost")] = 0.2,
+    device: Device = "auto",
+) -> int:
+    """Teach a model what is new in a folder of images, or make one from it.
+
+    Images that it has learnt before are left out. Every lesson is a version of the model: moca model rollback goes
+    back to an earlier one.
+    """
+    with loading():
+        from moca.classifier.folder import ModelFolder
+        from moca.classifier.lesson import teach
+        from moca.engine.progress import ProgressBar
+
+    options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "epochs": epochs,
+               "image_size": image_size, "seed": seed}  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    bar: ProgressBar | None = None
+
+    def said(done: int, steps: int) -> None:
+        nonlocal bar
+        bar = bar or ProgressBar(steps, "learning")
+        bar(1, f"step {done}")
+
+    try:
+        lesson = teach(
+            ModelFolder(model), images, options=given, held_out=held_out, tolerate=tolerate, device=device, said=said
+        )
+    finally:
+        if bar is not None:
+            bar.__exit__()
+    _show_lesson(lesson, model)
+    return 0 if lesson.used else 1
+
+
+def _show_lesson(lesson: Lesson, model: Path) -> None:
+    if not lesson.images:
+        console.print(Text(f"Nothing new: all {lesson.known} images were learnt before. Model: {model}"))
+        return
+    what = [f"{len(lesson.new_classes)} new class{'es' * (len(lesson.new_classes) != 1)}"] * bool(lesson.new_classes)
+    what += [f"{len(lesson.came_again)} that came again"] * bool(lesson.came_again)
+    left = f"; {lesson.known} were learnt before" if lesson.known else ""
+    console.print(Text(f"Learnt {lesson.images} images of {' and '.join(what)}, {lesson.held} held out{left}."))
+    table = _table("accuracy on held-out images", "before", "after")
+    for name, before, after in (
+        ("classes known before", lesson.old_before, lesson.old_after),
+        ("classes of this lesson", None, lesson.new_after),
+    ):
+        if after is not None:
+            table.add_row(name, _percent(before), _percent(after))
+    if table.row_count:
+        console.print(table)
+    if lesson.used:
+        console.print(Text(f"Version {lesson.version} of {model} is in use."), soft_wrap=True)
+        return
+    console.print(
+        Text(
+            f"Version {lesson.version} forgot too much and is kept, but not in use; the one before is. Use it "
+            f"nevertheless with: moca model rollback {model} --to {lesson.version}",
+            "red",
+        ),
+        soft_wrap=True,
+    )
+
+
+def predict(
+    model: Model,
+    *images: Annotated[Path, Parameter(help="images, or folders of them")],
+    top: Annotated[int, Parameter(help="how many classes to name for each image")] = 1,
+    format: Annotated[Literal["table", "csv", "json"], Parameter(help="how to print")] = "table",
+    device: Device = "auto",
+) -> int:
+    """Tell the classes of images."""
+    with loading():
+        from moca.classifier.classifier import ContinualClassifier
+        from moca.classifier.pictures import files_of
+
+    if not images:
+        raise MocaError("give images, or folders of them, after the model")
+    classifier = ContinualClassifier.load(model, device=device)
+    files = [file for path in images for file in files_of(path)]
+    shares, names = classifier.predict_proba(files), classifier.classes_
+    best = (-shares).argsort(1, kind="stable")[:, : max(1, min(top, len(names)))]
+    rows = [
+        (file, [(names[c].item(), float(share[c])) for c in chosen])
+        for file, share, chosen in zip(files, shares, best, strict=True)
+    ]
+    if format == "json":
+        found = [{"image": f, "classes": [{"class": c, "share": round(s, 4)} for c, s in told]} for f, told in rows]
+        json.dump(found, sys.stdout, indent=2, ensure_ascii=False)
+        sys.stdout.write("\n")
+    elif format == "csv":
+        writer = csv.writer(sys.stdout)
+        writer.writerow(["image", "class", "share"])
+        writer.writerows([file, name, f"{share:.4f}"] for file, told in rows for name, share in told)
+    else:
+        table = _table("image", "class", "share")
+        for file, told in rows:
+            for place, (name, share) in enumerate(told):
+                table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
+        console.print(table)
+    return 0
+
+
+@app.command
+def show(
+    model: Model,
+    *,
+    sheet: Annotated[Path | None, _open("write the memory's images to this PNG file")] = None,
+) -> int:
+    """Show what a model knows: its classes, its memory, and how its versions did."""
+    with loading():
+        from moca.classifier.classifier import ContinualClassifier
+        from moca.classifier.folder import ModelFolder
+
+    folder = ModelFolder(model)
+    classifier = ContinualClassifier.load(model, device="cpu")
+    memory, names = classifier.memory_contents(), classifier.classes_.tolist()
+    run = classifier.settings_
+    channels, height, width = classifier.shape_
+    console.print(
+        Text(f"{model}: {run.learner} with {run.perturb}, {run.model}, images of {width}x{height}x{channels}"),
+        soft_wrap=True,
+    )
+    versions = folder.versions if folder.exists() else []
+    table = _table("class", "learnt in version", "images in memory")
+    came = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
+    for name in names:
+        table.add_row(Text(str(name)), str(came.get(name, "")), str(len(memory.get(name, ()))))
+    console.print(table)
+    if versions:
+        table = _table("version", "learnt", "images", "classes", "old before", "old after", "new")
+        for about in versions:
+            lesson, mark = about["lesson"], " *" * (about["version"] == folder.current)
+            told = (lesson.get(key) for key in ("old_before", "old_after", "new_after"))
+            table.add_row(f"{about['version']}{mark}", about["when"][:16].replace("T", " "),
+                          str(lesson.get("images", "")), str(len(about["classes"])), *map(_percent, told))  # fmt: skip
+        console.print(table)
+        console.print(Text("* in use. Accuracies are on images held out of the lessons.", "dim"))
+    if sheet is not None:
+        with loading():
+            from moca.data.sheet import write_sheet
+        write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
+        console.print(Text(f"Memory: {sheet}"), soft_wrap=True)
+    return 0
+
+
+@app.command
+def rollback(
+    model: Annotated[Path, Parameter(help="folder of a model")],
+    *,
+    to: Annotated[int | None, _open("version [default: the one before that in use]")] = None,
+) -> int:
+    """Put an earlier version of a model to use; none is lost."""
+    with loading():
+        from moca.classifier.folder import ModelFolder
+
+    folder = ModelFolder(model)
+    folder.about()  # that there is none is told before a folder is made for it
+    with folder.teaching():
+        version = folder.rollback(to)
+    console.print(Text(f"Version {version} of {model} is in use."), soft_wrap=True)
+    return 0
+
+
+def _percent(share: Any) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _table(*head: str) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place else "left")
+    return table
