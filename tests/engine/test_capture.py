@@ -106,5 +106,5 @@ def test_outputs_are_declared_before_and_copied_after(make_trainer, no_gpu):
     steps = list(trainer.steps())
     assert "replay.moved" not in steps[0].outputs, "nothing is replayed in the first step"
     assert steps[1].outputs.keys() == {"replay.moved", "new.features.gradient"}
-    recording = trainer.captured.recordings[6]
+    recording = trainer.captured.recordings[6, True]
     assert recording.outputs["replay.moved"].data_ptr() != steps[1].outputs["replay.moved"].data_ptr()

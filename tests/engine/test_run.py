@@ -66,6 +66,7 @@ def finished(tmp_path_factory):
 def test_the_folder_of_a_finished_run(finished):
     folder = finished.folder
     assert sorted(p.name for p in folder.iterdir()) == [
+        "learning.pt",
         "model.safetensors",
         "result.json",
         "settings.json",

@@ -45,6 +45,7 @@ METHODS = EVERY | {
     "adamw": {"optimiser": "adamw:weight_decay=0.1,beta1=0.8", "lr": 0.01, "learner": "er_ace"},
     "replay batch and linear": {"replay_batch": 4, "head": "linear"},
     "short batches": {"perturb": "add_new", "short_batch": "skip"},
+    "offered once": {"offer": "once", "epochs": 3, "memory": 7, "learner": "derpp", "perturb": "vt"},
     "not augmented": {"augment": False, "model": "mlp:width=8,depth=1,features=5"},
 }
 

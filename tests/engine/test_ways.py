@@ -18,6 +18,7 @@ METHODS = {name: method for name, method in EVERY.items() if name != "joint"} | 
     "angle cap": {"perturb": "doa_old:angle_cap=20"},
     "official passes": {"perturb": "doa_new", "bn_passes": "official"},
     "icarl online": {"learner": "icarl:form=online"},
+    "offered once": {"offer": "once"},
     "concatenated": {
         "learner": "er:passes=concatenated",
         "optimiser": "sgd:momentum=0.9,weight_decay=1e-4",

@@ -58,6 +58,7 @@ class Plain:
             if s.optimiser.anew:
                 self.velocity = self.moments = None
             for epoch in range(s.epochs):
+                self.offers = epoch == 0 or s.offer == "every_epoch"
                 self.lr = s.lr * self.factor(number, epoch, len(tasks))
                 bits = Random(0, f"order/{number}/{epoch}").bits(len(task.train)).tolist()
                 order = [task.train[i].item() for i in sorted(range(len(bits)), key=lambda i: bits[i])]
@@ -100,7 +101,7 @@ class Plain:
         losses = self.losses(logits, seen, replays)
         self.descend(self.gradients(losses))
         self.history.append({name: loss.item() for name, loss in losses.items()})
-        if self.stores:
+        if self.stores and self.offers:
             for row in zip(raw, y.tolist(), logits.detach(), strict=True):
                 self.offer({"image": row[0], "y": row[1], "logits": row[2]})
 

@@ -100,7 +100,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MocaError("the first images are all of one class; begin with at least two")
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
-                 "device": self.device, "seed": self.seed, "classes": "unknown", "data": data}  # fmt: skip
+                 "device": self.device, "seed": self.seed, "data": data, "classes": "unknown",
+                 "offer": "once"}  # fmt: skip
         self.settings_ = complete(validate(Run, {k: v for k, v in given.items() if v is not None}), data)
         if self.settings_.learner.make().sees_all_tasks:
             raise MocaError(f"'{self.settings_.learner.name}' needs all classes at once; choose another learner")
@@ -163,13 +164,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def memory_contents(self) -> dict[Label, list[Pixels]]:
         """The remembered images of each class, as (height, width, channels)."""
         self._check_learnt()
-        memory = self.learning_.memory
-        fields = (
-            memory.all() if memory is not None and len(memory) else {"y": torch.arange(0), "image": torch.arange(0)}
-        )
-        found: dict[Label, list[Pixels]] = {}
-        for image, y in zip(fields["image"].cpu(), fields["y"].tolist(), strict=True):
-            found.setdefault(self._names[y], []).append(image.permute(1, 2, 0).numpy())
+        memory, found = self.learning_.memory, dict[Label, list[Pixels]]()
+        fields = memory.all() if memory is not None else {}
+        for image, y in zip(fields.get("image", ()), fields.get("y", ()), strict=True):
+            found.setdefault(self._names[int(y)], []).append(image.permute(1, 2, 0).cpu().numpy())
         return found
 
     def save(self, path: str | os.PathLike[str]) -> Path:

@@ -41,7 +41,7 @@ def learn(
     encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
     epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
     image_size: Annotated[
-        int | None, _open("pixels a side that images are brought to [default: by the images]")
+        int | None, _open("pixels a side of the images [default: by themselves]")
     ] = None,
     seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
     held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,

@@ -38,26 +38,28 @@ class CapturedStep:
     def __init__(self, learning: Learning, feed: Feed) -> None:
         self.learning, self.feed = learning, feed
         self.stream = _stream_of_its_own(learning.device)
-        self.recordings: dict[int, _Recording] = {}
+        self.recordings: dict[tuple[int, bool], _Recording] = {}
+        """By the size of the batch, and whether the memory is offered it."""
 
     def forget(self) -> None:
         """Drop the recordings whose tensors are no longer the learner's, or that were made when its plain values were
         others: all of them after the first task, for most learners none after later ones."""
         now = self._layout() if self.recordings else None
-        self.recordings = {size: kept for size, kept in self.recordings.items() if kept.made_for == now}
+        self.recordings = {shape: kept for shape, kept in self.recordings.items() if kept.made_for == now}
 
     def __call__(self, index: Tensor) -> Step:
         """One step on the samples at `index`."""
         learning, memory = self.learning, self.learning.memory
         if memory is not None and len(memory) < min(learning.replay_size, memory.size) and learning.learner.store:
             return learning.step(*self.feed(index))
-        if len(index) not in self.recordings:
-            self.recordings[len(index)] = self._record(index)
-        recording = self.recordings[len(index)]
+        shape = len(index), learning.stores
+        if shape not in self.recordings:
+            self.recordings[shape] = self._record(index)
+        recording = self.recordings[shape]
         self.feed.fetch(index, *recording.batch)
         recording.graph.replay()
         learning.images_trained += recording.images
-        if memory is not None and learning.learner.store:
+        if memory is not None and learning.stores:
             memory.offered += len(index)
         losses = dict(zip(recording.names, recording.losses.clone().unbind(), strict=True))
         return Step(losses, {name: tensor.clone() for name, tensor in recording.outputs.items()})

@@ -93,6 +93,8 @@ class Learning(Stateful):
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.images_trained = 0
+        self.offers = True
+        """Whether a step offers its new samples to the memory."""
         self._new_optimiser()
 
     def _build_memory(self, offered: int | None) -> Memory | None:
@@ -109,6 +111,11 @@ class Learning(Stateful):
 
     def _new_optimiser(self) -> None:
         self.optimiser = build_optimiser(self.settings.optimiser, self.model.parameters(), self.lr)
+
+    @property
+    def stores(self) -> bool:
+        """Whether a step changes the memory."""
+        return self.offers and self.learner.store is not None
 
     @property
     def replay_size(self) -> int:
@@ -141,7 +148,7 @@ class Learning(Stateful):
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
         self.outputs.watch(new, replays)
         self.learner.update(losses, self.optimiser)
-        if self.memory is not None and self.learner.store is not None:
+        if self.memory is not None and self.stores:
             kept = {name: getattr(new, name).detach() for name in self.learner.keeps}
             self.memory.add(image=raw, y=y, **kept)
         return Step({name: loss.detach() for name, loss in losses.items()}, self.outputs.collect(new, replays))

@@ -42,7 +42,13 @@ class Schedule(Stateful):
     @property
     def offered(self) -> int:
         """Samples that come in a whole run."""
-        return self.settings.epochs * sum(len(task.train) for task in self.tasks)
+        times = self.settings.epochs if self.settings.offer == "every_epoch" else 1
+        return times * sum(len(task.train) for task in self.tasks)
+
+    @property
+    def offers(self) -> bool:
+        """Whether the samples of the current epoch are offered to the memory."""
+        return self.epoch == 0 or self.settings.offer == "every_epoch"
 
     @property
     def learning_rate(self) -> float:

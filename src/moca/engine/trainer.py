@@ -45,6 +45,7 @@ class Trainer(Stateful):
         learning.model.train()
         for order in schedule.epochs_left(self.feed.order_device):
             learning.lr.fill_(schedule.learning_rate)
+            learning.offers = schedule.offers
             for index in schedule.batches_left(order):
                 recurs = len(index) == batch or self.settings.epochs > 1
                 with learning.numerics():

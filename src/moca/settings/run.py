@@ -119,6 +119,11 @@ class Run(Settings):
         description="the last batch of an epoch, where it is shorter than what is replayed: perturb it too, or skip as "
         "the official code does",
     )
+    offer: Literal["every_epoch", "once"] = Field(
+        "every_epoch",
+        description="when new samples are offered to the memory: in every epoch, as the official code does, so that it "
+        "may hold one twice; or once",
+    )
     augment: bool = Field(True, description="the data set's augmentation")
     evaluate_every: int | None = Field(
         None, ge=1, description="evaluate every so many steps too, for the accuracy over the stream (anytime accuracy)"

@@ -1,0 +1,180 @@
+"""A classifier that keeps learning: what it knows, in whatever form images and labels come."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import moca
+from moca import MocaError
+from moca.classifier import ContinualClassifier
+from tests.classifier.conftest import SIDE, bars, lesson
+
+
+def test_classes_arrive_and_none_is_forgotten(small):
+    model = small()
+    for labels in ((0, 1), (2, 3), (4, 5)):
+        model.learn(*lesson(*labels))
+    assert model.classes_.tolist() == [0, 1, 2, 3, 4, 5]
+    x, y = lesson(*range(6), seed=7)
+    assert model.score(x, y) > 0.9
+    assert (model.predict(x) == y).mean() == model.score(x, y)
+
+
+def test_without_memory_they_would_be(small):
+    model = small(learner="finetune", perturb="none")
+    for labels in ((0, 1), (2, 3)):
+        model.learn(*lesson(*labels))
+    assert model.score(*lesson(0, 1, seed=7)) < 0.2
+
+
+def test_probabilities(small):
+    model = small().learn(*lesson(0, 1, 2))
+    x, _ = lesson(0, 1, 2, seed=7)
+    shares = model.predict_proba(x)
+    assert shares.shape == (60, 3)
+    np.testing.assert_allclose(shares.sum(1), 1, rtol=1e-5)
+    assert (model.classes_[shares.argmax(1)] == model.predict(x)).all()
+
+
+def test_an_old_class_comes_again_and_counts_once(small):
+    model = small().learn(*lesson(0, 1)).learn(*lesson(1, 2, seed=1)).learn(*lesson(0, seed=2))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.score(*lesson(0, 1, 2, seed=7)) > 0.9
+
+
+def test_names_as_labels(small):
+    x, y = lesson(0, 1)
+    model = small().learn(x, [("pear", "apple")[label] for label in y])
+    assert model.classes_.tolist() == ["apple", "pear"]
+    model.learn(bars(2, 20), ["banana"] * 20)  # alone
+    assert model.classes_.tolist() == ["apple", "pear", "banana"], "those that came before keep their places"
+    assert model.predict(bars(0, 5, seed=7)).tolist() == ["pear"] * 5
+
+
+@pytest.mark.parametrize("form", ["uint8", "float", "tensor", "channels", "pictures", "files", "pairs", "folder"])
+def test_images_in_any_form_are_the_same_images(small, folder, tmp_path, form):
+    x, y = lesson(0, 1)
+    model = small().learn(x, y)
+    if form == "folder":
+        place = folder("all", 0, 1)
+        given = sorted(str(f) for f in place.rglob("*.png"))
+        assert model.predict(place).tolist() == model.predict(given).tolist()
+        return
+    files = []
+    for number, image in enumerate(x):
+        Image.fromarray(image).save(tmp_path / f"{number}.png")
+        files.append(tmp_path / f"{number}.png")
+    forms = {
+        "uint8": x,
+        "float": x / 255,
+        "tensor": torch.from_numpy(x)[:, None],
+        "channels": x[..., None],
+        "pictures": [Image.fromarray(image) for image in x],
+        "files": files,
+        "pairs": x,
+    }
+    np.testing.assert_allclose(model.decision_function(forms[form]), model.decision_function(x), atol=1e-5)
+    if form == "pairs":
+        again = small().learn([(image, label) for image, label in zip(x, y.tolist(), strict=True)])
+        np.testing.assert_array_equal(again.decision_function(x), model.decision_function(x))
+
+
+def test_other_sizes_and_colour_are_brought_to_what_it_knows(small):
+    model = small().learn(*lesson(0, 1))
+    large = [
+        Image.fromarray(image).resize((40, 40), Image.Resampling.NEAREST).convert("RGB") for image in bars(0, 5, 7)
+    ]
+    assert model.predict(large).tolist() == [0] * 5
+
+
+def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
+    for label in (0, 1):
+        (tmp_path / str(label)).mkdir()
+        for number in range(3):
+            Image.new("RGB", (90, 70), (40 * label, 0, number)).save(tmp_path / str(label) / f"{number}.jpg")
+    model = small(epochs=1).learn(tmp_path)
+    assert model.shape_ == (3, 32, 32)
+    assert small(epochs=1, image_size=20).learn(tmp_path).shape_ == (3, 20, 20)
+
+
+def test_the_memory_holds_each_image_once(small):
+    x, y = lesson(0, 1, count=15)
+    contents = small(memory=100).learn(x, y).memory_contents()
+    assert {label: len(images) for label, images in contents.items()} == {0: 15, 1: 15}
+    assert len({image.tobytes() for images in contents.values() for image in images}) == 30
+
+
+def test_fit_begins_anew_and_partial_fit_goes_on(small):
+    model = small().fit(*lesson(0, 1)).partial_fit(*lesson(2))
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.fit(*lesson(3, 4)).classes_.tolist() == [3, 4]
+
+
+def test_as_an_estimator(small):
+    model = small(memory=33, learner="derpp")
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert copy.set_params(memory=10).memory == 10
+    flat = make_pipeline(FunctionTransformer(lambda x: x.reshape(-1, SIDE, SIDE)), small())
+    x, y = lesson(0, 1)
+    assert flat.fit(x.reshape(len(x), -1), y).score(x.reshape(len(x), -1), y) > 0.9
+
+
+def test_the_same_seed_the_same_classifier(small):
+    one, other = (small(seed=3).learn(*lesson(0, 1)).learn(*lesson(2, 3)) for _ in range(2))
+    x, _ = lesson(0, 1, 2, 3, seed=7)
+    np.testing.assert_array_equal(one.decision_function(x), other.decision_function(x))
+
+
+@pytest.mark.parametrize("learner", ["er", "derpp", "icarl", "mir", "lwf", "teacher:of=er"])
+def test_kept_and_taken_up_it_goes_on_as_if_nothing_had_happened(small, tmp_path, learner):
+    perturb = "vt" if learner in ("er", "derpp", "mir") else "none"
+    model = small(learner=learner, perturb=perturb, epochs=3).learn(*lesson(0, 1))
+    model.save(tmp_path / "kept")
+    again = ContinualClassifier.load(tmp_path / "kept", device="cpu")
+    for one in (model, again):
+        one.learn(*lesson(2, 3)).learn(*lesson(0, 4, seed=1))
+    x, _ = lesson(0, 1, 2, 3, 4, seed=7)
+    np.testing.assert_array_equal(model.decision_function(x), again.decision_function(x))
+    assert again.classes_.tolist() == model.classes_.tolist()
+
+
+def test_a_finished_run_is_one(tmp_path):
+    run = moca.run(model="convnet:width=4", epochs=3, tasks=2, memory=50, device="cpu", out=tmp_path / "run")
+    model = ContinualClassifier.load(run.folder, device="cpu")
+    digits = moca.load("digits")
+    assert model.classes_.tolist() == list(digits.classes)
+    labels = [digits.classes[c] for c in digits.test.labels.tolist()]
+    assert model.score(digits.test.images, labels) == pytest.approx(run.final_accuracy, abs=0.02)
+    model.learn(np.zeros((8, 8, 8), np.uint8), ["black"] * 8)
+    assert model.classes_.tolist() == [*digits.classes, "black"]
+
+
+@pytest.mark.parametrize(
+    ("images", "labels", "said"),
+    [
+        (bars(0, 4), [0] * 4, "all of one class"),
+        (bars(0, 4), [0, 1], "4 images and 2 labels"),
+        (bars(0, 4), None, "give a pair"),
+        ([], [], "no images"),
+        ("nowhere", None, "no folder with a folder of images"),
+        (["nowhere.png"], ["a"], "'nowhere.png' cannot be used: No such file"),
+        (np.full((2, 4, 4), 7.0), [0, 1], "not from 0 to 1"),
+        (bars(0, 2), [0.5, 1.5], "labels are whole numbers or names"),
+    ],
+)
+def test_bad_lessons(small, images, labels, said):
+    model = small()
+    with pytest.raises(MocaError, match=said):
+        model.learn(images, labels)
+    with pytest.raises(MocaError, match="learnt nothing yet"):
+        model.predict(bars(0, 1))
+
+
+def test_a_learner_that_needs_all_at_once_is_refused(small):
+    with pytest.raises(MocaError, match="'joint' needs all classes at once"):
+        small(learner="joint", perturb="none").learn(*lesson(0, 1))

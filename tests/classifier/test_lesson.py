@@ -1,0 +1,130 @@
+"""Lessons: what is new is learnt, every one is a version, and harm is not put to use."""
+
+import json
+
+import pytest
+
+from moca import MocaError
+from moca.classifier import ContinualClassifier, ModelFolder
+from moca.classifier import lesson as lessons
+from moca.classifier.lesson import teach
+from tests.classifier.conftest import bars
+
+OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
+
+
+@pytest.fixture
+def model(tmp_path):
+    return ModelFolder(tmp_path / "model")
+
+
+def test_a_month_after_the_other(model, folder):
+    first = teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    assert (first.images, first.held, first.known, first.new_classes) == (36, 4, 0, ["bar 0", "bar 1"])
+    assert (first.old_before, first.version, first.used) == (None, 1, True)
+    assert first.new_after >= 0.75
+    second = teach(model, folder("feb", 2, 3), device="cpu")
+    assert second.new_classes == ["bar 2", "bar 3"]
+    assert second.old_before == first.new_after
+    assert second.old_after >= 0.75
+    assert model.about()["lesson"]["old_after"] == second.old_after
+    assert [v["version"] for v in model.versions] == [1, 2]
+    assert model.current == 2
+
+
+def test_only_what_is_new_is_learnt(model, folder):
+    teach(model, folder("all", 0, 1), options=OPTIONS, device="cpu")
+    nothing = teach(model, folder("all", 0, 1), device="cpu")
+    assert (nothing.images, nothing.known, nothing.version) == (0, 40, 1)
+    more = teach(model, folder("all", 0, 2, seed=1), device="cpu")
+    assert (more.images + more.held, more.known) == (40, 40)
+    assert (more.new_classes, more.came_again) == (["bar 2"], ["bar 0"])
+
+
+def test_back_and_forth(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    teach(model, folder("feb", 2), device="cpu")
+    assert model.rollback() == 1
+    assert ContinualClassifier.load(model.path, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
+    third = teach(model, folder("mar", 4), device="cpu")
+    assert (third.version, model.about()["parent"]) == (3, 1)
+    assert ContinualClassifier.load(model.path, device="cpu").classes_.tolist() == ["bar 0", "bar 1", "bar 4"]
+    assert model.rollback(to=2) == 2
+    with pytest.raises(MocaError, match="no version 9; it has 1, 2, 3"):
+        model.rollback(to=9)
+    model.rollback(to=1)
+    with pytest.raises(MocaError, match="is its first"):
+        model.rollback()
+
+
+def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
+    given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
+    teach(model, folder("jan", 0, 1), options=given, device="cpu")
+    harm = teach(model, folder("feb", 2, 3), device="cpu")
+    assert harm.old_after < 0.5
+    assert (harm.used, harm.version, model.current) == (False, 2, 1)
+    assert ContinualClassifier.load(model.path, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
+    assert teach(model, folder("mar", 4), tolerate=1, device="cpu").used
+
+
+def test_a_lesson_that_fails_changes_nothing(model, folder, monkeypatch):
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    before = sorted(p.relative_to(model.path) for p in model.path.rglob("*") if p.name != "lock")
+
+    def fails(*given):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("moca.classifier.folder.torch.save", fails)
+    with pytest.raises(MocaError, match="No space left on device; it is what it was"):
+        teach(model, folder("feb", 2), device="cpu")
+    assert sorted(p.relative_to(model.path) for p in model.path.rglob("*") if p.name != "lock") == before
+    assert model.current == 1
+
+
+def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
+    monkeypatch.setattr(lessons, "_HELD", 3)
+    teach(model, folder("jan", 0, 1), options=OPTIONS, held_out=0.5, device="cpu")
+    teach(model, folder("feb", 0, 2, seed=1), held_out=0.5, device="cpu")
+    assert sorted(model.kept()["labels"]) == ["bar 0"] * 3 + ["bar 1"] * 3 + ["bar 2"] * 3
+    assert len(model.kept()["seen"]) == 80
+
+
+def test_nothing_held_out(model, folder):
+    lesson = teach(model, folder("jan", 0, 1), options=OPTIONS, held_out=0, device="cpu")
+    assert (lesson.held, lesson.new_after) == (0, None)
+    assert teach(model, folder("feb", 2), held_out=0, device="cpu").used
+
+
+def test_one_teacher_at_a_time(model, folder):
+    place = folder("jan", 0, 1)
+    with model.teaching(), pytest.raises(MocaError, match="taught by another process"):
+        teach(ModelFolder(model.path), place, options=OPTIONS, device="cpu")
+
+
+def test_what_was_chosen_stays(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    with pytest.raises(MocaError, match="learner, memory cannot be changed any more"):
+        teach(model, folder("feb", 2), options={"learner": "er", "memory": 10}, device="cpu")
+
+
+def test_damaged_and_strange_folders(model, folder, tmp_path):
+    with pytest.raises(MocaError, match="is no model; moca learn"):
+        model.load(ContinualClassifier)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").touch()
+    with pytest.raises(MocaError, match="not empty, and no model"):
+        teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    (model.path / "versions" / "1" / "state.pt").write_bytes(b"half")
+    with pytest.raises(MocaError, match=r"damaged: 1/state.pt cannot be read; go back"):
+        model.load(ContinualClassifier)
+    about = model.path / "versions" / "1" / "about.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 99, "moca": "9.0"}))
+    with pytest.raises(MocaError, match=r"made by moca 9.0, which this one cannot read"):
+        model.load(ContinualClassifier)
+
+
+def test_in_python_too(tmp_path, small):
+    small().learn(*[[*bars(0, 5), *bars(1, 5)], [0] * 5 + [1] * 5]).save(tmp_path / "m")
+    ContinualClassifier.load(tmp_path / "m", device="cpu").learn([*bars(2, 5)], [2] * 5).save(tmp_path / "m")
+    assert [v["classes"] for v in ModelFolder(tmp_path / "m").versions] == [[0, 1], [0, 1, 2]]
