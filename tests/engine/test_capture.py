@@ -99,6 +99,18 @@ def test_a_recording_outlasts_tasks_that_change_nothing_but_tensors(make_trainer
     assert records == [4] * recorded
 
 
+def test_recordings_of_batches_that_no_longer_come_are_dropped(make_trainer, no_gpu):
+    """Each holds the memory of a whole step, and every task may have a short batch of a size of its own."""
+    trainer, held = make_trainer((8, 8, 8, 8, 7, 7, 6, 5), tasks=4, epochs=2, batch=4, memory=8), []
+    trainer.captured = CapturedStep(trainer.learning, trainer.feed)
+    while True:
+        list(trainer.steps())
+        held.append(set(trainer.captured.recordings))
+        if not trainer.next_task():
+            break
+    assert held == [{4}, {4}, {4, 2}, {4, 3}]
+
+
 def test_outputs_are_declared_before_and_copied_after(make_trainer, no_gpu):
     trainer = make_trainer(perturb="gaussian")
     trainer.learning.outputs = Outputs(["replay.moved", "new.features.gradient"])

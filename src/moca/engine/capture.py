@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,11 +40,14 @@ class CapturedStep:
         self.stream = _stream_of_its_own(learning.device)
         self.recordings: dict[int, _Recording] = {}
 
-    def forget(self) -> None:
+    def forget(self, sizes: Container[int]) -> None:
         """Drop the recordings whose tensors are no longer the learner's, or that were made when its plain values were
-        others: all of them after the first task, for most learners none after later ones."""
+        others: all of them after the first task, for most learners none after later ones. And those of batches that do
+        not come in the current task, of these `sizes`: each holds the memory of a whole step."""
         now = self._layout() if self.recordings else None
-        self.recordings = {size: kept for size, kept in self.recordings.items() if kept.made_for == now}
+        self.recordings = {
+            size: kept for size, kept in self.recordings.items() if size in sizes and kept.made_for == now
+        }
 
     def __call__(self, index: Tensor) -> Step:
         """One step on the samples at `index`."""
