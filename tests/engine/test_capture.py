@@ -81,6 +81,7 @@ def test_only_shapes_that_come_again_are_recorded(make_trainer, no_gpu, epochs, 
         ({"learner": "derpp", "perturb": "vt"}, 2),
         ({"learner": "er_ace", "perturb": "wap", "optimiser": "sgd:momentum=0.9,anew=false"}, 2),
         ({"learner": "lwf"}, 2),
+        ({"learner": "xder"}, 2),
         ({"learner": "ssil:distil=true"}, 4),
         ({"learner": "er", "optimiser": "sgd:momentum=0.9"}, 4),
         ({"learner": "er", "classes": "unknown"}, 4),
@@ -93,9 +94,11 @@ def test_a_recording_outlasts_tasks_that_change_nothing_but_tensors(make_trainer
     trainer.captured = CapturedStep(trainer.learning, trainer.feed)
     original, records = trainer.captured._record, []
     trainer.captured._record = lambda index: records.append(len(index)) or original(index)
-    list(trainer.steps())
-    while trainer.next_task():
+    while True:
         list(trainer.steps())
+        trainer.end_task()
+        if not trainer.next_task():
+            break
     assert records == [4] * recorded
 
 

@@ -86,8 +86,10 @@ class CapturedStep:
     def _layout(self) -> Any:
         """Of all that a step depends on; of the counters only how many samples they let it draw."""
         learning, memory = self.learning, self.learning.memory
-        drawn = 0 if memory is None else min(learning.replay_size, len(memory))
-        return drawn, layout(learning.state(), "images_trained", "offered")
+        state = learning.state() | {"images_trained": None}
+        if memory is not None:
+            state["memory"] |= {"offered": min(learning.replay_size, len(memory))}
+        return layout(state)
 
     @contextmanager
     def _without_trace(self) -> Iterator[None]:
