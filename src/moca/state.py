@@ -54,16 +54,16 @@ def _state_of(value: Any) -> Any:
     return dict(value.state_dict()) if isinstance(value, nn.Module) else value
 
 
-def layout(state: Any, *counted: str) -> Any:
+def layout(state: Any) -> Any:
     """A nested state with the place of every tensor instead of its values: equal as long as none has moved and no plain
-    value has changed. What is `counted` and what is empty does not matter."""
+    value has changed. What is empty does not matter."""
     if isinstance(state, Tensor):
         return state.data_ptr(), state.shape, state.dtype
     if isinstance(state, dict):
-        parts = {name: layout(part, *counted) for name, part in state.items() if name not in counted}
+        parts = {name: layout(part) for name, part in state.items()}
         return {name: part for name, part in parts.items() if part is not None} or None
     if isinstance(state, list | tuple):
-        return [layout(part, *counted) for part in state] or None
+        return [layout(part) for part in state] or None
     return state
 
 

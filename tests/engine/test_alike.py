@@ -6,8 +6,9 @@ import pytest
 
 import moca
 from moca.engine import compare as comparing
-from moca.engine.alike import beginning
+from moca.engine.alike import FirstTask, beginning
 from moca.engine.folder import STEPS, TASKS
+from moca.engine.run import Running
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
 from tests.test_own_parts import Back
@@ -123,12 +124,59 @@ def test_one_that_goes_on_trains_the_task_for_the_others(apart, steps, tmp_path,
     assert len(steps) == alone - first
 
 
-def _stopped(jobs):
-    """The first run after two steps."""
-    run, interrupt = jobs[0].open(), type("Asked", (), {"requested": False})()
-    for done, _ in enumerate(run.steps(interrupt)):
-        interrupt.requested = done >= 1
-    return [run.result, *[None] * (len(jobs) - 1)]
+def _stopped(jobs, number=0):
+    """One run after two steps, those before it at their end."""
+    results = []
+    for job in jobs[: number + 1]:
+        run, interrupt = job.open(), type("Asked", (), {"requested": False})()
+        for _ in run.steps(interrupt):
+            interrupt.requested = len(results) == number
+        results.append(run.result)
+    return results + [None] * (len(jobs) - len(results))
+
+
+def test_one_that_goes_on_in_its_first_task_takes_it_over(apart, tmp_path, monkeypatch):
+    """What it had trained by itself is not counted twice, and stopped again it still says who trained the task."""
+    settings, counted = FAST | {"perturb": ["none", "vt"], "seeds": 1}, []
+    expected = apart(**settings, out=tmp_path / "apart")
+    first = told(expected.results[0].folder, TASKS)[1]["steps"]
+    monkeypatch.setattr(comparing.ProgressBar, "__call__", lambda self, steps, where: counted.append(steps))
+    with monkeypatch.context() as patch:
+        patch.setattr(comparing, "take_turns", lambda jobs, _: _stopped(jobs, len(jobs) - 1))
+        for perturbs in (["vt"], ["none", "vt"]):
+            counted.clear()
+            with pytest.raises(moca.errors.Interrupted):
+                moca.compare(**settings | {"perturb": perturbs}, out=tmp_path / "shared")
+    assert sum(counted) == expected.results[0].steps + first + 2
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    assert [r.accuracy_matrix for r in shared.results] == [r.accuracy_matrix for r in expected.results]
+    assert any("'er-s0'" in note for note in shared.results[1].notes)
+
+
+def test_it_is_kept_only_while_another_run_is_to_come(tmp_path, monkeypatch):
+    """A state may be a hundred megabytes, and a comparison have hundreds of runs."""
+    held = []
+    for name in ("begin", "keep"):
+        original = getattr(FirstTask, name)
+        monkeypatch.setattr(
+            FirstTask, name, lambda self, run, then=original: (then(self, run), held.append(bool(self.kept)))
+        )
+    moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=1, out=tmp_path / "three")
+    assert held == [False, True, True, True, True, False, False], "two tasks of the first, and one of the others"
+    held.clear()
+    moca.compare(**FAST, seeds=1, out=tmp_path / "one")
+    assert not any(held)
+
+
+def test_one_that_cannot_take_it_over_lets_go_of_its_folder(tmp_path, monkeypatch):
+    """It is opened again when there is memory, by the same process."""
+    monkeypatch.setattr(FirstTask, "begin", lambda self, run: 1 / 0)
+    (p,) = comparing.plan(FAST, [0], tmp_path)
+    with pytest.raises(ZeroDivisionError) as held:
+        Running(p.settings, p.stream).start(p.folder)
+    monkeypatch.undo()
+    Running(p.settings, p.stream).resume(p.folder).give_up()
+    del held
 
 
 def test_watched_runs_are_told_about_every_step(tmp_path):

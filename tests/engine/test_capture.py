@@ -81,6 +81,7 @@ def test_only_shapes_that_come_again_are_recorded(make_trainer, no_gpu, epochs, 
         ({"learner": "derpp", "perturb": "vt"}, 2),
         ({"learner": "er_ace", "perturb": "wap", "optimiser": "sgd:momentum=0.9,anew=false"}, 2),
         ({"learner": "lwf"}, 2),
+        ({"learner": "xder"}, 2),
         ({"learner": "ssil:distil=true"}, 4),
         ({"learner": "er", "optimiser": "sgd:momentum=0.9"}, 4),
         ({"learner": "er", "classes": "unknown"}, 4),
@@ -93,10 +94,24 @@ def test_a_recording_outlasts_tasks_that_change_nothing_but_tensors(make_trainer
     trainer.captured = CapturedStep(trainer.learning, trainer.feed)
     original, records = trainer.captured._record, []
     trainer.captured._record = lambda index: records.append(len(index)) or original(index)
-    list(trainer.steps())
-    while trainer.next_task():
+    while True:
         list(trainer.steps())
+        trainer.end_task()
+        if not trainer.next_task():
+            break
     assert records == [4] * recorded
+
+
+def test_recordings_of_batches_that_no_longer_come_are_dropped(make_trainer, no_gpu):
+    """Each holds the memory of a whole step, and every task may have a short batch of a size of its own."""
+    trainer, held = make_trainer((8, 8, 8, 8, 7, 7, 6, 5), tasks=4, epochs=2, batch=4, memory=8), []
+    trainer.captured = CapturedStep(trainer.learning, trainer.feed)
+    while True:
+        list(trainer.steps())
+        held.append(set(trainer.captured.recordings))
+        if not trainer.next_task():
+            break
+    assert held == [{4}, {4}, {4, 2}, {4, 3}]
 
 
 def test_outputs_are_declared_before_and_copied_after(make_trainer, no_gpu):

@@ -50,6 +50,38 @@ class Scaled(nn.Module):
         return torch.sin(self.factor * x)
 
 
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Linear(192, 192), nn.Linear(192, 192)
+        self.other.weight = self.one.weight
+
+    def forward(self, x):
+        return self.other(torch.tanh(self.one(x.flatten(1))))
+
+
+class Gated(nn.Module):
+    """A layer that is handed a second row a sample by name."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = Gate()
+
+    def forward(self, x):
+        return self.gate(x.flatten(1), by=torch.sin(x.flatten(1)))
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = nn.Parameter(torch.rand(192))
+
+    def forward(self, x, by):
+        return self.factor * x * by
+
+
 def convolutions(**options):
     return nn.Sequential(
         nn.Conv2d(3, 6, 3, **options), BatchNorm2d(6), nn.ReLU(), nn.Conv2d(6, 2, 1, bias=False), nn.Flatten()
@@ -68,6 +100,11 @@ NETWORKS = {
     "norm of torch": lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Tanh(), nn.Flatten()),
     "rows of words": lambda: nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 3), nn.Tanh(), nn.Flatten()),
     "unknown": lambda: nn.Sequential(Scaled(), nn.Flatten()),
+    "in place": lambda: nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Conv2d(4, 2, 3), nn.ReLU(True), nn.Flatten()
+    ),
+    "tied": Tied,
+    "gated": Gated,
     "twice": Twice,
     "borrowing": Borrowing,
 }

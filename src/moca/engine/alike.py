@@ -37,6 +37,8 @@ class FirstTask:
     """The first task of some runs that begin alike, once one of them has trained it."""
 
     def __init__(self) -> None:
+        self.to_come: set[Path] = set()
+        """The folders of the runs that have not begun; it is kept no longer than there are any."""
         self.kept = b""
         self.lines: dict[str, bytes] = {}
         self.trained_by: Path | None = None
@@ -48,11 +50,15 @@ class FirstTask:
         return bool(self.kept) or self.trained_by is None
 
     def begin(self, run: Running) -> None:
-        """A run begins the task: it takes it over, or trains it for the others."""
-        if self.kept:
-            self._hand_over(run)
-        else:
-            self.trained_by = run.folder.path
+        """A run begins or goes on: if that is in the task, it takes it over, or trains it for the others."""
+        self.to_come.discard(run.folder.path)
+        if run.trainer.schedule.task == 0:
+            if self.kept:
+                self._hand_over(run)
+            else:
+                self.trained_by = run.folder.path
+        if not self.to_come:
+            self.kept, self.lines = b"", {}
 
     def leave(self, run: Running) -> None:
         """A run has ended, or was given up: if it was to train the task, another one may."""
@@ -63,19 +69,21 @@ class FirstTask:
         """A run stands at the beginning of its second task."""
         if self.trained_by != run.folder.path:
             return
-        content = io.BytesIO()
-        torch.save(run.state(), content)
-        self.kept, self.trained_by = content.getvalue(), None
-        self.lines = {name: (run.folder.path / name).read_bytes() for name in (STEPS, TASKS)}
-        self.name = run.folder.path.name
+        self.trained_by = None
+        if self.to_come:
+            content = io.BytesIO()
+            torch.save(run.state(), content)
+            self.kept, self.name = content.getvalue(), run.folder.path.name
+            self.lines = {name: (run.folder.path / name).read_bytes() for name in (STEPS, TASKS)}
 
     def _hand_over(self, run: Running) -> None:
         state = torch.load(io.BytesIO(self.kept), weights_only=True, map_location=run.trainer.learning.device)
         own = run.state()
-        run.load_state_dict(_with_own(state, own) | {"settings": own["settings"]})
+        run.advance(-run.steps_done, "takes over")  # what it had trained of the task by itself
+        run.load_state_dict(_with_own(state, own) | {"settings": own["settings"], "shared_with": self.name})
         for name, lines in self.lines.items():
             (run.folder.path / name).write_bytes(lines)
-        run.shared_with = self.name
+        run.folder.save_checkpoint(run.state())
 
 
 def _with_own(state: Any, own: Any) -> Any:

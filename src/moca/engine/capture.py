@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -41,11 +41,14 @@ class CapturedStep:
         self.recordings: dict[tuple[int, bool], _Recording] = {}
         """By the size of the batch, and whether the memory is offered it."""
 
-    def forget(self) -> None:
+    def forget(self, sizes: Container[int]) -> None:
         """Drop the recordings whose tensors are no longer the learner's, or that were made when its plain values were
-        others: all of them after the first task, for most learners none after later ones."""
+        others: all of them after the first task, for most learners none after later ones. And those of batches that do
+        not come in the current task, of these `sizes`: each holds the memory of a whole step."""
         now = self._layout() if self.recordings else None
-        self.recordings = {shape: kept for shape, kept in self.recordings.items() if kept.made_for == now}
+        self.recordings = {
+            shape: kept for shape, kept in self.recordings.items() if shape[0] in sizes and kept.made_for == now
+        }
 
     def __call__(self, index: Tensor) -> Step:
         """One step on the samples at `index`."""
@@ -85,8 +88,10 @@ class CapturedStep:
     def _layout(self) -> Any:
         """Of all that a step depends on; of the counters only how many samples they let it draw."""
         learning, memory = self.learning, self.learning.memory
-        drawn = 0 if memory is None else min(learning.replay_size, len(memory))
-        return drawn, layout(learning.state(), "images_trained", "offered")
+        state = learning.state() | {"images_trained": None}
+        if memory is not None:
+            state["memory"] |= {"offered": min(learning.replay_size, len(memory))}
+        return layout(state)
 
     @contextmanager
     def _without_trace(self) -> Iterator[None]:

@@ -194,11 +194,12 @@ def _given_folder(p: Plan) -> Path:
 def _first_tasks(plans: Sequence[Plan], shared: bool) -> list[FirstTask]:
     """One for each run, or for several that begin alike; a watcher is told about every step of every run."""
     tasks: dict[Hashable, FirstTask] = {}
-    alike = [beginning(p.settings) if shared and p.tasks > 1 else None for p in plans]
-    return [
-        FirstTask() if key is None else tasks.setdefault((id(p.stream), key), FirstTask())
-        for p, key in zip(plans, alike, strict=True)
-    ]
+    made = []
+    for p in plans:
+        alike = beginning(p.settings) if shared and p.tasks > 1 and not (p.folder / RESULT).is_file() else None
+        made.append(FirstTask() if alike is None else tasks.setdefault((id(p.stream), alike), FirstTask()))
+        made[-1].to_come.add(p.folder)
+    return made
 
 
 def _job(

@@ -71,7 +71,11 @@ class Running:
     def start(self, out: Path) -> Self:
         """A new run, in a fresh folder."""
         self.folder = RunFolder.create(out, self.settings)
-        self.first_task.begin(self)
+        try:
+            self.first_task.begin(self)
+        except BaseException:
+            self.folder.release()
+            raise
         return self
 
     def resume(self, out: Path) -> Self:
@@ -83,8 +87,7 @@ class Running:
             kept = self.folder.load_checkpoint(self.trainer.learning.device)
             if kept is not None:
                 self.load_state_dict(kept)
-            if self.trainer.schedule.task == 0:
-                self.first_task.begin(self)
+            self.first_task.begin(self)
         except BaseException:
             self.folder.release()
             raise
@@ -249,6 +252,7 @@ class Running:
             "task_il": self.task_il,
             "over_stream": self.over_stream,
             "seconds": self.seconds,
+            "shared_with": self.shared_with,
             "data": self.stream.dataset.fingerprint,
             # It may go on elsewhere, but as what it was.
             "settings": self.settings.model_dump(
@@ -273,7 +277,7 @@ class Running:
             )
         try:
             self.trainer.load_state_dict(state["trainer"])
-            self.over_stream = state["over_stream"]
+            self.over_stream, self.shared_with = state["over_stream"], state["shared_with"]
         except KeyError:
             raise MocaError(
                 f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "

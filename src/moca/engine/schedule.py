@@ -35,6 +35,12 @@ class Schedule(Stateful):
         return _batches(self.current, self.settings.batch)
 
     @property
+    def sizes(self) -> set[int]:
+        """Of the batches of the current task: whole ones, and a last one that may be shorter."""
+        samples, whole = len(self.current.train), self.settings.batch
+        return {min(samples, whole), samples % whole or whole}
+
+    @property
     def total(self) -> int:
         """Steps of a whole run."""
         return sum(_batches(task, self.settings.batch) for task in self.tasks) * self.settings.epochs

@@ -80,7 +80,7 @@ class Trainer(Stateful):
 
     def _forget(self) -> None:
         if self.captured:
-            self.captured.forget()
+            self.captured.forget(self.schedule.sizes)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""

@@ -15,6 +15,7 @@ from moca.batch import Batch
 from moca.errors import MocaError
 from moca.learners.base import Learner, Losses, among
 from moca.parts import option
+from moca.state import longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -51,7 +52,7 @@ class XDER(Learner):
         if self.memory is not None and slots < len(self.came):
             raise MocaError(f"xder needs a memory of at least one sample a class, here {len(self.came)}")
         self.drawn = torch.zeros(slots, device=self.came.device)
-        self.offered: dict[int, int] = {}
+        self.offered = torch.zeros_like(self.came)
 
     def begin_task(self, task: Task) -> None:
         """Nothing was drawn in it yet."""
@@ -119,10 +120,12 @@ class XDER(Learner):
 
         Each class has the same part. In that of one that came again, every sample that ever came has the same chance.
         """
-        classes, coming = y.unique().tolist(), y.bincount(minlength=len(self.came)).tolist()
+        counts = y.bincount(minlength=len(self.came))
+        self.offered += counts.to(self.offered.device)
+        classes, coming, ever = y.unique().tolist(), counts.tolist(), self.offered.tolist()
         room, stay, taken = size // int(self.seen.sum()), [stored[:0]], {}
         for c in self.old.nonzero().flatten().tolist():
-            fresh = round(room * coming[c] / max(1, self.offered.get(c, 0) + coming[c]))
+            fresh = round(room * coming[c] / max(1, ever[c]))
             stay.append((stored == c).nonzero().flatten()[: room - fresh])
             taken[c] = min(coming[c], room - len(stay[-1]))
         left, first = size - sum(map(len, stay)) - sum(taken.values()), [c for c in classes if c not in taken]
@@ -134,8 +137,12 @@ class XDER(Learner):
             of_class = (y == c).nonzero().flatten()
             order = self.random.permutation(len(of_class)).to(y.device)
             chosen.append(of_class[order[: taken[c]]])
-            self.offered[c] = self.offered.get(c, 0) + len(of_class)
         return torch.cat(stay), torch.cat(chosen)
+
+    def grow(self, classes: int) -> None:
+        """Of more classes, none came in earlier tasks."""
+        super().grow(classes)
+        self.offered = longer(self.offered, classes)
 
 
 def _mean_above_zero(values: Tensor) -> Tensor:

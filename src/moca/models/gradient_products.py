@@ -27,6 +27,8 @@ class _Call(NamedTuple):
     inputs: tuple[Any, ...]
     options: dict[str, Any]
     output: Tensor
+    version: int
+    """Of the output: a ReLU in place, for one, makes it a later one."""
 
 
 def gradient_products(model: Model, x: Tensor, y: Tensor) -> Tensor:
@@ -41,7 +43,7 @@ def gradient_products(model: Model, x: Tensor, y: Tensor) -> Tensor:
     try:
         with torch.enable_grad(), _calls(model) as calls:
             loss = F.cross_entropy(model(x), y, reduction="sum")
-        if not _each_once(model, calls, len(x)):
+        if not (_each_once(model, calls) and all(_plain_call(call, len(x)) for call in calls)):
             return _of_the_whole(model, x, y)
         slopes = torch.autograd.grad(loss, [call.output for call in calls])
         return torch.stack([_products(*pair) for pair in zip(calls, slopes, strict=True)]).sum(0)
@@ -53,11 +55,11 @@ def gradient_products(model: Model, x: Tensor, y: Tensor) -> Tensor:
 def _calls(model: Model) -> Iterator[list[_Call]]:
     """Inside, every call of a layer with weights is noted."""
     calls = list[_Call]()
-    hooks = [
-        layer.register_forward_hook(lambda *call: calls.append(_Call(*call)), with_kwargs=True)
-        for layer in model.modules()
-        if _learnt(layer)
-    ]
+
+    def note(layer: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
+        calls.append(_Call(layer, inputs, options, output, getattr(output, "_version", 0)))
+
+    hooks = [layer.register_forward_hook(note, with_kwargs=True) for layer in model.modules() if _learnt(layer)]
     try:
         yield calls
     finally:
@@ -70,13 +72,19 @@ def _learnt(layer: nn.Module) -> dict[str, Tensor]:
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
-def _each_once(model: Model, calls: list[_Call], rows: int) -> bool:
-    """Whether each layer with weights was called just once, for a row a sample: else gradients are more than that of a
-    call."""
-    times = Counter(id(call.layer) for call in calls)
-    return all(times[id(layer)] == 1 for layer in model.modules() if _learnt(layer)) and all(
-        isinstance(part, Tensor) and len(part) == rows for call in calls for part in (*call.inputs, call.output)
-    )
+def _each_once(model: Model, calls: list[_Call]) -> bool:
+    """Whether each weight was used in just one call: else its gradient is more than that of a call."""
+    times = Counter(id(p) for call in calls for p in _learnt(call.layer).values())
+    return all(times[id(p)] == 1 for p in model.parameters() if p.requires_grad)
+
+
+def _plain_call(call: _Call, rows: int) -> bool:
+    """Whether a row a sample came in and out, nothing else by name, and what came out was not written to later: else
+    the slope there is another one."""
+    by_name = not isinstance(call.layer, BatchNorm2d) and any(isinstance(v, Tensor) for v in call.options.values())
+    parts = (*call.inputs, call.output)
+    whole = all(isinstance(part, Tensor) and len(part) == rows for part in parts)
+    return whole and not by_name and call.output._version == call.version
 
 
 def _products(call: _Call, slope: Tensor) -> Tensor:
@@ -86,7 +94,7 @@ def _products(call: _Call, slope: Tensor) -> Tensor:
         return _gram(_by_scale_and_shift(layer, x, slope * (call.output > 0) if call.options.get("relu") else slope))
     if isinstance(layer, nn.Linear):
         return _of_a_linear_map(layer, x.unsqueeze(1).flatten(1, -2), slope.unsqueeze(1).flatten(1, -2))
-    if isinstance(layer, nn.Conv2d) and _plain(layer):
+    if isinstance(layer, nn.Conv2d) and _one_patch(layer):
         return _of_a_linear_map(layer, _patches(layer, x), slope.permute(0, 2, 3, 1).flatten(1, 2))
     return _gram(_by_any_weights(call, slope))
 
@@ -119,7 +127,7 @@ def _of_a_linear_map(layer: nn.Linear | nn.Conv2d, x: Tensor, slope: Tensor) -> 
     return torch.stack(products).sum(0)
 
 
-def _plain(layer: nn.Conv2d) -> bool:
+def _one_patch(layer: nn.Conv2d) -> bool:
     """Whether every output is a linear map of one patch of all channels."""
     padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
     return padded and layer.groups == 1 and layer.dilation == (1, 1)
