@@ -28,7 +28,7 @@ def small():
     """Quick to teach."""
 
     def small(**options):
-        given = {"encoder": "convnet:width=4,features=8", "epochs": 12, "memory": 60, "device": "cpu"}
+        given = {"encoder": "convnet:width=4,features=8", "epochs": 20, "memory": 60, "device": "cpu"}
         return ContinualClassifier(**given | options)
 
     return small

@@ -53,7 +53,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         learner: Any = "er_ace",
-        perturb: Any = "vt",
+        perturb: Any = "gaussian",
         memory: Any = 2000,
         encoder: Any = None,
         *,

@@ -36,7 +36,7 @@ def learn(
     *,
     model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
     learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
-    perturb: Annotated[str | None, _open("how replayed features are moved [default: vt]")] = None,
+    perturb: Annotated[str | None, _open("how replayed features are moved [default: gaussian]")] = None,
     memory: Annotated[int | None, _open("images kept for replay [default: 2000]")] = None,
     encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
     epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,

@@ -48,6 +48,7 @@ class Perturbation(Part, Stateful):
         "online_augmented": {"lambda": 0.8},
         "proxy": {"lambda": 1.0},
         "small": {"lambda": 1.0},
+        "own": {"lambda": 0.5},
     }
     """Options, where they differ from their defaults, by the name of the protocol (`offline`), of data set and
     protocol (`cifar100/offline`), or of these and the size of the memory (`cifar100/offline/500`)."""
