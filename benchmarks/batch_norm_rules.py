@@ -56,7 +56,8 @@ def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
     for row in comparison.rows:
         runs = [final_accuracies(result) for result in row.finished]
         if runs:
-            found[row.label] = {rule: Spread.of([run[rule] for run in runs]) for rule in runs[0]}
+            tested = [rule for rule in runs[0] if all(rule in run for run in runs)]  # earlier ones may have had others
+            found[row.label] = {rule: Spread.of([run[rule] for run in runs]) for rule in tested}
     if not found:
         raise MocaError("no run has finished, so that there is nothing to choose a rule by")
     return found

@@ -38,9 +38,9 @@ class SSIL(Distilling):
         self.earlier = 0
 
     def begin_task(self, task: "Task") -> None:
-        """Count the earlier ones: a softmax each is more in every step."""
+        """Count the earlier ones, if they are distilled: a softmax each is more in every step, which is another one."""
         super().begin_task(task)
-        self.earlier = int(self.number)
+        self.earlier = int(self.number) if self.distil else 0
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) over the current task's classes, CE(old) over those of earlier tasks, and what is distilled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal
@@ -99,12 +99,12 @@ def exhibits() -> dict[str, str]:
     return shown
 
 
-def of(names: Sequence[str], among: Iterable[Cell] | None = None) -> list[Cell]:
+def of(names: Sequence[str]) -> list[Cell]:
     """The cells of these tables and figures; `all` are all of them."""
     for name in names:
         if name not in exhibits() and name != "all":
             raise MocaError(f"the paper has no '{name}'; {nearest(name, ['all', *exhibits()])}")
-    return [cell for cell in (cells() if among is None else among) if "all" in names or cell.exhibit in names]
+    return [cell for cell in cells() if "all" in names or cell.exhibit in names]
 
 
 def only(chosen: Sequence[Cell], words: str) -> list[Cell]:

@@ -82,7 +82,7 @@ def experiment(cell: Cell) -> Experiment:
         learner |= rule.get("learner", {})
         perturb |= rule.get("perturb", {})
     settings |= {"learner": learner, "perturb": perturb if cell.perturb != "none" else ""}
-    return _experiment(json.dumps({name: value for name, value in settings.items() if value}))
+    return _experiment(json.dumps({name: value for name, value in settings.items() if value != ""}))
 
 
 @functools.cache
