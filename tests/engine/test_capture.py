@@ -112,7 +112,7 @@ def test_recordings_of_batches_that_no_longer_come_are_dropped(make_trainer, no_
         held.append(set(trainer.captured.recordings))
         if not trainer.next_task():
             break
-    assert held == [{4}, {4}, {4, 2}, {4, 3}]
+    assert held == [{(4, True)}, {(4, True)}, {(4, True), (2, True)}, {(4, True), (3, True)}]
 
 
 def test_outputs_are_declared_before_and_copied_after(make_trainer, no_gpu):

@@ -33,8 +33,18 @@ def benchmark(tmp_path):
         cell("derpp", 8, 3.0),
         cell("mir", 8, None),
     ]
-    told = {"hardware": {"device": "cuda"}, "settings": {"width": 64, "batch": 32}, "cells": timed}
+    told = {
+        "date": "2026-02",
+        "hardware": {"device": "cuda"},
+        "settings": {"width": 64, "batch": 32},
+        "cells": timed,
+    }
     (tmp_path / "bench_a.json").write_text(json.dumps(told))
+    older = {"date": "2026-01", "cells": [cell("er", 8, 9.0), cell("derpp", 9, 3.0)]}
+    (tmp_path / "bench_b.json").write_text(json.dumps(told | older))
+    (tmp_path / "bench_newer.json").write_text(json.dumps(told | {"date": "2026-03", "cells": [cell("er", 1, 8.0)]}))
+    (tmp_path / "bench_broken.json").write_text("{")
+    (tmp_path / "bench_other.json").write_text(json.dumps({"cells": 3}))
     (tmp_path / "bench_cpu.json").write_text(
         json.dumps(told | {"hardware": {"device": "cpu"}, "cells": [cell("er", 9, 77)]})
     )

@@ -40,9 +40,7 @@ def learn(
     memory: Annotated[int | None, _open("images kept for replay [default: 2000]")] = None,
     encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
     epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
-    image_size: Annotated[
-        int | None, _open("pixels a side of the images [default: by themselves]")
-    ] = None,
+    image_size: Annotated[int | None, _open("pixels a side of the images [default: by themselves]")] = None,
     seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
     held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,
     tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost")] = 0.2,
