@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Classifier = TypeVar("Classifier", bound="ContinualClassifier")
 _FORMAT = 1
-_MODEL, _ABOUT, _STATE, _VERSIONS = "model.json", "about.json", "state.pt", "versions"
+_MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
 
 
 class ModelFolder:
@@ -74,15 +74,22 @@ class ModelFolder:
 
     @contextmanager
     def teaching(self) -> Iterator[None]:
-        """Inside, nobody else changes the model."""
+        """Inside, nobody else changes the model. A folder that stays empty goes again."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MocaError(f"model folder '{self.path}' cannot be made: {error.strerror}") from None
-        with lock(self.path / "lock", wait=False) as free:
-            if not free:
-                raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
-            yield
+        try:
+            with lock(self.path / _LOCK, wait=False) as free:
+                if not free:
+                    raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
+                try:
+                    yield
+                finally:
+                    (self.path / _LOCK).unlink(missing_ok=True)
+        finally:
+            with suppress(OSError):
+                self.path.rmdir()
 
     def add(
         self,
@@ -93,7 +100,7 @@ class ModelFolder:
     ) -> Path:
         """A new version, whole or not at all; put to use unless told otherwise."""
         strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        if strange and any(entry.name != "lock" for entry in self.path.iterdir()):
+        if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
             raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
         number = self.next
         place = self.path / _VERSIONS / str(number)

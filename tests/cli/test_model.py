@@ -1,0 +1,112 @@
+"""`moca learn`, `moca predict` and `moca model` as a person types them."""
+
+import csv
+import io
+import json
+
+import pytest
+from PIL import Image
+from tests.classifier.conftest import folder  # noqa: F401 - a fixture
+
+from moca import cli
+
+QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory", "60", "--device", "cpu")
+
+
+@pytest.fixture
+def moca(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        with pytest.raises(SystemExit) as exit:
+            cli.main([*map(str, words)])
+        said = capsys.readouterr()
+        return exit.value.code or 0, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def taught(moca, folder):  # noqa: F811
+    code, out, _ = moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK)
+    assert code == 0
+    assert "Learnt 36 images of 2 new classes, 4 held out." in out
+    assert "Version 1 of bars is in use." in out
+    return folder
+
+
+def test_a_model_learns_and_tells(moca, taught, tmp_path):
+    code, out, _ = moca("learn", taught("february", 2, 3), "--model", "bars")
+    assert code == 0
+    assert "classes known before" in out
+    assert "Version 2 of bars is in use." in out
+    assert "Nothing new: all 40 images" in moca("learn", tmp_path / "february", "--model", "bars")[1]
+
+    images = [tmp_path / "january" / "bar 0" / "0-3.png", tmp_path / "february" / "bar 3"]
+    code, out, _ = moca("predict", "bars", *images, "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert len(rows) == 21
+    assert rows[0]["image"] == str(images[0])
+    assert sum(row["class"] == "bar 3" for row in rows[1:]) > 15
+    code, out, _ = moca("predict", "bars", images[0], "--format", "json", "--top", 3)
+    (told,) = json.loads(out)
+    assert len(told["classes"]) == 3
+    assert told["classes"][0]["share"] >= told["classes"][1]["share"]
+    assert "bar 0" in moca("predict", "bars", images[0])[1]
+
+
+def test_what_it_knows(moca, taught, tmp_path):
+    code, out, _ = moca("model", "show", "bars", "--sheet", tmp_path / "memory.png")
+    assert code == 0
+    assert "er_ace with gaussian" in out
+    assert "1 *" in out
+    lines = {" ".join(line.split()) for line in out.splitlines()}
+    assert {"bar 0 1 18", "bar 1 1 18"} <= lines, "18 images of each in memory"
+    with Image.open(tmp_path / "memory.png") as sheet:
+        assert sheet.size > (100, 50)
+
+
+def test_back_to_an_earlier_version(moca, taught):
+    moca("learn", taught("february", 2), "--model", "bars")
+    assert "Version 1 of bars is in use." in moca("model", "rollback", "bars")[1]
+    assert "bar 2" not in moca("model", "show", "bars")[1]
+    assert moca("model", "rollback", "bars", "--to", 2)[0] == 0
+    code, _, err = moca("model", "rollback", "bars", "--to", 7)
+    assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
+
+
+def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
+    finetune = ("--learner", "finetune", "--perturb", "none")
+    moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK, *finetune)
+    code, out, _ = moca("learn", folder("february", 2, 3), "--model", "bars")
+    assert code == 1
+    assert "forgot too much and is kept, but not in use" in out
+    assert "moca model rollback bars --to 2" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("predict", "nothing", "a.png"), "'nothing' is no model; moca learn FOLDER --model NAME makes one"),
+        (("predict", "nothing"), "give images, or folders of them, after the model"),
+        (("model", "show", "nothing"), "'nothing' is no model"),
+        (("model", "rollback", "nothing"), "'nothing' is no model"),
+        (("learn", "nowhere", "--model", "bars"), "'nowhere' is no folder with a folder of images for each class"),
+        (("learn", ".", "--model", "bars", "--held-out", "2"), "held_out=2.0 is out of range"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):
+    code, _, err = moca(*words)
+    assert code == 1
+    assert err.count("\n") == 1
+    assert said in err or said.replace("held_out=2.0", "--held-out 2.0") in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
+    code, _, err = moca("learn", taught("february", 2), "--model", "bars", "--learner", "er")
+    assert code == 1
+    assert "learner cannot be changed any more" in err
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    code, _, err = moca("predict", "bars", tmp_path / "broken.png")
+    assert (code, "broken.png' cannot be used: not an image of a known format" in err) == (1, True)
