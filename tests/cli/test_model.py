@@ -75,6 +75,19 @@ def test_back_to_an_earlier_version(moca, taught):
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
 
 
+def test_a_class_is_forgotten(moca, taught):
+    moca("learn", taught("february", 2), "--model", "bars")
+    code, out, _ = moca("model", "forget", "bars", "bar 0")
+    assert (code, out) == (
+        0, "'bar 0' is forgotten; version 3 of bars is in use. Earlier versions still have it, unless --all-versions is given.\n"
+    )  # fmt: skip
+    assert "bar 0" not in moca("model", "show", "bars")[1]
+    assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
+    assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0
+    code, _, err = moca("model", "forget", "bars", "bor 2")
+    assert (code, "there is no class 'bor 2'" in err) == (1, True)
+
+
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     finetune = ("--learner", "finetune", "--perturb", "none")
     moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK, *finetune)

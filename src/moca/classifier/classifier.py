@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from torch import Tensor
 
+from moca.classifier.forgetting import without
 from moca.classifier.pictures import Shape, labelled, pictures
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -24,7 +25,7 @@ from moca.engine.evaluate import in_evaluation
 from moca.engine.folder import described
 from moca.engine.learning import Learning
 from moca.engine.trainer import Trainer
-from moca.errors import MocaError
+from moca.errors import MocaError, nearest
 from moca.settings import Run, validate
 from moca.streams import Stream, Task
 
@@ -160,6 +161,22 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x, y = labelled(images, labels, self.shape_)
         right = np.array([a == b for a, b in zip(self.predict(x).tolist(), y, strict=True)])
         return float(np.average(right, weights=sample_weight))
+
+    def forget(self, label: Label) -> Self:
+        """Forget a class: it is gone from head, memory and prototypes. Weights that were trained with it stay."""
+        self._check_learnt()
+        if label not in self._names:
+            raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
+        if len(self._names) < 3:
+            raise MocaError(f"{label!r} is one of two classes, and a classifier needs two; teach it another one first")
+        number = self._names.index(label)
+
+        def again(classes: int) -> Learning:
+            return Learning(self.settings_, self.protocol_, self.shape_, classes)
+
+        self.learning_ = without(self.learning_, number, again)
+        self._names = [name for name in self._names if name != label]
+        return self
 
     def memory_contents(self) -> dict[Label, list[Pixels]]:
         """The remembered images of each class, as (height, width, channels)."""

@@ -102,23 +102,34 @@ class ModelFolder:
         strange = not self.exists() and not self.is_run() and self.path.is_dir()
         if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
             raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
-        number = self.next
-        place = self.path / _VERSIONS / str(number)
-        part = place.with_name(f"{number}.part")
         about = {
-            "format": _FORMAT,
-            "moca": __version__,
-            "version": number,
+            "version": self.next,
             "parent": self.current if self.exists() else None,
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "lesson": lesson or {},
-        } | classifier.about()
+        }
+        return self._write(about, classifier, extra or {}, use)
+
+    def rewrite(self, version: int, classifier: ContinualClassifier, extra: dict[str, Any]) -> None:
+        """Put another classifier in the place of a version."""
+        facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
+        self._write(facts, classifier, extra, use=False)
+
+    def _write(self, facts: dict[str, Any], classifier: ContinualClassifier, extra: dict[str, Any], use: bool) -> Path:
+        number = facts["version"]
+        place = self.path / _VERSIONS / str(number)
+        part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}.before")
+        about = {"format": _FORMAT, "moca": __version__} | facts | classifier.about()
         try:
-            shutil.rmtree(part, ignore_errors=True)
+            for rest in (part, before):
+                shutil.rmtree(rest, ignore_errors=True)
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            torch.save({"learning": classifier.learning_.state(), "extra": extra or {}}, part / _STATE)
+            torch.save({"learning": classifier.learning_.state(), "extra": extra}, part / _STATE)
+            if place.exists():
+                place.replace(before)
             part.replace(place)
+            shutil.rmtree(before, ignore_errors=True)
             if use:
                 self.use(number)
         except OSError as error:

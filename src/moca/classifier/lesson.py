@@ -88,8 +88,21 @@ def teach(
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
         )
-        folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests).state(), lesson.used)
+        folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
         return lesson
+
+
+def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, device: str = "auto") -> int:
+    """A new version without a class, put to use, whose number is given; with `all_versions` the class is gone from all
+    others, too."""
+    with folder.teaching():
+        numbers = [about["version"] for about in folder.versions if label in about["classes"]]
+        classifier, kept = folder.load(ContinualClassifier, device=device), _Kept(**folder.kept())
+        folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
+        for number in numbers if all_versions else ():
+            old = folder.load(ContinualClassifier, number, device=device)
+            folder.rewrite(number, old.forget(label), _Kept(**folder.kept(number)).without(label).state())
+        return folder.current
 
 
 @dataclass(frozen=True)
@@ -99,11 +112,13 @@ class _Kept:
     images: Tensor | None = None
     labels: list[Label] = field(default_factory=list)
     seen: Tensor | None = None
+    """Digests of all images that it was taught with, each of the class in `seen_of`."""
+    seen_of: list[Label] = field(default_factory=list)
 
     def accuracy(self, classifier: ContinualClassifier) -> float | None:
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
 
-    def with_more(self, images: Tensor, labels: list[Label], digests: Digests) -> _Kept:
+    def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> _Kept:
         """So many of each class at the most, the first ones."""
         both = images if self.images is None else torch.cat([self.images, images])
         names, count, chosen = self.labels + labels, dict[Label, int](), []
@@ -112,8 +127,18 @@ class _Kept:
             if count[name] <= _HELD:
                 chosen.append(place)
         seen = torch.from_numpy(digests.copy())
+        seen = seen if self.seen is None else torch.cat([self.seen, seen])
+        return _Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
+
+    def without(self, label: Label) -> _Kept:
+        """Nothing of a class."""
+        stay = [i for i, name in enumerate(self.labels) if name != label]
+        known = [i for i, name in enumerate(self.seen_of) if name != label]
         return _Kept(
-            both[chosen], [names[i] for i in chosen], seen if self.seen is None else torch.cat([self.seen, seen])
+            None if self.images is None else self.images[stay],
+            [self.labels[i] for i in stay],
+            None if self.seen is None else self.seen[known],
+            [self.seen_of[i] for i in known],
         )
 
     def state(self) -> dict[str, Any]:

@@ -207,6 +207,26 @@ def rollback(
     return 0
 
 
+@app.command
+def forget(
+    model: Annotated[Path, Parameter(help="folder of a model")],
+    name: Annotated[str, Parameter(help="class to forget")],
+    *,
+    all_versions: Annotated[bool, Parameter(help="remove it from every version, too", negative=())] = False,
+) -> int:
+    """Forget a class: it is gone from memory, head, prototypes and held-out images."""
+    with loading():
+        from moca.classifier.folder import ModelFolder
+        from moca.classifier.lesson import forget
+
+    folder = ModelFolder(model)
+    folder.about()  # that there is none is told before a folder is made for it
+    version = forget(folder, name, all_versions=all_versions, device="cpu")
+    left = "" if all_versions else " Earlier versions still have it, unless --all-versions is given."
+    console.print(Text(f"'{name}' is forgotten; version {version} of {model} is in use.{left}"), soft_wrap=True)
+    return 0
+
+
 def _percent(share: Any) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
