@@ -78,9 +78,8 @@ def test_back_to_an_earlier_version(moca, taught):
 def test_a_class_is_forgotten(moca, taught):
     moca("learn", taught("february", 2), "--model", "bars")
     code, out, _ = moca("model", "forget", "bars", "bar 0")
-    assert (code, out) == (
-        0, "'bar 0' is forgotten; version 3 of bars is in use. Earlier versions still have it, unless --all-versions is given.\n"
-    )  # fmt: skip
+    assert (code, out.split(".")[0]) == (0, "'bar 0' is forgotten; version 3 of bars is in use")
+    assert "Earlier versions still have it" in out
     assert "bar 0" not in moca("model", "show", "bars")[1]
     assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
     assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0

@@ -167,8 +167,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_learnt()
         if label not in self._names:
             raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
-        if len(self._names) < 3:
-            raise MocaError(f"{label!r} is one of two classes, and a classifier needs two; teach it another one first")
+        if len(self._names) == 1:
+            raise MocaError(f"{label!r} is the only class; remove the model instead")
         number = self._names.index(label)
 
         def again(classes: int) -> Learning:
