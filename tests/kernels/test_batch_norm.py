@@ -48,7 +48,7 @@ def work(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("work")
 @pytest.mark.parametrize(
     ("channels", "side", "sizes"),
-    [(64, 4, [4, 4]), (20, 5, [3, 5]), (5, 3, [4]), (130, 2, [2, 3, 4]), (16, 1, [2, 6])],
+    [(36, 3, [4, 4]), (20, 4, [3, 5]), (5, 3, [4]), (50, 2, [2, 3, 4]), (16, 1, [2, 6])],
 )
 @pytest.mark.parametrize(("adds", "relu"), [(False, False), (False, True), (True, True), (True, False)])
 def test_like_one_plain_pass_a_batch(channels: int, side: int, sizes: list[int], adds: bool, relu: bool) -> None:
