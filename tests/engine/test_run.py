@@ -25,6 +25,7 @@ from moca.engine.run import Running
 from moca.learners.er import ER
 from moca.measures import summarise
 from moca.models import build_model
+from moca.settings import Run, validate
 from tests.engine.helpers import begin, complete, finish
 
 FAST = {
@@ -152,7 +153,9 @@ def test_validation_never_looks_at_the_test_set(tmp_path, monkeypatch):
     looked = []
     original = running.evaluate
     monkeypatch.setattr(
-        running, "evaluate", lambda model, predict, stream: looked.append(stream) or original(model, predict, stream)
+        running,
+        "evaluate",
+        lambda model, predict, stream, *stop: looked.append(stream) or original(model, predict, stream),
     )
     moca.run(**FAST, validation=0.2, out=tmp_path / "a")
     digits = moca.load("digits")
@@ -311,7 +314,8 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
         pass
 
     def kill(steps, where):
-        raise Killed
+        if steps:
+            raise Killed
 
     with pytest.raises(Killed):
         finish(begin(settings, tmp_path / "killed", kill))
@@ -482,3 +486,28 @@ def test_a_run_that_cannot_be_opened_again_leaves_its_folder_free(tmp_path, monk
             Running(*Material()(half.settings)).resume(half.folder)
         RunFolder(half.folder).claim()
     assert kept.value.__traceback__ is not None, "what holds on to the folder is still there"
+
+
+@pytest.mark.parametrize("learned", [0, 1])
+def test_a_stop_while_it_is_tested_is_heeded_and_the_end_of_the_task_is_told_once(tmp_path, monkeypatch, learned):
+    """EWC adds to what it knows of each weight at the end of a task: told twice, it would end elsewhere."""
+    settings = FAST | {"learner": "ewc", "epochs": 1}
+    whole = moca.run(**settings, out=tmp_path / "whole")
+    tests, original = [], running.evaluate
+
+    def asked(model, predict, stream, stop):
+        tests.append(stream)
+        if len(tests) == learned + 1:
+            interrupt.requested = True
+        return original(model, predict, stream, stop)
+
+    interrupt = type("Asked", (), {"requested": False})()
+    run = Running(*Material()(validate(Run, settings))).start(tmp_path / "stopped")
+    monkeypatch.setattr(running, "evaluate", asked)
+    list(run.steps(interrupt))
+    assert run.result.status == "interrupted"
+    assert len(run.class_il) == learned
+    monkeypatch.setattr(running, "evaluate", original)
+    on = moca.resume(tmp_path / "stopped")
+    assert on.accuracy_matrix == whole.accuracy_matrix
+    assert lines(on.folder / "steps.jsonl") == lines(whole.folder / "steps.jsonl")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
 console = Console(highlight=False)
 
+_RESULTS = Path("results")
 Names = Annotated[str, Parameter(help="tables and figures, such as table2 or fig10; or all")]
 Only = Annotated[str, Parameter(help="cells that are all of these: cifar100,m500,er,wap", show_default=False)]
 Results = Annotated[Path, Parameter(help="folder below which runs that were done are looked for")]
@@ -30,7 +31,7 @@ Seeds = Annotated[int, Parameter(help="how many seeds each experiment needs")]
 
 
 @app.command
-def ls(*, results: Results = Path("results"), seeds: Seeds = 3) -> None:
+def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: cells, how many were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import exhibits
@@ -49,7 +50,7 @@ def ls(*, results: Results = Path("results"), seeds: Seeds = 3) -> None:
 
 
 @app.command
-def show(*names: Names, only: Only = "", results: Results = Path("results"), seeds: Seeds = 3) -> None:
+def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """Show cells: the paper's number, ours, a verdict, and the commands that make them."""
     with loading():
         from moca.recipes.found import experiments
@@ -68,7 +69,7 @@ def run(
     device: Annotated[str, Parameter(help="cpu, cuda, or auto")] = "auto",
     jobs: Annotated[int | None, Parameter(help="runs at a time, as in moca compare", show_default=False)] = None,
     out: Annotated[Path, Parameter(help="folder for the small files of runs that ended")] = Path("results/paper"),
-    results: Results = Path("results"),
+    results: Results = _RESULTS,
     work: Annotated[Path, Parameter(help="folder for runs under way, which the same command goes on with")] = Path(
         "runs/paper"
     ),
@@ -79,6 +80,8 @@ def run(
         from moca.recipes import missing
 
     standing = _standing(names, only, [results, out, work], seeds)
+    if not any(entry.experiment for entry in standing.entries):
+        raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
     wanted = standing.wanted(standing.entries)
     _show_wanted(standing, wanted)
     if dry_run:
@@ -96,7 +99,7 @@ def run(
 @app.command
 def report(
     *,
-    results: Results = Path("results"),
+    results: Results = _RESULTS,
     out: Annotated[Path, Parameter(help="the page to write")] = Path("RESULTS.md"),
     seeds: Seeds = 3,
 ) -> None:
@@ -105,6 +108,10 @@ def report(
         from moca.recipes.page import render
 
     standing = _standing(["all"], "", [results], seeds)
+    if out.exists() and not standing.found.results:
+        raise MocaError(
+            f"there are no runs in '{results}', so '{out}' stays as it is; say where they are with --results"
+        )
     try:
         out.write_text(render(standing, str(results)), encoding="utf-8")
     except OSError as error:
@@ -123,6 +130,8 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError("say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them")
     if seeds < 1:
         raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
+    if not places[0].is_dir() and places[0] != _RESULTS:
+        raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
     chosen = cells.of(names)
     if not chosen:
         raise MocaError(f"{', '.join(names)} has no numbers; moca paper ls says which have")
@@ -162,5 +171,6 @@ def _table(head: Sequence[str]) -> Table:
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for place, name in enumerate(head):
         words = name in ("what", "verdict") or place == 0
-        table.add_column(name, justify="left" if words else "right", no_wrap=not words, min_width=10 * words)
+        table.add_column(name, justify="left" if words else "right", no_wrap=not words, min_width=10 * words,
+                         overflow="fold" if words else "ellipsis")  # fmt: skip
     return table

@@ -18,6 +18,8 @@ from moca.settings import Run
 if TYPE_CHECKING:
     from moca.engine.run import Running
 
+SHARED = "its first task was trained by"
+"""How the note of a run begins that took it over."""
 _OWN = "perturbation"
 """What each run keeps of its own, wherever in its state: it has not been asked yet."""
 

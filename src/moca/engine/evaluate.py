@@ -10,8 +10,13 @@ from moca.data import Protocol, Transform
 from moca.models import Model
 from moca.streams import Stream
 
-_BATCH = 2000
-"""Images that are asked about together, whichever tasks they belong to."""
+_BATCH = {"cpu": 500, "cuda": 2000}
+"""Images that are asked about together, whichever tasks they belong to: as many as keep a GPU busy, and so few on a CPU
+that a stop is not waited for."""
+
+
+class Stopped(Exception):
+    """Whoever asked for it does not want to know any more."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +30,21 @@ class Accuracies:
 
 
 @torch.no_grad()
-def evaluate(model: Model, predict: Callable[[Tensor], Tensor], stream: Stream) -> Accuracies:
+def evaluate(
+    model: Model, predict: Callable[[Tensor], Tensor], stream: Stream, stop: Callable[[], bool] = lambda: False
+) -> Accuracies:
     """Test every task of the stream, learned or not, with running BatchNorm statistics; `predict` gives a score of
-    every class."""
+    every class. Raises `Stopped` once `stop` says so."""
+
+    def asked_on(x: Tensor) -> Tensor:
+        if stop():
+            raise Stopped
+        return predict(x)
+
     device = next(model.parameters()).device
     class_il, task_il = [], []
     asked = torch.cat([task.test for task in stream])
-    all_scores = in_evaluation(model, predict, stream.test.images, asked, stream.protocol)
+    all_scores = in_evaluation(model, asked_on, stream.test.images, asked, stream.protocol)
     for task, scores in zip(stream, all_scores.split([len(task.test) for task in stream]), strict=True):
         y = stream.test.labels[task.test].to(device)
         own = torch.tensor([c for c in task.tested if c < scores.shape[1]], device=device)
@@ -50,7 +63,7 @@ def in_evaluation(
     transform = Transform.plain(protocol, device)
     model.eval()
     try:
-        return torch.cat([half(transform(images[some].to(device))) for some in index.split(_BATCH)])
+        return torch.cat([half(transform(images[some].to(device))) for some in index.split(_BATCH[device.type])])
     finally:
         model.train(training)
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import torch
 
-from moca.engine.alike import FirstTask
-from moca.engine.evaluate import evaluate
+from moca.engine.alike import SHARED, FirstTask
+from moca.engine.evaluate import Stopped, evaluate
 from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
 from moca.engine.journal import Journal
@@ -44,6 +44,8 @@ class Running:
     """Trained on by earlier attempts."""
     packed = 1
     """Most runs that took turns at a time, this one included."""
+    task_ended = False
+    """Whether the learner has been told that the current task is over."""
     shared_with = ""
     """The run that its first task was trained by, if not by itself."""
 
@@ -104,20 +106,25 @@ class Running:
             watcher.begin(self)
         try:
             if not self.class_il:
-                self._evaluate()
+                self._evaluate(interrupt)
             while True:
                 yield from self._train_task(interrupt)
                 if interrupt.requested:
-                    self._interrupted()  # the end of the task, where it has come, is still to be told
-                    return
-                self.trainer.end_task()
-                self._evaluate()
+                    raise Stopped  # the end of the task, where it has come, is still to be told
+                if not self.task_ended:
+                    self.trainer.end_task()
+                    self.task_ended = True
+                self._evaluate(interrupt)
+                self.task_ended = False
                 if not self.trainer.next_task():
                     break
                 self.folder.save_checkpoint(self.state())
                 self.first_task.keep(self)
         except Diverged as error:
             self._ended("diverged", str(error))
+            return
+        except Stopped:
+            self._interrupted()
             return
         if self.keep_model:
             self._save_model()
@@ -155,10 +162,11 @@ class Running:
         for watcher in self.watchers:
             watcher.steps(records)
 
-    def _evaluate(self) -> None:
+    def _evaluate(self, interrupt: Interrupt) -> None:
         learning = self.trainer.learning
+        self.advance(0, "testing")
         with learning.numerics():
-            accuracies = evaluate(learning.model, learning.predict, self.stream)
+            accuracies = evaluate(learning.model, learning.predict, self.stream, lambda: interrupt.requested)
         self.class_il.append(accuracies.class_il)
         self.task_il.append(accuracies.task_il)
         for watcher in self.watchers:
@@ -220,7 +228,7 @@ class Running:
         samples, learnt = sum(len(task.train) for task in tasks), len({c for task in tasks for c in task.classes})
         notes = list(self.stream.dataset.notes)
         if self.shared_with:
-            notes.append(f"its first task was trained by '{self.shared_with}', which begins alike")
+            notes.append(f"{SHARED} '{self.shared_with}', which begins alike")
         if memory is not None and memory.size >= samples:
             notes.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
         if learnt < self.stream.classes:
@@ -253,6 +261,7 @@ class Running:
             "over_stream": self.over_stream,
             "seconds": self.seconds,
             "shared_with": self.shared_with,
+            "task_ended": self.task_ended,
             "data": self.stream.dataset.fingerprint,
             # It may go on elsewhere, but as what it was.
             "settings": self.settings.model_dump(
@@ -278,6 +287,7 @@ class Running:
         try:
             self.trainer.load_state_dict(state["trainer"])
             self.over_stream, self.shared_with = state["over_stream"], state["shared_with"]
+            self.task_ended = state["task_ended"]
         except KeyError:
             raise MocaError(
                 f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "

@@ -77,7 +77,9 @@ class Standing:
 
 
 def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
-    return [cell.tags.get(kind, "").removesuffix("+none") for kind in kinds]
+    """What tells a cell apart, as a reader would say it."""
+    said = (cell.tags.get(kind, "").removesuffix("+none") for kind in kinds)
+    return [tag.replace("accuracy_after_task_", "after task ") for tag in said]
 
 
 def _plus_minus(std: float) -> str:

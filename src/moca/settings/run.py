@@ -184,6 +184,8 @@ class Run(Settings):
         name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.make()
         if self.classes == "unknown" and self.memory.per == "class" and learner.has_memory:
             raise MocaError("a memory per class needs a known number of classes; say the samples in all: memory=200")
+        if self.classes == "unknown" and self.head.name == "simplex":
+            raise MocaError("a simplex head cannot grow, so its classes must be known; use head=linear or head=cosine")
         if self.memory.size == 0 and learner.has_memory:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
         epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
