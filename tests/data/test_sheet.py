@@ -39,5 +39,5 @@ def test_grey_images_and_embedded_sets(tmp_path):
 def test_mistakes(tmp_path):
     with pytest.raises(MocaError, match=r"'digits' has 10 classes, too few for 11 tasks"):
         show("digits", tmp_path / "a.png", tasks=11)
-    with pytest.raises(MocaError, match=r"cannot write .* choose another place with --out"):
+    with pytest.raises(MocaError, match=r"cannot write .* choose another place for the sheet"):
         show("digits", tmp_path / "nowhere" / "a.png")

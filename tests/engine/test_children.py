@@ -157,6 +157,7 @@ def test_a_run_that_nobody_reads_any_more_keeps_its_state_and_ends(tmp_path):
     folder = a_run(tmp_path / "a", epochs=100000)()
     command = [sys.executable, "-m", "moca", "resume", str(folder), "--progress", "lines"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "0\ttesting\n"
         assert child.stdout.readline().split("\t")[0] == "50"
         child.stdout.close()
         assert child.wait(timeout=60) == 130

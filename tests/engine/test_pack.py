@@ -151,10 +151,10 @@ def cramped(monkeypatch):
                     ask(self.settings())
                 super().save_checkpoint(state)
 
-        def evaluate(model, predict, stream, original=running.evaluate):
+        def evaluate(model, predict, stream, stop, original=running.evaluate):
             if at == "evaluation" and len(trainers) > capacity:
                 ask(None)
-            return original(model, predict, stream)
+            return original(model, predict, stream, stop)
 
         monkeypatch.setattr(running, "Trainer", Cramped)
         monkeypatch.setattr(running, "RunFolder", CrampedFolder)
@@ -357,7 +357,7 @@ def test_everything_that_a_run_does_is_on_its_own_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(pack, "on_stream", on_stream)
     watched(running, "Trainer", lambda settings, stream, outputs: settings.seed.seed)
     watched(Learning, "step", lambda learning, raw, y: learning.settings.seed.seed)
-    watched(Running, "_evaluate", lambda run: run.trainer.settings.seed.seed)
+    watched(Running, "_evaluate", lambda run, interrupt: run.trainer.settings.seed.seed)
     watched(Running, "_flush", lambda run: run.trainer.settings.seed.seed)
     watched(RunFolder, "save_checkpoint", lambda folder, state: folder.settings().seed.seed)
     endings = take_turns(jobs_of([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)

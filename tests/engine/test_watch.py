@@ -195,11 +195,14 @@ def test_a_task_ends_once_also_where_the_stop_comes_with_its_end(tmp_path):
     """Ctrl-C while the first of two tasks is ending."""
     half = finish(begin(SHORT | {"learner": Counting}, tmp_path / "half"))
     assert half.status == "interrupted"
-    kept = torch.load(tmp_path / "half" / "checkpoint.pt", weights_only=True)["state"]["trainer"]
+    state = torch.load(tmp_path / "half" / "checkpoint.pt", weights_only=True)["state"]
+    kept = state["trainer"]
     resumed = moca.resume(tmp_path / "half")
     assert resumed.status == "finished"
     assert kept["learning"]["learner"]["ends"] == 1
-    assert kept["schedule"]["task"] == 1, "stopped in the second task: the first has ended, and was tested"
+    assert kept["schedule"]["task"] == 0
+    assert state["task_ended"], "stopped before it was tested: its end is not told again"
+    assert len(resumed.accuracy_matrix) == 3
 
 
 @pytest.mark.parametrize(

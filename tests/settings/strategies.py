@@ -109,6 +109,8 @@ def runs(draw: Any) -> Run:
     unknown = given.get("bn_passes") == "official" and made.official_passes(perturb.make()) is None
     if unknown or not made.draws or made.together:
         given.pop("bn_passes", None)
+    if given.get("head", default.head).name == "simplex":
+        given.pop("classes", None)
     memory, unknown = given.get("memory", Memory()), given.get("classes") == "unknown"
     if made.has_memory and (memory.size == 0 or (unknown and memory.per == "class")):
         given.pop("memory")

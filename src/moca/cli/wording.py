@@ -1,7 +1,6 @@
 """Messages in the words of the command line: what Python calls `out=` is `--out` there."""
 
 import re
-import sys
 
 from moca.settings import Bench, Run
 
@@ -16,10 +15,6 @@ def as_options(message: str) -> str:
 
 def hinted(message: str) -> str:
     """What the parser says, and where to look where that can be told."""
-    if "Unused Tokens" in message and sys.argv[1:2] == ["compare"]:
-        return f"{message} Seeds by name are given with --seed 0 5 7, how many with --seeds 3."
-    if "Unused Tokens" in message and sys.argv[1:2] not in (["run"], ["bench"]):
-        return message
     if "Unknown option: --seeds" in message or "Unknown option: --jobs" in message or "Unused Tokens" in message:
         return f"{message} To run several seeds, or several values of an option, use moca compare."
     return message
