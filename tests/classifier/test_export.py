@@ -97,6 +97,7 @@ def test_the_file_says_what_it_knows(small, opened, tmp_path):
 def test_in_float32_whatever_it_was_trained_in(taught, opened, tmp_path):
     model = taught()
     exact = model.decision_function(bars(1, 7))
+    model.learning_.settings = model.learning_.settings.model_copy(update={"precision": "bf16"})
     model.learning_.model.bf16 = True
     assert np.abs(model.decision_function(bars(1, 7)) - exact).max() > 1e-4
     session = opened(model.export(tmp_path / "model.onnx"))
