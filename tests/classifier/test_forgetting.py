@@ -10,11 +10,13 @@ from moca.classifier.lesson import forget, teach
 from tests.classifier.conftest import bars, lesson
 
 
-@pytest.mark.parametrize("learner", ["er", "derpp", "er_ace", "icarl", "lwf", "teacher:of=derpp", "mir", "xder", "gss"])
-@pytest.mark.parametrize("memory", [60, 7])
+@pytest.mark.parametrize(
+    ("learner", "memory"),
+    [("er", 60), ("er", 7), ("derpp", 7), ("icarl", 60), ("lwf", 60), ("teacher:of=derpp", 7), ("xder", 7), ("gss", 7)],
+)
 def test_the_others_score_as_before(small, learner, memory):
     perturb = "vt" if learner in ("er", "derpp") else "none"
-    model = small(learner=learner, perturb=perturb, memory=memory, epochs=3)
+    model = small(learner=learner, perturb=perturb, memory=memory, epochs=1)
     model.learn(*lesson(0, 1, 2)).learn(*lesson(3, 4))
     x, _ = lesson(0, 1, 3, 4, seed=7)
     before, kept = model.decision_function(x), model.memory_contents()

@@ -193,6 +193,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return ModelFolder(Path(path)).add(self)
 
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as an ONNX file, for programs that have onnxruntime alone; needs the extra `onnx`."""
+        from moca.classifier.export import export
+
+        self._check_learnt()
+        return export(self, path)
+
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None) -> Self:
         """The model of a folder, or of a finished run; a module of your own has to be handed in again."""

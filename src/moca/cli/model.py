@@ -227,6 +227,30 @@ def forget(
     return 0
 
 
+@app.command
+def export(
+    model: Model,
+    *,
+    to: Annotated[Literal["onnx"], Parameter(help="kind of file")] = "onnx",
+    out: Annotated[Path | None, _open("the file [default: the model's name, here]")] = None,
+) -> int:
+    """Write a model as a file that needs no moca: onnxruntime alone can use it."""
+    with loading():
+        from moca.classifier.classifier import ContinualClassifier
+
+    classifier = ContinualClassifier.load(model, device="cpu")
+    file = classifier.export(out or Path(f"{model.expanduser().resolve().name}.{to}"))
+    channels, height, width = classifier.shape_
+    console.print(
+        Text(
+            f"{file}: uint8 images (n, {channels}, {height}, {width}) to scores and probabilities of "
+            f"{len(classifier.classes_)} classes, the same as here."
+        ),
+        soft_wrap=True,
+    )
+    return 0
+
+
 def _percent(share: Any) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 

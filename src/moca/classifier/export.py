@@ -1,0 +1,181 @@
+"""A classifier as an ONNX file: raw images in, scores and probabilities out, wherever onnxruntime is."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from moca import __version__
+from moca.data import Transform
+from moca.engine.learning import Learning
+from moca.errors import MocaError
+
+if TYPE_CHECKING:
+    from moca.classifier.classifier import ContinualClassifier
+
+_OPSET = 17
+_TOLERANCE = 1e-4
+"""Most that a probability of the file may be off."""
+_COMPARED = 16
+"""Images on which the file is compared with the classifier."""
+
+
+def export(classifier: ContinualClassifier, path: str | os.PathLike[str]) -> Path:
+    """Write what `predict` does as an ONNX file, once onnxruntime gives what the classifier does.
+
+    Input: `images`, uint8 (n, channels, height, width), normalised inside. Outputs: `scores` and `probabilities`,
+    float32 (n, classes). Classes, shape and moca's version are in its metadata, as JSON under `moca`.
+    """
+    onnx, onnxruntime = _needed()
+    target = Path(path).expanduser()
+    if target.is_dir():
+        raise MocaError(f"'{target}' is a folder; name a file, such as {target / 'model.onnx'}")
+    twin = _in_float32_on_the_cpu(classifier)
+    model = onnx.load_from_string(_traced(twin))
+    onnx.helper.set_model_props(model, {"moca": json.dumps(_about(twin))})
+    content: bytes = model.SerializeToString()
+    _check(content, twin, onnxruntime)
+    part = target.with_name(f"{target.name}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(target)
+    except OSError as error:
+        with suppress(OSError):
+            part.unlink()
+        raise MocaError(f"'{target}' cannot be written: {error.strerror}") from None
+    return target
+
+
+def _needed() -> tuple[Any, Any]:
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError:
+        raise MocaError("ONNX files need an extra; install it with: pip install 'moca-cl[onnx]'") from None
+    return onnx, onnxruntime
+
+
+def _in_float32_on_the_cpu(classifier: ContinualClassifier) -> ContinualClassifier:
+    """The same classifier with a learning of its own, in plain operations whatever device the other is on."""
+    twin, known = copy(classifier), classifier.learning_
+    settings = known.settings.model_copy(update={"device": "cpu", "precision": "fp32"})
+    twin.learning_ = Learning(settings, classifier.protocol_, classifier.shape_, known.classes)
+    kept = io.BytesIO()
+    torch.save(known.state(), kept)
+    kept.seek(0)
+    twin.learning_.load_state_dict(torch.load(kept, weights_only=False, map_location="cpu"))
+    return twin
+
+
+class _Prediction(nn.Module):
+    """Scores and probabilities of raw images, by the learner's own way to predict."""
+
+    def __init__(self, classifier: ContinualClassifier) -> None:
+        super().__init__()
+        learning = classifier.learning_
+        self.model, self.learner, self.classes = learning.model, learning.learner, len(classifier.classes_)
+        self.view = Transform.plain(classifier.protocol_, learning.device)
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        scores = self.learner.predict(self.view(images))[:, : self.classes]
+        return scores, scores.softmax(1)
+
+
+def _traced(classifier: ContinualClassifier) -> bytes:
+    """By torch's tracing exporter: the newer one needs more packages, takes seconds, and has no distances (iCaRL)."""
+    images = torch.zeros(2, *classifier.shape_, dtype=torch.uint8)
+    written: Any = io.BytesIO()  # which it takes, whatever its annotation says
+    names = ("images", "scores", "probabilities")
+    try:
+        with torch.no_grad(), _traceable_and_quiet():
+            torch.onnx.export(
+                _Prediction(classifier).eval(),
+                (images,),
+                written,
+                dynamo=False,
+                opset_version=_OPSET,
+                input_names=names[:1],
+                output_names=names[1:],
+                dynamic_axes={name: {0: "n"} for name in names},
+            )
+    except Exception as error:
+        raise MocaError(f"this model cannot be written as ONNX: {_first_line(error)}") from error
+    content: bytes = written.getvalue()
+    return content
+
+
+@contextmanager
+def _traceable_and_quiet() -> Iterator[None]:
+    """Inside, `functional_call` can be traced, and the exporter neither warns nor prints what it failed at.
+
+    It refuses because a trace does not know which tensors it was called with; here they all become constants.
+    """
+    with (
+        warnings.catch_warnings(),
+        patch.object(torch.jit, "is_tracing", lambda: False),
+        patch.object(torch._C, "_jit_onnx_log", lambda *said: None, create=True),
+    ):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _about(classifier: ContinualClassifier) -> dict[str, Any]:
+    about = classifier.about()
+    return {
+        "moca": __version__,
+        "classes": about["classes"],
+        "shape": about["shape"],
+        "learner": str(classifier.settings_.learner),
+        "model": str(classifier.settings_.model),
+    }
+
+
+def _check(content: bytes, classifier: ContinualClassifier, onnxruntime: Any) -> None:
+    """That the file gives the classifier's probabilities and so, up to ties, its predictions; for one image, too."""
+    images = _some_images(classifier)
+    for some in (images, images[:1]):
+        try:
+            probabilities = _asked(content, some, onnxruntime)
+        except Exception as error:
+            raise MocaError(f"onnxruntime cannot use this model: {_first_line(error)}; nothing was written") from error
+        far = float(np.abs(probabilities - classifier.predict_proba(some)).max())
+        if not far <= _TOLERANCE:
+            raise MocaError(
+                f"onnxruntime gives other probabilities than this model, by up to {far:.1g}; nothing was written"
+            )
+
+
+def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float32]:
+    """What the file says of images, on one core and without a word."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    (probabilities,) = session.run(["probabilities"], {"images": images.numpy()})
+    return np.asarray(probabilities)
+
+
+def _some_images(classifier: ContinualClassifier) -> Tensor:
+    """Of the memory, or random bytes where it has none."""
+    memory = classifier.learning_.memory
+    kept = memory.all().get("image") if memory is not None else None
+    if kept is None or not len(kept):
+        random = torch.Generator().manual_seed(0)
+        return torch.randint(0, 256, (_COMPARED, *classifier.shape_), generator=random, dtype=torch.uint8)
+    return kept[:: max(1, len(kept) // _COMPARED)][:_COMPARED]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

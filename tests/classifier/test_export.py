@@ -1,0 +1,213 @@
+"""A classifier as an ONNX file: onnxruntime says what `predict` says, and all that it needs is in the file."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import moca
+from moca import ContinualClassifier, MocaError, cli
+from moca.classifier import export as exporting
+from tests.classifier.conftest import SIDE, bars, lesson
+
+
+@pytest.fixture
+def opened():
+    """A file in onnxruntime; tests that ask for it are skipped where it is missing."""
+    for needed in ("onnx", "onnxruntime"):
+        pytest.importorskip(needed, reason="needs the extra 'onnx'")
+    import onnxruntime
+
+    return onnxruntime.InferenceSession
+
+
+@pytest.fixture
+def taught(small):
+    def taught(learner="er_ace", perturb="none", **options):
+        model = small(learner=learner, perturb=perturb, epochs=1, **options)
+        return model.learn(*lesson(0, 1)).learn(*lesson(2, 3))
+
+    return taught
+
+
+def agree(session, model, images):
+    """Of images as (n, height, width, channels) or grey."""
+    bytes_ = images[:, None] if images.ndim == 3 else images.transpose(0, 3, 1, 2)
+    scores, probabilities = session.run(["scores", "probabilities"], {"images": bytes_})
+    np.testing.assert_allclose(scores, model.decision_function(images), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(probabilities, model.predict_proba(images), atol=1e-5)
+    assert (model.classes_[probabilities.argmax(1)] == model.predict(images)).all()
+
+
+@pytest.mark.parametrize(
+    "learner",
+    ["er_ace", "icarl", "icarl:unit=false", "ssil", "bic", "pass", "teacher:of=er", "teacher:of=er,form=mkd"],
+)
+def test_the_file_predicts_as_the_learner_does(taught, opened, tmp_path, learner):
+    model = taught(learner)
+    if learner == "bic":
+        model.learning_.learner.scale[1:3], model.learning_.learner.shift[2] = 0.3, 0.5
+    session = opened(model.export(tmp_path / "model.onnx"))
+    for count in (1, 7):
+        agree(session, model, np.concatenate([bars(c, count, seed=7) for c in range(4)])[::4])
+
+
+@pytest.mark.parametrize("learner", ["lwf", "ssil", "pass", "icarl"])
+def test_a_class_that_did_not_come_is_never_told(taught, opened, tmp_path, learner):
+    model = taught(learner)
+    inner = model.learning_.learner
+    inner.came[2] = -1
+    if learner == "icarl":
+        inner.means[2] = 0
+    session = opened(model.export(tmp_path / "model.onnx"))
+    agree(session, model, bars(2, 7))
+    assert (session.run(["probabilities"], {"images": bars(2, 7)[:, None]})[0][:, 2] == 0).all()
+
+
+def test_colour_and_sides_of_two_lengths(small, opened, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (20, 10, 14, 3), dtype=np.uint8)
+    model = small(epochs=1, encoder="resnet18:width=2").learn(images, [0, 1] * 10)
+    session = opened(model.export(tmp_path / "model.onnx"))
+    (given,) = session.get_inputs()
+    assert (given.name, given.type, given.shape) == ("images", "tensor(uint8)", ["n", 3, 10, 14])
+    assert [(o.name, o.type, o.shape) for o in session.get_outputs()] == [
+        ("scores", "tensor(float)", ["n", 2]),
+        ("probabilities", "tensor(float)", ["n", 2]),
+    ]
+    agree(session, model, images)
+
+
+def test_the_file_says_what_it_knows(small, opened, tmp_path):
+    x, y = lesson(0, 1, 2)
+    names = np.array(["Käse", "梨", "ordinary"])
+    model = small(epochs=1).learn(x, names[y].tolist())
+    session = opened(model.export(tmp_path / "model.onnx"))
+    about = json.loads(session.get_modelmeta().custom_metadata_map["moca"])
+    assert about["classes"] == model.classes_.tolist()
+    assert set(about["classes"]) == set(names.tolist())
+    assert about["shape"] == [1, SIDE, SIDE]
+    assert about["moca"] == moca.__version__
+    assert about["learner"] == "er_ace"
+    agree(session, model, x[::7])
+
+
+def test_in_float32_whatever_it_was_trained_in(taught, opened, tmp_path):
+    model = taught()
+    exact = model.decision_function(bars(1, 7))
+    model.learning_.settings = model.learning_.settings.model_copy(update={"precision": "bf16"})
+    model.learning_.model.bf16 = True
+    assert np.abs(model.decision_function(bars(1, 7)) - exact).max() > 1e-4
+    session = opened(model.export(tmp_path / "model.onnx"))
+    np.testing.assert_allclose(session.run(["scores"], {"images": bars(1, 7)[:, None]})[0], exact, atol=1e-5)
+
+
+def test_nothing_is_said_and_the_classifier_goes_on_as_if_nothing_had_happened(taught, opened, tmp_path, capfd):
+    one, other = taught("teacher:of=er"), taught("teacher:of=er")
+    one.export(tmp_path / "model.onnx")
+    assert capfd.readouterr() == ("", "")
+    for model in (one, other):
+        model.learn(*lesson(4, 5))
+    x, _ = lesson(*range(6), seed=7)
+    np.testing.assert_array_equal(one.decision_function(x), other.decision_function(x))
+
+
+class Own(nn.Module):
+    """An encoder as people write them."""
+
+    def __init__(self, features):
+        super().__init__()
+        self.linear, self.features = nn.Linear(SIDE * SIDE, 8), features
+
+    def forward(self, x):
+        return self.features(self.linear(x.view(x.size(0), -1)))
+
+
+def test_an_encoder_of_ones_own(taught, opened, tmp_path):
+    model = taught(encoder=Own(nn.Tanh()))
+    agree(opened(model.export(tmp_path / "model.onnx")), model, bars(1, 7))
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (lambda h: torch.lgamma(h.abs() + 1), "cannot be written as ONNX: .*aten::lgamma"),
+        (lambda h: h + 0.1 * torch.arange(len(h.tolist()))[:, None], "onnxruntime cannot use this model: "),
+        (lambda h: h * (2.0 if len(h.tolist()) == 2 else 1.0) + 1, "onnxruntime gives other probabilities"),
+    ],
+    ids=["no such operation", "one size of batch", "other numbers"],
+)
+def test_what_cannot_be_exported_is_told_and_leaves_what_was_there(taught, opened, tmp_path, capfd, features, said):
+    model = taught(encoder=Own(features))
+    (tmp_path / "model.onnx").write_text("an earlier one")
+    with pytest.raises(MocaError, match=said) as told:
+        model.export(tmp_path / "model.onnx")
+    assert "\n" not in str(told.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+    assert (tmp_path / "model.onnx").read_text() == "an earlier one"
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])
+def test_without_the_extra(taught, monkeypatch, tmp_path, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(MocaError, match=r"pip install 'moca-cl\[onnx\]'"):
+        taught().export(tmp_path / "model.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_places(taught, opened, tmp_path, small):
+    model = taught()
+    (tmp_path / "file").touch()
+    for place, said in (
+        (tmp_path, "is a folder; name a file, such as"),
+        (tmp_path / "nowhere" / "model.onnx", "cannot be written: No such file or directory"),
+        (tmp_path / "file" / "model.onnx", "cannot be written: Not a directory"),
+    ):
+        with pytest.raises(MocaError, match=said):
+            model.export(place)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+    with pytest.raises(MocaError, match="learnt nothing yet"):
+        small().export(tmp_path / "model.onnx")
+
+
+def test_where_nothing_is_remembered_random_bytes_are_compared(taught, opened):
+    images = exporting._some_images(taught("lwf"))
+    assert (images.dtype, images.shape) == (torch.uint8, (16, 1, SIDE, SIDE))
+    kept = taught("er")
+    memory = {image.tobytes() for of in kept.memory_contents().values() for image in of}
+    assert {image.numpy().tobytes() for image in exporting._some_images(kept)} <= memory
+
+
+def command(*words):
+    with pytest.raises(SystemExit) as exit:
+        cli.main([str(word) for word in words])
+    return exit.value.code or 0
+
+
+def test_on_the_command_line(taught, opened, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    model = taught()
+    model.save("birds")
+    for _ in range(2):  # the second takes the place of the first
+        assert command("model", "export", "birds", "--to", "onnx") == 0
+        out, err = capfd.readouterr()
+        assert "birds.onnx: uint8 images (n, 1, 12, 12) to scores and probabilities of 4 classes" in out
+        assert (out.count("\n"), err) == (1, "")
+    agree(opened("birds.onnx"), model, bars(1, 7))
+    assert command("model", "export", "birds", "--out", "no/where.onnx") == 1
+    assert "'no/where.onnx' cannot be written" in capfd.readouterr().err
+
+
+def test_a_finished_run(opened, tmp_path):
+    options = {"model": "mlp:width=8", "epochs": 1, "tasks": 2, "memory": 20, "device": "cpu", "threads": 1}
+    run = moca.run(**options, learner="icarl", out=tmp_path / "run")
+    assert command("model", "export", run.folder, "--out", tmp_path / "run.onnx") == 0
+    model = ContinualClassifier.load(run.folder, device="cpu")
+    session = opened(tmp_path / "run.onnx")
+    agree(session, model, moca.load("digits").test.images[:7].permute(0, 2, 3, 1).numpy())
+    about = json.loads(session.get_modelmeta().custom_metadata_map["moca"])
+    assert about["classes"] == list(moca.load("digits").classes)
