@@ -10,7 +10,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import moca
 from moca import MocaError
-from moca.classifier import ContinualClassifier
+from moca.classifier import ContinualClassifier, classifier
 from tests.classifier.conftest import SIDE, bars, lesson
 
 
@@ -178,3 +178,16 @@ def test_bad_lessons(small, images, labels, said):
 def test_a_learner_that_needs_all_at_once_is_refused(small):
     with pytest.raises(MocaError, match="'joint' needs all classes at once"):
         small(learner="joint", perturb="none").learn(*lesson(0, 1))
+
+
+def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small, monkeypatch):
+    model, original = small(epochs=2), classifier._finite
+    monkeypatch.setattr(classifier, "_finite", lambda losses: False)
+    with pytest.raises(MocaError, match="no longer a finite number; begin with another learner"):
+        model.learn(*lesson(0, 1))
+    with pytest.raises(MocaError, match="learnt nothing yet"):
+        model.predict(bars(0, 1))
+    monkeypatch.setattr(classifier, "_finite", original)
+    again, fresh = model.learn(*lesson(2, 3)), small(epochs=2).learn(*lesson(2, 3))
+    assert again.classes_.tolist() == [2, 3]
+    np.testing.assert_array_equal(again.decision_function(bars(2, 3)), fresh.decision_function(bars(2, 3)))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
@@ -128,3 +129,9 @@ def test_in_python_too(tmp_path, small):
     small().learn(*[[*bars(0, 5), *bars(1, 5)], [0] * 5 + [1] * 5]).save(tmp_path / "m")
     ContinualClassifier.load(tmp_path / "m", device="cpu").learn([*bars(2, 5)], [2] * 5).save(tmp_path / "m")
     assert [v["classes"] for v in ModelFolder(tmp_path / "m").versions] == [[0, 1], [0, 1, 2]]
+
+
+def test_a_run_is_no_model_yet(tmp_path):
+    run = moca.run(model="convnet:width=2", epochs=1, tasks=2, device="cpu", out=tmp_path / "run")
+    with pytest.raises(MocaError, match="it is a finished run, and becomes one with: moca learn FOLDER --model"):
+        ModelFolder(run.folder).rollback()

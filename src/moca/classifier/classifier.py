@@ -32,6 +32,8 @@ from moca.streams import Stream, Task
 if TYPE_CHECKING:
     import os
 
+_LOOK = 50
+"""Steps between two looks at the loss: a GPU waits for the host each time."""
 Said = Callable[[int, int], None]
 """Told how many steps have been done, and how many there are."""
 
@@ -68,8 +70,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, images: Any, labels: Any = None) -> Self:
         """Learn from the beginning: what was known is forgotten."""
-        if self.__sklearn_is_fitted__():
-            del self.learning_
+        self._names = []
         return self.learn(images, labels)
 
     def partial_fit(self, images: Any, labels: Any = None, classes: Iterable[Label] | None = None) -> Self:
@@ -84,13 +85,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
-        settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(x, names)})
+        settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(x)})
         trainer = Trainer(settings, task, learning=self.learning_)
+        total = trainer.schedule.total
         for done, step in enumerate(trainer.steps(), 1):
-            if (said or done == trainer.schedule.total) and not _finite(step.losses.values()):
-                raise MocaError("the loss is no longer a finite number; learn fewer images a time, or lower the rate")
+            if (done % _LOOK == 0 or done == total) and not _finite(step.losses.values()):
+                raise MocaError("the loss is no longer a finite number; begin with another learner or perturbation")
             if said:
-                said(done, trainer.schedule.total)
+                said(done, total)
         trainer.end_task()
         self._names = names
         return self
@@ -121,7 +123,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = Dataset("own", train, Split(x[:0], train.labels[:0]), tuple(map(str, names)), self.protocol_)
         return Stream(data, [task], train, data.test, data.classes)
 
-    def _epochs(self, x: Tensor, names: Sequence[Label]) -> int:
+    def _epochs(self, x: Tensor) -> int:
         """As many passes as give about as many steps whatever comes."""
         recipe = own_recipe(_dataset(x, [0] * len(x)), pick_device(self.device).type)
         return int(recipe["epochs"])
@@ -137,7 +139,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise MocaError("this classifier has learnt nothing yet; give it images with learn")
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "learning_" in vars(self)
+        return bool(vars(self).get("_names"))  # a first lesson that failed leaves none
 
     def decision_function(self, images: Any) -> NDArray[np.float32]:
         """A score of every class for each image; the highest is the prediction."""

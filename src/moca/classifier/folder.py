@@ -166,8 +166,11 @@ class ModelFolder:
 
     def _check(self) -> None:
         if not self.exists():
-            unkept = "the run has not ended, or its weights were not kept"
-            hint = unkept if (self.path / SETTINGS).is_file() else "moca learn FOLDER --model NAME makes one"
+            hint = "moca learn FOLDER --model NAME makes one"
+            if self.is_run():
+                hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
+            elif (self.path / SETTINGS).is_file():
+                hint = "the run has not ended, or its weights were not kept"
             raise MocaError(f"'{self.path}' is no model; {hint}")
 
     def _place(self, version: int | None) -> Path:

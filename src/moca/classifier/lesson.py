@@ -60,7 +60,7 @@ def teach(
     changes nothing.
     """
     if not 0 <= held_out < 1:
-        raise MocaError(f"held_out={held_out} is out of range; a share from 0 to below 1")
+        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     with folder.teaching():
         classifier, kept = _taken_up(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()

@@ -16,13 +16,12 @@ from torch import Tensor
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.given import Label, given
 from moca.data.readers.folder import has_classes, images_by_class
+from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
 from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
-_LARGE, _HANDY = 48, 32
-"""A side above which files are brought to another where none is given, as are pictures of different sizes."""
 
 
 def labelled(
@@ -55,16 +54,16 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
-        side = size or (_side(files[0]) if shape is None else shape[1] if shape[1] == shape[2] else None)
+        side = size or (_handy(files[0]) if shape is None else shape[1] if shape[1] == shape[2] else None)
         return _shaped([_read(one, number, side) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
 
 
-def _side(file: Any) -> int | None:
+def _handy(file: Any) -> int | None:
     """What photographs are brought to while they are read, so that many of them fit the memory."""
-    with suppress(Exception), Image.open(file) as image:
-        return _HANDY if min(image.size) > _LARGE else None
+    with suppress(Exception):  # no file, or none that can be read, which is told when it is its turn
+        return handy_side(file)
     return None
 
 
@@ -94,9 +93,8 @@ def _read(one: Any, number: int, side: int | None) -> Pixels:
 def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tensor:
     """All as one tensor, of the shape given, or the one that they share."""
     if shape is None:
-        shapes = {image.shape for image in images}
-        channels = max(image.shape[2] for image in images)
-        height, width = next(iter({s[:2] for s in shapes})) if len({s[:2] for s in shapes}) == 1 else (_HANDY, _HANDY)
+        sides, channels = {image.shape[:2] for image in images}, max(image.shape[2] for image in images)
+        height, width = sides.pop() if len(sides) == 1 else (HANDY, HANDY)
         shape = (channels, size or height, size or width)
     rows = np.stack([_fitted(image, shape) for image in images])
     return torch.from_numpy(rows).permute(0, 3, 1, 2).contiguous()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-_LARGE, _HANDY, _LOOKED_AT = 48, 32, 200
+_LARGE, HANDY, _LOOKED_AT = 48, 32, 200
 """A side above which images are brought to another; the side that small encoders learn from in a minute; and how many
 files are looked at to find an image."""
 
@@ -17,6 +17,12 @@ def handy_size(path: Path) -> int | None:
     """The side to bring the images of a folder to on a CPU: none where they are small enough as they are."""
     files = (file for file in path.rglob("*") if file.is_file()) if path.is_dir() else iter(())
     for file in islice(files, _LOOKED_AT):
-        with suppress(Exception), Image.open(file) as image:  # whatever is no image
-            return _HANDY if min(image.size) > _LARGE else None
+        with suppress(Exception):  # whatever is no image
+            return handy_side(file)
     return None
+
+
+def handy_side(file: Path | str) -> int | None:
+    """The same for one image."""
+    with Image.open(file) as image:
+        return HANDY if min(image.size) > _LARGE else None
