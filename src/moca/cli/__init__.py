@@ -60,7 +60,7 @@ app.command(model_app)
 
 
 @app.command
-def resume(folder: Path, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True) -> int:
+def resume(folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True) -> int:
     """Go on with an interrupted run exactly where it stopped.
 
     Parameters

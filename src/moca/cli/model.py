@@ -33,6 +33,7 @@ def _open(help: str) -> Parameter:
 
 def learn(
     images: Annotated[Path, Parameter(help="folder with a folder of images for each class")],
+    /,
     *,
     model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
     learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
@@ -109,6 +110,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
 
 def predict(
     model: Model,
+    /,
     *images: Annotated[Path, Parameter(help="images, or folders of them")],
     top: Annotated[int, Parameter(help="how many classes to name for each image")] = 1,
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="how to print")] = "table",
@@ -149,6 +151,7 @@ def predict(
 @app.command
 def show(
     model: Model,
+    /,
     *,
     sheet: Annotated[Path | None, _open("write the memory's images to this PNG file")] = None,
 ) -> int:
@@ -192,6 +195,7 @@ def show(
 @app.command
 def rollback(
     model: Annotated[Path, Parameter(help="folder of a model")],
+    /,
     *,
     to: Annotated[int | None, _open("version [default: the one before that in use]")] = None,
 ) -> int:
@@ -211,6 +215,7 @@ def rollback(
 def forget(
     model: Annotated[Path, Parameter(help="folder of a model")],
     name: Annotated[str, Parameter(help="class to forget")],
+    /,
     *,
     all_versions: Annotated[bool, Parameter(help="remove it from every version, too", negative=())] = False,
 ) -> int:
@@ -230,6 +235,7 @@ def forget(
 @app.command
 def export(
     model: Model,
+    /,
     *,
     to: Annotated[Literal["onnx"], Parameter(help="kind of file")] = "onnx",
     out: Annotated[Path | None, _open("the file [default: the model's name, here]")] = None,
