@@ -33,6 +33,11 @@ class Experiment:
     run: Run
     """With nothing left open."""
 
+    @functools.cached_property
+    def identity(self) -> str:
+        """What its runs are known by."""
+        return identity(self.run)
+
     @property
     def label(self) -> str:
         """What it is called: data set, method and all else that is given."""

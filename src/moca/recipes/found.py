@@ -39,7 +39,7 @@ class Found:
 
     def of(self, experiment: Experiment) -> dict[str, Result]:
         """Its runs, by seed."""
-        return self.by_identity.get(identity(experiment.run), {})
+        return self.by_identity.get(experiment.identity, {})
 
     def missing(self, experiment: Experiment, seeds: int) -> list[int]:
         """The seeds that are still to be run for so many; one that diverged need not be run again."""
@@ -106,5 +106,5 @@ def experiments(shown: Sequence[Entry]) -> list[Experiment]:
     needed: dict[str, Experiment] = {}
     for entry in shown:
         if entry.experiment:
-            needed.setdefault(identity(entry.experiment.run), entry.experiment)
+            needed.setdefault(entry.experiment.identity, entry.experiment)
     return list(needed.values())

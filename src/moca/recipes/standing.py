@@ -9,7 +9,7 @@ from pathlib import Path
 
 from moca.recipes.cells import Cell, columns
 from moca.recipes.cost import Pace
-from moca.recipes.experiment import Experiment, identity
+from moca.recipes.experiment import Experiment
 from moca.recipes.found import SEEDS, Entry, Found, entries, experiments
 
 
@@ -23,7 +23,7 @@ class Standing:
         self.seeds, self.found = seeds, Found(*places)
         self.pace = Pace(self.found.results, *places)
         self.entries = entries(cells, self.found)
-        self.numbers = {identity(one.run): number for number, one in enumerate(experiments(self.entries), 1)}
+        self.numbers = {one.identity: number for number, one in enumerate(experiments(self.entries), 1)}
 
     def of(self, exhibit: str) -> list[Entry]:
         """The cells of a table or figure."""
@@ -65,7 +65,7 @@ class Standing:
         known = not math.isnan(ours.mean)
         percent = cell.metric.endswith("accuracy") or cell.metric.startswith("accuracy")
         paper = f"{cell.value:.2f}" if percent else f"{cell.value:g}"
-        number = self.numbers[identity(entry.experiment.run)] if entry.experiment else ""
+        number = self.numbers[entry.experiment.identity] if entry.experiment else ""
         return [
             paper + _plus_minus(cell.std),
             f"{ours.mean:.2f}{_plus_minus(ours.std)}" if known else "",
