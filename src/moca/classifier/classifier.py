@@ -144,10 +144,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, images: Any) -> NDArray[np.float32]:
         """A score of every class for each image; the highest is the prediction."""
         self._check_learnt()
+        return self._asked(self.learning_.predict, images)[:, : len(self._names)]
+
+    def features(self, images: Any) -> NDArray[np.float32]:
+        """What the encoder makes of each image, a row each; how alike two images are to it is the angle of theirs."""
+        self._check_learnt()
+        return self._asked(self.learning_.model.encode, images)
+
+    def _asked(self, half: Callable[[Tensor], Tensor], images: Any) -> NDArray[np.float32]:
         learning, x = self.learning_, pictures(images, self.shape_)
         with learning.numerics():
-            scores = in_evaluation(learning.model, learning.predict, x, torch.arange(len(x)), self.protocol_)
-        return scores[:, : len(self._names)].float().cpu().numpy()
+            rows = in_evaluation(learning.model, half, x, torch.arange(len(x)), self.protocol_)
+        return rows.float().cpu().numpy()
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
         """The softmax of the scores: a column for each of `classes_`."""

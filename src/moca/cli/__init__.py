@@ -19,6 +19,7 @@ from moca.cli.model import app as model_app
 from moca.cli.model import learn, predict
 from moca.cli.options import given, with_run_options
 from moca.cli.paper import app as paper_app
+from moca.cli.serve import serve
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError
 from moca.starting import loading
@@ -56,6 +57,7 @@ app.command(with_run_options(run), name="run")
 app.command(data_app)
 app.command(learn)
 app.command(predict)
+app.command(serve)
 app.command(model_app)
 
 
