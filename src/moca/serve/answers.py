@@ -67,6 +67,7 @@ class KnownClass(_Answer):
     label: Label = Field(alias="class")
     since: int | None = Field(description="version in which it was learnt")
     remembered: int = Field(description="images in the memory")
+    png: str | None = Field(default=None, description="one of them as a data URL; not in /api/model")
 
 
 class PastVersion(_Answer):

@@ -53,11 +53,12 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
     async def work(job: Callable[[], Answer]) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(pool, job)
 
-    app = FastAPI(title="moca", version=__version__, description=__doc__, docs_url=None, redoc_url=None,
+    app = FastAPI(title="moca", version=__version__, description="A model that keeps learning: what images are, what is near them, and new classes.", docs_url=None, redoc_url=None,
                   lifespan=lifespan)  # fmt: skip
     app.add_middleware(Guard, limits=limits, key=key)
     app.add_exception_handler(RequestValidationError, _in_one_line)
     app.add_exception_handler(MocaError, _unavailable)
+    app.add_exception_handler(Exception, _defect)
 
     @app.get("/", include_in_schema=False)
     async def look() -> HTMLResponse:
@@ -76,7 +77,9 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
     @app.get("/api/classes")
     def classes() -> list[answers.KnownClass]:
         """The classes that it knows, in the order in which they came."""
-        return _about(in_use, limits, teaching is not None).classes
+        known, examples = _about(in_use, limits, teaching is not None).classes, in_use.version.examples
+        return [one.model_copy(update={"png": _data_url(examples[one.label])}) if one.label in examples else one
+                for one in known]  # fmt: skip
 
     @app.post("/api/predict")
     async def predict(images: Images, top: Annotated[int, Query(ge=1, le=1000)] = 5) -> answers.Predictions:
@@ -232,7 +235,7 @@ def _in_words(status: Status) -> str:
         case "used":
             return f"version {version} is in use"
         case "refused":
-            return f"version {version} forgot too much and is kept, but not in use; the one before is"
+            return f"version {version} forgot too much and is kept, but not put to use; the one before is in use"
         case "nothing new":
             return "nothing new: all images were learnt before"
         case "stopped":
@@ -245,8 +248,13 @@ async def _in_one_line(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = " ".join(str(part) for part in first["loc"][1:]) or "the request"
-    return JSONResponse({"detail": f"{where}: {first['msg']}"}, 422)
+    what = "not a file" if "UploadFile" in first["msg"] else first["msg"]
+    return JSONResponse({"detail": f"{where}: {what}"}, 422)
 
 
 async def _unavailable(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": str(error)}, 503)
+
+
+async def _defect(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": "the service failed; where it was started is written why"}, 500)

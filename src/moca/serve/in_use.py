@@ -39,7 +39,10 @@ class Version:
         model = classifier.learning_.model.eval()  # for good: a thread that switches it back would disturb others
         one_at_a_time = model.bf16 or classifier.learning_.device.type != "cpu"  # weights are rounded in place there
         self._turn = Lock() if one_at_a_time else nullcontext()
-        kept = [(name, image) for name, images in classifier.memory_contents().items() for image in images]
+        contents = classifier.memory_contents()
+        self.examples = {name: images[0] for name, images in contents.items()}
+        """A remembered image of each class that has any."""
+        kept = [(name, image) for name, images in contents.items() for image in images]
         self.remembered: list[Label] = [name for name, _ in kept]
         self._images = [image for _, image in kept]
         self._directions = project(self._features(self._images)) if kept else None

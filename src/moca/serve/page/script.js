@@ -10,7 +10,7 @@ function make(tag, given = {}, ...inside) {
   return element;
 }
 
-const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)} %`);
+const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}\u00a0%`);
 const several = (count, one, many) => `${count} ${count === 1 ? one : many}`;
 const show = (element, shown = true) => { element.hidden = !shown; };
 
@@ -95,9 +95,7 @@ async function refresh() {
     `${several(model.classes.length, "class", "classes")} · ${model.learner} with ${model.perturb} · ${model.encoder} · ` +
     `images of ${width} × ${height}`;
   complain(at("trouble"), model.trouble && sentence(model.trouble));
-  at("classes").replaceChildren(...model.classes.map((known) =>
-    make("li", { title: several(known.remembered, "remembered image", "remembered images") },
-      make("span", { textContent: known.class }), make("span", { className: "faint", textContent: known.remembered }))));
+  if (before !== model.version || !at("classes").children.length) showClasses(await ask("api/classes"));
   at("known").replaceChildren(...model.classes.map((known) => make("option", { value: known.class })));
   at("history").replaceChildren(...model.history.toReversed().map(pastVersion));
   show(at("history-card"), model.history.length > 0);
@@ -105,12 +103,20 @@ async function refresh() {
   if (before !== undefined && before !== model.version) askAgain();
 }
 
+function showClasses(classes) {
+  at("classes").replaceChildren(...classes.map((known) =>
+    make("li", { title: several(known.remembered, "remembered image", "remembered images") },
+      known.png && make("img", { className: "tiny", src: known.png, alt: "" }),
+      make("span", { className: "name", textContent: known.class }),
+      make("span", { className: "faint", textContent: known.remembered }))));
+}
+
 function pastVersion(past) {
   const news = past.forgot !== null ? `forgot ${past.forgot}` : past.new_classes.map((name) => `+ ${name}`).join(", ");
   const facts = [
     past.images === null ? null : several(past.images, "image", "images"),
-    past.old_after === null ? null : `old ${percent(past.old_before)} → ${percent(past.old_after)}`,
-    past.new_after === null ? null : `new ${percent(past.new_after)}`,
+    past.old_after === null ? null : `old\u00a0${percent(past.old_before)}\u00a0→\u00a0${percent(past.old_after)}`,
+    past.new_after === null ? null : `new\u00a0${percent(past.new_after)}`,
   ].filter((fact) => fact !== null);
   const when = new Date(past.when).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   return make("li", { className: past.in_use ? "used" : "" },
