@@ -29,6 +29,7 @@ from moca.serve.teaching import Busy, Status, Teaching
 from moca.serve.uploads import Upload, pixels_of, read
 
 Answer = TypeVar("Answer")
+_ABOUT = "A model that keeps learning: what images are, what it remembers that is near them, and new classes."
 _LOOK = 1.0
 """Seconds between two looks at which version is in use."""
 _LONGEST = 100
@@ -53,8 +54,9 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
     async def work(job: Callable[[], Answer]) -> Answer:
         return await asyncio.get_running_loop().run_in_executor(pool, job)
 
-    app = FastAPI(title="moca", version=__version__, description="A model that keeps learning: what images are, what is near them, and new classes.", docs_url=None, redoc_url=None,
-                  lifespan=lifespan)  # fmt: skip
+    app = FastAPI(
+        title="moca", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
     app.add_middleware(Guard, limits=limits, key=key)
     app.add_exception_handler(RequestValidationError, _in_one_line)
     app.add_exception_handler(MocaError, _unavailable)

@@ -86,7 +86,8 @@ class Guard:
             message = await receive()
             came += len(message.get("body", b""))
             if came > self._limits.bytes:
-                await _drained(receive, self._limits.bytes)
+                if message.get("more_body", False):
+                    await _drained(receive, self._limits.bytes)
                 raise HTTPException(413, self._too_large)
             return message
 

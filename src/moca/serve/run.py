@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 from PIL import Image
 
 from moca.errors import MocaError
@@ -38,21 +39,9 @@ def serve(
     _check_key(key, address)
     in_use = InUse(path, manner.device)
     warnings.simplefilter("error", Image.DecompressionBombWarning)  # as large as that is refused anyway
-    with _bound(family, address, port) as listening:
+    with bound(family, address, port) as listening:
         teaching = Teaching(in_use.folder, manner, in_use.look) if teach else None
-        app = create_app(in_use, teaching, limits, key)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="warning",
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                ws="none",
-                limit_concurrency=_CONNECTIONS,
-                timeout_graceful_shutdown=5,
-            )
-        )
+        server = server_of(create_app(in_use, teaching, limits, key))
         classes, number = len(in_use.version.names), in_use.version.number
         which = "a finished run" if number is None else f"version {number}"
         shown = f"[{address}]" if ":" in address else address
@@ -66,6 +55,22 @@ def serve(
             if teaching is not None:
                 teaching.stop()
     say("Stopped.")
+
+
+def server_of(app: FastAPI) -> uvicorn.Server:
+    """What answers on a socket: it says nothing of itself, and believes no header about who asks."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ws="none",
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+        )
+    )
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, str]:
@@ -89,7 +94,8 @@ def _check_key(key: str | None, address: str) -> None:
         raise MocaError("an API key is 8 or more plain characters without spaces")
 
 
-def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+def bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    """A socket that listens, so that who asks before the server is ready waits."""
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,0 +1,64 @@
+"""`moca serve` as a person types it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from moca import cli
+from moca.cli import serve as command
+from tests.serve.conftest import files, until
+from tests.serve.test_teaching import endless
+
+
+def typed(*words, capsys):
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["serve", *map(str, words)])
+    said = capsys.readouterr()
+    assert exit.value.code == 1
+    assert said.err.startswith("moca: ") and said.err.count("\n") == 1
+    return said.err
+
+
+def test_ctrl_c_ends_it_during_a_lesson(model):
+    endless(model)
+    words = [sys.executable, "-m", "moca", "serve", str(model.path), "--port", "0", "--device", "cpu"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    try:
+        found = re.fullmatch(r".*/bars, version 1, 2 classes: (http://127\.0\.0\.1:\d+)\n", process.stdout.readline())
+        with httpx.Client(base_url=found[1], timeout=30) as client:
+            assert client.post("/api/predict", files=files(0, 1)).status_code == 200
+            assert client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"}).status_code == 202
+            until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 0, pause=0.2)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, out.splitlines()[-1], err) == (0, "Stopped.", "")
+    assert (model.current, model.next) == (1, 2)
+    with model.teaching():
+        pass
+
+
+def test_what_is_wrong_is_told_in_one_line(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("MOCA_API_KEY", raising=False)
+    assert "is no model; moca learn FOLDER --model NAME makes one" in typed(tmp_path / "none", capsys=capsys)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = typed(model.path, "--port", port, capsys=capsys)
+        assert f"port {port} of 127.0.0.1 cannot be used" in said and "--port" in said
+    assert "it needs a key; for example" in typed(model.path, "--host", "0.0.0.0", capsys=capsys)
+    assert "8 or more plain characters" in typed(model.path, "--api-key", "short", capsys=capsys)
+    assert "no address of this machine" in typed(model.path, "--host", "no.such.host.invalid", capsys=capsys)
+    assert "there is no port 70000" in typed(model.path, "--port", "70000", capsys=capsys)
+    assert "limits are numbers above 0" in typed(model.path, "--max-images", "0", capsys=capsys)
+    (model.path / "versions" / "1" / "state.pt").write_bytes(b"broken")
+    assert "is damaged: 1/state.pt cannot be read" in typed(model.path, "--port", "0", capsys=capsys)
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "uvicorn" else name)
+    assert "pip install 'moca-cl[serve]'" in typed(model.path, capsys=capsys)
