@@ -191,3 +191,11 @@ def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small,
     again, fresh = model.learn(*lesson(2, 3)), small(epochs=2).learn(*lesson(2, 3))
     assert again.classes_.tolist() == [2, 3]
     np.testing.assert_array_equal(again.decision_function(bars(2, 3)), fresh.decision_function(bars(2, 3)))
+
+
+@pytest.mark.parametrize(("count", "steps"), [(1, 150), (6, 150), (20, 150)])
+def test_a_lesson_of_few_images_is_not_short(small, count, steps):
+    told = []
+    model = small(epochs=None).learn(*lesson(0, 1), said=lambda done, total: None)
+    model.learn(*lesson(2, count=count), said=lambda done, total: told.append(total))
+    assert told == [steps] * steps

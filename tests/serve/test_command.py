@@ -1,17 +1,16 @@
 """`moca serve` as a person types it."""
 
 import os
-import re
 import signal
 import socket
-import subprocess
 import sys
+import threading
+from contextlib import suppress
 
 import httpx
 import pytest
 
 from moca import cli
-from moca.cli import serve as command
 from tests.serve.conftest import files, until
 from tests.serve.test_teaching import endless
 
@@ -25,25 +24,44 @@ def typed(*words, capsys):
     return said.err
 
 
-def test_ctrl_c_ends_it_during_a_lesson(model):
+def test_ctrl_c_ends_it_during_a_lesson(model, capsys, monkeypatch):
     endless(model)
-    words = [sys.executable, "-m", "moca", "serve", str(model.path), "--port", "0", "--device", "cpu"]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    try:
-        found = re.fullmatch(r".*/bars, version 1, 2 classes: (http://127\.0\.0\.1:\d+)\n", process.stdout.readline())
-        with httpx.Client(base_url=found[1], timeout=30) as client:
-            assert client.post("/api/predict", files=files(0, 1)).status_code == 200
-            assert client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"}).status_code == 202
-            until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 0, pause=0.2)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (process.returncode, out.splitlines()[-1], err) == (0, "Stopped.", "")
+    monkeypatch.delenv("MOCA_API_KEY", raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    seen = []
+
+    def person():
+        try:
+            with httpx.Client(base_url=f"http://localhost:{port}", timeout=30) as client:
+                until(lambda: _answers(client), bool)
+                seen.append(client.post("/api/predict", files=files(0, 1)).status_code)
+                seen.append(client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"}).status_code)
+                until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 0, pause=0.2)
+                seen.append("learning")
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=person)
+    thread.start()
+    with pytest.raises(SystemExit) as exit:
+        cli.main(["serve", str(model.path), "--port", str(port), "--device", "cpu"])
+    thread.join()
+    said = capsys.readouterr()
+    assert seen == [200, 202, "learning"]
+    assert (exit.value.code, said.err) == (0, "")
+    assert said.out.splitlines() == [
+        f"{model.path}, version 1, 2 classes: http://127.0.0.1:{port}", "Ctrl-C ends it.", "Stopped."
+    ]  # fmt: skip
     assert (model.current, model.next) == (1, 2)
     with model.teaching():
         pass
+
+
+def _answers(client):
+    with suppress(httpx.ConnectError):
+        return client.get("/api/health").is_success
+    return False
 
 
 def test_what_is_wrong_is_told_in_one_line(model, tmp_path, capsys, monkeypatch):
@@ -60,5 +78,5 @@ def test_what_is_wrong_is_told_in_one_line(model, tmp_path, capsys, monkeypatch)
     assert "limits are numbers above 0" in typed(model.path, "--max-images", "0", capsys=capsys)
     (model.path / "versions" / "1" / "state.pt").write_bytes(b"broken")
     assert "is damaged: 1/state.pt cannot be read" in typed(model.path, "--port", "0", capsys=capsys)
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "uvicorn" else name)
+    monkeypatch.setattr(sys.modules["moca.cli.serve"], "find_spec", lambda name: None if name == "uvicorn" else name)
     assert "pip install 'moca-cl[serve]'" in typed(model.path, capsys=capsys)

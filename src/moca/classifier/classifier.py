@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 _LOOK = 50
 """Steps between two looks at the loss: a GPU waits for the host each time."""
+_FEWEST = 150
+"""Steps of any lesson. Few images are few steps a pass: 22 of a new sign were 50 in the recipe's 50 passes, after which
+6 % of others were told and 85 % of the old signs; after 150 steps 94 % and all of them (one run)."""
 Said = Callable[[int, int], None]
 """Told how many steps have been done, and how many there are."""
 
@@ -126,7 +129,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _epochs(self, x: Tensor) -> int:
         """As many passes as give about as many steps whatever comes."""
         recipe = own_recipe(_dataset(x, [0] * len(x)), pick_device(self.device).type)
-        return int(recipe["epochs"])
+        return max(int(recipe["epochs"]), math.ceil(_FEWEST / math.ceil(len(x) / self.settings_.batch)))
 
     @property
     def classes_(self) -> NDArray[Any]:

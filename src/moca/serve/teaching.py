@@ -64,6 +64,7 @@ class Teaching:
         self._one = threading.Lock()
         self._process: BaseProcess | None = None
         self._follower: threading.Thread | None = None
+        self._stopping = False
         self.status = Status()
 
     def begin(self, label: Label, images: Sequence[Pixels]) -> Status:
@@ -71,19 +72,24 @@ class Teaching:
         with self._one:
             if self.status.state == "running":
                 raise Busy
-            context = _context()
-            ours, theirs = context.Pipe(duplex=False)
-            given = (theirs, self._folder, list(images), label, self._manner)
-            self._process = context.Process(target=_hold, args=given, daemon=True)  # type: ignore[attr-defined]
-            self._process.start()
-            theirs.close()  # so that its end is seen when the process ends
             self.status = Status("running", label, len(images))
-            self._follower = threading.Thread(target=self._follow, args=(self._process, ours), daemon=True)
+            self._process, self._stopping = None, False
+            self._follower = threading.Thread(target=self._follow, args=(label, list(images)), daemon=True)
             self._follower.start()
             return self.status
 
-    def _follow(self, process: BaseProcess, told: Connection) -> None:
-        """Read what the lesson tells until it ends."""
+    def _follow(self, label: Label, images: list[Pixels]) -> None:
+        """Start the process, and read what it tells until it ends."""
+        context = _context()
+        told, tells = context.Pipe(duplex=False)
+        process = context.Process(  # type: ignore[attr-defined]
+            target=_hold, args=(tells, self._folder, images, label, self._manner), daemon=True
+        )
+        process.start()
+        tells.close()  # so that its end is seen when the process ends
+        self._process = process
+        if self._stopping:
+            process.terminate()
         message: tuple[int, int] | Lesson | str | None = None
         with suppress(EOFError, OSError), told:
             while not isinstance(message := told.recv(), Lesson | str):
@@ -106,10 +112,11 @@ class Teaching:
 
     def stop(self) -> None:
         """End the lesson, if there is one; the model stays what it was."""
-        if self._process is None or self._follower is None:
-            return
-        self._process.terminate()
-        self._follower.join(10)
+        self._stopping = True
+        if self._process is not None:
+            self._process.terminate()
+        if self._follower is not None:
+            self._follower.join(10)
 
 
 def _context() -> BaseContext:
@@ -117,7 +124,7 @@ def _context() -> BaseContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__, "torch._dynamo"])  # the second is loaded by any optimiser
     return context
 
 
