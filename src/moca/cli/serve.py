@@ -41,6 +41,8 @@ def serve(
     """
     if rate < 0 or min(max_mb, max_images, max_megapixels) <= 0:
         raise MocaError("limits are numbers above 0; --rate 0 is for any number of requests")
+    if not 0 <= held_out < 1:
+        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     with loading():
         if not all(map(find_spec, ("fastapi", "uvicorn", "python_multipart"))):
             raise MocaError("serving needs an extra; install it with: pip install 'moca-cl[serve]'")
