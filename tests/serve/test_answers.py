@@ -14,6 +14,7 @@ from PIL import Image
 from moca import ContinualClassifier
 from moca.classifier import ModelFolder
 from moca.serve import app as service
+from moca.serve.in_use import InUse
 from moca.serve.limits import Limits
 from tests.classifier.conftest import bars
 from tests.serve.conftest import files, png, serving, until
@@ -63,6 +64,15 @@ def test_many_at_a_time_are_told_what_each_would_be_told_alone(client):
     with ThreadPoolExecutor(8) as clients:
         together = clients.map(lambda some: httpx.post(f"{client.base_url}/api/predict", files=some), requests * 4)
         assert [answer.json() for answer in together] == alone * 4
+
+
+def test_no_thread_ever_finds_the_model_in_training(template):
+    """BatchNorm would take statistics of the very images that are asked about, and keep them."""
+    version = InUse(template, "cpu").version
+    model = version.classifier.learning_.model
+    assert not model.training
+    version.shares(bars(0, 2)), version.nearest(bars(0, 2), 1)
+    assert not any(part.training for part in model.modules())
 
 
 def test_what_it_says_of_itself(client, template):
