@@ -96,7 +96,8 @@ def _check_key(key: str | None, address: str) -> None:
 
 def bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
     """A socket that listens, so that who asks before the server is ready waits."""
-    listening = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, or asyncio does not know that it is, and an answer waits up to 40 ms for the client's receipt.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((address, port))
