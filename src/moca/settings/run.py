@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
-from moca.errors import MocaError
+from moca.errors import MocaError, nearest
 from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
@@ -49,9 +49,26 @@ def _tasks(value: Any) -> Any:
     return _split(value) if isinstance(value, str) and "," in value else value
 
 
+RECORDINGS = ("angles", "gradients", "perturbation", "batch_norm", "weights")
+"""What can be recorded while training."""
+
+
+def _recorded(value: Any) -> Any:
+    """Names, each once and in order; `all` stands for all of them."""
+    named = _split(value) if isinstance(value, str) else value
+    if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+        return value
+    several = [name for part in named for name in _split(part)]
+    for name in several:
+        if name not in ("all", *RECORDINGS):
+            raise MocaError(f"record = '{name}': {nearest(name, ('all', *RECORDINGS))}")
+    return tuple(name for name in RECORDINGS if name in several or "all" in several)
+
+
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
+Recorded = Annotated[tuple[str, ...], BeforeValidator(_recorded)]
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 _LARGEST = 1e30
@@ -127,6 +144,11 @@ class Run(Settings):
     augment: bool = Field(True, description="the data set's augmentation")
     evaluate_every: int | None = Field(
         None, ge=1, description="evaluate every so many steps too, for the accuracy over the stream (anytime accuracy)"
+    )
+    record: Recorded = Field(
+        (),
+        description="what to write down for analyses (moca analyse), any of: angles, gradients, perturbation, "
+        "batch_norm, weights (which moca run keeps anyway); or all",
     )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
