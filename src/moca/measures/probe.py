@@ -19,17 +19,15 @@ def linear_probe(features: Tensor, labels: Tensor, classes: int, steps: int = 10
     def objective() -> Tensor:
         optimiser.zero_grad()
         loss = F.cross_entropy(F.linear(x, w), labels) + _PENALTY / 2 * w[:, :-1].square().sum()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
     with torch.enable_grad():
-        optimiser.step(objective)  # type: ignore[no-untyped-call]
+        optimiser.step(objective)
     return w.detach()
 
 
-def probe_predictions(
-    train: Tensor, labels: Tensor, test: Tensor, classes: int, steps: int = 100
-) -> Tensor:
+def probe_predictions(train: Tensor, labels: Tensor, test: Tensor, classes: int, steps: int = 100) -> Tensor:
     """The classes that a probe of training features gives test features, both standardised as the former need it."""
     mean, std = train.double().mean(0), train.double().std(0).clamp_min(1e-6)
     w = linear_probe((train.double() - mean) / std, labels, classes, steps)

@@ -12,7 +12,8 @@ def gram(rows: Tensor) -> Tensor:
 
 def singular_values(gram: Tensor) -> Tensor:
     """Those of the rows that a Gram matrix is of, the largest first; below 1e-8 of it they are rounding."""
-    return torch.linalg.eigvalsh(gram).clamp_min(0).sqrt().flip(0)
+    squares: Tensor = torch.linalg.eigvalsh(gram)
+    return squares.clamp_min(0).sqrt().flip(0)
 
 
 def shares(values: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TEST_IMAGES = 20
 """Of each class, after every task; `moca analyse` takes all of them for the final model."""
-TRAINING, TEST = "training, as the classifier sees them", "test"
+_WORDS = {"trained": "training", "tested": "test"}
 
 
 class Angles(Recording):
@@ -66,39 +66,33 @@ class Angles(Recording):
 
     def analyses(self) -> Analyses:
         """Of the last task as bars, and over the tasks."""
-        if not self.tasks:
+        if not self.tasks or math.isnan(self.tasks[-1]["new trained"]):
             return {}
-        last = self.tasks[-1]
-        series = {name: listed([last[f"old {name}"], last[f"new {name}"]]) for name in ("trained", "tested")}
-        lines = {f"{when} {name}": listed(task[f"{when} {name}"] for task in self.tasks)
-                 for name in ("trained", "tested") for when in ("old", "new")}  # fmt: skip
-        words = {"trained": TRAINING, "tested": TEST}
-        named = {"old trained": f"old classes, {TRAINING}", "new trained": f"new classes, {TRAINING}",
-                 "old tested": f"old classes, {TEST}", "new tested": f"new classes, {TEST}"}  # fmt: skip
-        angle = Axis("Angle deviation (degrees)")
-        return {
-            "angle_deviation": Analysis(
-                "Intra-class angle deviation",
-                "Mean angle between the features of a class and their mean direction. Old classes that vary less than "
-                "new ones in training are remembered by too few samples.",
-                {f"{named[key]} (degrees)": last[key] for key in named},
-                {
-                    "angle_deviation": Plot(
-                        "bars",
-                        Axis("", ["old classes", "new classes"]),
-                        angle,
-                        {words[name]: values for name, values in series.items()},
-                    ),
-                    "angle_deviation_over_tasks": Plot(
-                        "lines",
-                        Axis("Tasks learned", numbered(len(self.tasks))),
-                        angle,
-                        {named[key]: values for key, values in lines.items() if any(v is not None for v in values)},
-                    ),
-                },
-                "recorded",
-            )
-        } if not math.isnan(last["new trained"]) else {}
+        last, angle = self.tasks[-1], Axis("Angle deviation (degrees)")
+        bars = {word: listed([last[f"old {of}"], last[f"new {of}"]]) for of, word in _WORDS.items()}
+        lines = {
+            f"{when} classes, {word}": listed(task[f"{when} {of}"] for task in self.tasks)
+            for of, word in _WORDS.items()
+            for when in ("old", "new")
+        }
+        over_tasks = Plot(
+            "lines",
+            Axis("Tasks learned", numbered(len(self.tasks))),
+            angle,
+            {name: values for name, values in lines.items() if any(value is not None for value in values)},
+        )
+        found = Analysis(
+            "Intra-class angle deviation",
+            "Mean angle between the features of a class and their mean direction, in training as the classifier sees "
+            "them. Old classes that vary less than new ones are remembered by too few samples.",
+            {f"{name} (degrees)": values[-1] for name, values in lines.items()},
+            {
+                "angle_deviation": Plot("bars", Axis("", ["old classes", "new classes"]), angle, bars),
+                "angle_deviation_over_tasks": over_tasks,
+            },
+            "recorded",
+        )
+        return {"angle_deviation": found}
 
     def state(self) -> dict[str, Any]:
         """With the features of the task so far."""

@@ -28,14 +28,12 @@ class StatisticsShift(Recording):
         if not layers:
             return
         estimates = Estimates(self.run.trainer, _BATCHES)
-        held = {name: Moments(layer.running_mean, layer.running_var) for name, layer in layers.items()}
+        held: Statistics = {name: Moments(layer.running_mean, layer.running_var) for name, layer in layers.items()}
         test = {of: self._of_test(classes, settings.batch) for of, classes in (("old", self.old), ("new", self.new))}
         pairs = {HELD_OLD: (held, test["old"]), HELD_NEW: (held, test["new"])}
         if estimates.stores and not learning.learner.first_task:
             pairs = {OLD_NEW: (estimates.replayed, estimates.new)} | pairs
-        apart = {
-            name: [distance(a[layer], b[layer]) for layer in layers] for name, (a, b) in pairs.items() if a and b
-        }
+        apart = {name: [distance(a[layer], b[layer]) for layer in layers] for name, (a, b) in pairs.items() if a and b}
         self.tasks.append({"learned": record.learned, "layers": list(layers), "apart": apart})
 
     def _of_test(self, classes: list[int], batch: int) -> Statistics:
@@ -46,12 +44,10 @@ class StatisticsShift(Recording):
         if not len(index):
             return {}
         spread = torch.linspace(0, len(index) - 1, min(len(index), _BATCHES * batch)).long()
-        # Batches of every class: dealt out like cards.
         count = -(-len(spread) // batch)
-        parts = [index[spread[start::count]] for start in range(count)]
-        device = self.run.trainer.learning.device
-        return averaged(self.run.trainer.learning.model,
-                        (learner.view(stream.test.images[part].to(device)) for part in parts if len(part) > 1))  # fmt: skip
+        parts = [index[spread[start::count]] for start in range(count)]  # dealt out like cards, so that each has all
+        device, model = self.run.trainer.learning.device, self.run.trainer.learning.model
+        return averaged(model, (learner.view(stream.test.images[part].to(device)) for part in parts if len(part) > 1))
 
     def analyses(self) -> Analyses:
         """Of the last task layer by layer, and the mean over layers after every task."""

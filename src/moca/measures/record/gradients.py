@@ -91,7 +91,7 @@ class Gradients(Recording):
                         "lines",
                         Axis("Tasks learned", numbered(len(self.tasks))),
                         Axis("Effective rank of feature gradients"),
-                        {name: values for name, values in ranks.items()},
+                        dict(ranks),
                     ),
                 },
                 "recorded",

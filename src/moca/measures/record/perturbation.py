@@ -77,9 +77,7 @@ class Moved(Recording):
                     ),
                 },
                 "recorded",
-                {
-                    f"{BIN_COUNTS} {task['learned']}": task["counts"].numpy() for task in self.tasks
-                },
+                {f"{BIN_COUNTS} {task['learned']}": task["counts"].numpy() for task in self.tasks},
             )
         }
 
