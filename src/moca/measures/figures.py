@@ -15,9 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from moca.errors import MocaError
+from moca.measures.analysis import Plot
 from moca.measures.together import Drawn, Group
 from moca.report.palette import class_colour, method_colour, method_marker
 
@@ -59,6 +60,9 @@ _MOST = 8
 _COLUMNS = 3
 _NUMBERED = 12
 """Rows up to which the cells of a matrix have numbers, and categories up to which bars have their names."""
+_MARKED = 20
+"""Points up to which those of a line are marked."""
+_LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
 
 
 def draw(groups: Sequence[Group], folder: Path, suffix: str = "") -> list[Path]:
@@ -114,26 +118,21 @@ def figure_of(drawn: Sequence[Drawn]) -> Figure:
     figure, grid = _grid(len(panels), *_size(drawn[0], len(labels)))
     for number, (axes, members) in enumerate(zip(grid, panels, strict=True)):
         entries = [(labels.index(label), one, name) for label, one, name in members]
-        (_bars if kind == "bars" else _lines)(axes, entries, len(labels))
+        (_bars if kind == "bars" else _lines)(axes, entries, several)
         plot = drawn[0].plot
-        first = number % _COLUMNS == 0
-        axes.set(xlabel=plot.x.name, ylabel=plot.y.name if first or not _shared(drawn) else "")
+        spec = axes.get_subplotspec()
+        axes.set(xlabel=plot.x.name, ylabel=plot.y.name if spec is None or spec.is_first_col() else "")
         if several and len(panels) > 1:
             axes.set_title(series[number])
-    if _shared(drawn):
-        _share(grid)
+    _share_heights(grid)
     if len(labels) > 1:
-        _legend(figure, labels, kind, len(panels))
+        _legend(figure, labels, drawn[0], len(panels), several)
     elif several or series[0] not in ("test", "features", "predictions"):
         grid[0].set_title(labels[0])
     return figure
 
 
-def _shared(drawn: Sequence[Drawn]) -> bool:
-    return True
-
-
-def _share(grid: Sequence[Axes]) -> None:
+def _share_heights(grid: Sequence[Axes]) -> None:
     """The same heights in all panels."""
     limits = [axes.get_ylim() for axes in grid]
     for axes in grid:
@@ -157,21 +156,21 @@ def _numbers(values: Sequence[float | None]) -> Any:
     return np.array([math.nan if value is None else value for value in values], dtype=float)
 
 
-def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], labels: int) -> None:
+def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool) -> None:
     for place, one, name in entries:
         plot = one.plot
         x, y = np.array(plot.x.values, dtype=float), _numbers(plot.series[name])
-        marker = method_marker(place) if len(x) <= 20 else ""
-        axes.plot(x, y, color=_colour(place, labels), marker=marker, ms=3.5, mec="white", mew=0.5, lw=1.3, clip_on=True)
+        axes.plot(x, y, color=_colour(place, several), marker=_marker(plot, place), **_LINE)
         if name in one.spreads:
             around = _numbers(one.spreads[name])
-            axes.fill_between(x, y - around, y + around, color=_colour(place, labels), alpha=0.15, lw=0)
+            axes.fill_between(x, y - around, y + around, color=_colour(place, several), alpha=0.15, lw=0)
     plot = entries[0][1].plot
-    if plot.y.log:
-        axes.set_yscale("log")
-    if plot.x.log:
-        axes.set_xscale("log")
-    if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= 20:
+    for axis, scale, log in ((axes.yaxis, axes.set_yscale, plot.y.log), (axes.xaxis, axes.set_xscale, plot.x.log)):
+        if log:
+            scale("log")
+            axis.set_major_formatter(FuncFormatter(_power))
+            axis.set_minor_formatter(NullFormatter())
+    if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= _MARKED:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if plot.diagonal:
         axes.plot([0, 1], [0, 1], color=_FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
@@ -179,7 +178,7 @@ def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], labels: int) -
     axes.grid(axis="y")
 
 
-def _bars(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], labels: int) -> None:
+def _bars(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool) -> None:
     plot = entries[0][1].plot
     names, count = plot.x.values, len(entries)
     places, width = np.arange(len(names)), 0.8 / count
@@ -188,7 +187,7 @@ def _bars(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], labels: int) ->
         if len(heights) != len(names):
             continue
         x = places + (number - (count - 1) / 2) * width
-        axes.bar(x, np.nan_to_num(heights), 0.92 * width, color=_colour(place, labels))
+        axes.bar(x, np.nan_to_num(heights), 0.92 * width, color=_colour(place, several))
         if name in one.spreads:
             axes.errorbar(x, heights, _numbers(one.spreads[name]), fmt="none", ecolor=_INK, elinewidth=0.7, capsize=1.5)
         if len(names) * count <= 8 and name not in one.spreads:
@@ -248,7 +247,8 @@ def _cells(axes: Axes, matrix: Any, low: float, high: float, shares: bool) -> No
         if not math.isnan(value):
             dark = (value - low) / max(high - low, 1e-9) > 0.55
             text = f"{100 * value:.0f}" if shares else f"{value:.1f}"
-            axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color="white" if dark else _INK)
+            colour = "white" if dark else _FAINT if shares and value < 0.005 else _INK
+            axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color=colour)
 
 
 def _ticks(axes: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
@@ -299,23 +299,31 @@ def _points(axes: Axes, points: dict[str, Any]) -> None:
     axes.spines[:].set(visible=True, color=_RULE)
 
 
-def _colour(place: int, labels: int) -> str:
-    """One line alone is not the baseline."""
-    return method_colour(place if labels > 1 else 1)
+def _colour(place: int, several: bool) -> str:
+    """Of a method; the series of one alone are no methods, so that none is the baseline."""
+    return method_colour(place if several else place + 1)
 
 
-def _legend(figure: Figure, labels: Sequence[str], kind: str, panels: int) -> None:
+def _marker(plot: Plot, place: int) -> str:
+    """Only where the points of a line can be told apart."""
+    return method_marker(place) if len(plot.x.values) <= _MARKED else ""
+
+
+def _legend(figure: Figure, labels: Sequence[str], one: Drawn, panels: int, several: bool) -> None:
     handles = [
-        Patch(color=_colour(place, len(labels)))
-        if kind == "bars"
-        else Line2D(
-            [], [], color=_colour(place, len(labels)), lw=1.6, marker=method_marker(place), ms=3.5, mec="white", mew=0.5
-        )
+        Patch(color=_colour(place, several))
+        if one.plot.kind == "bars"
+        else Line2D([], [], color=_colour(place, several), marker=_marker(one.plot, place), **_LINE)
         for place in range(len(labels))
     ]
     room = 52 * min(panels, _COLUMNS)
     across = max(1, min(len(labels), room // (max(len(label) for label in labels) + 6)))
     figure.legend(handles, [_short(label, 60) for label in labels], loc="outside lower center", ncols=across)
+
+
+def _power(value: float, place: int | None = None) -> str:
+    """A power of ten as a logarithmic axis has it."""
+    return "10" + f"{round(math.log10(value))}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 def _short(name: Any, length: int = 18) -> str:

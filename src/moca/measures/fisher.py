@@ -18,7 +18,7 @@ def angular_fisher_score(features: Tensor, labels: Tensor, unit: bool = False) -
     sums = x.new_zeros(len(classes), x.shape[1]).index_add_(0, place, x)
     within = (1 - _cosine(x, sums[place])).sum()
     between = (counts * (1 - _cosine(sums, x.sum(0, keepdim=True)))).sum()
-    return (within / between).item() if between > 0 else math.nan
+    return (within / between).item() if between > 1e-12 * len(x) else math.nan
 
 
 def _cosine(a: Tensor, b: Tensor) -> Tensor:

@@ -47,7 +47,8 @@ class Gradients(Recording):
         replayed, seen = out.get("replay.moved.gradient", out.get("replay.features.gradient")), replayed_as_seen(out)
         self._add(REPLAYED, replayed)
         if replayed is not None and seen is not None:
-            perturbed = self.run.settings.perturb.name != "none" and "replay.moved" in out
+            learner = self.run.trainer.learning.learner
+            perturbed = learner.perturbation.moves and not learner.first_task and "replay.moved" in out
             self._add(OFFICIAL, replayed * sphere.norm(seen) if perturbed else replayed)
 
     def _add(self, name: str, rows: Tensor | None) -> None:
