@@ -5,23 +5,41 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
-from moca.errors import MocaError
+from moca.errors import MocaError, nearest
 from moca.starting import loading
 
 if TYPE_CHECKING:
+    from moca.measures.analyse import Analysed
     from moca.measures.together import Group
+
+KNOWN = (
+    "angle_deviation",
+    "angular_fisher_score",
+    "batch_norm_shift",
+    "calibration",
+    "classifier_angles",
+    "confusion",
+    "feature_plane",
+    "forgetting_by_class",
+    "gradient_spectrum",
+    "linear_probe",
+    "perturbation_angle",
+    "test_angle_deviation",
+)
 
 
 def analyse(
     runs: Annotated[list[Path], Parameter(negative=())],
     /,
     *,
+    only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
     out: Path | None = None,
     figures: bool = True,
     again: bool = False,
@@ -36,6 +54,8 @@ def analyse(
     ----------
     runs
         Run folders, or folders of comparisons.
+    only
+        Show these analyses, by the names that they have in analysis.json, such as calibration.
     out
         Folder of the figures [default: figures, in the folder of the run or the one above all of them].
     figures
@@ -63,7 +83,7 @@ def analyse(
     if not done:
         raise MocaError(refused[0] + (f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""))
     where = out or _above(folders) / "figures"
-    by_data = grouped(done)
+    by_data = grouped([_only(run, only) for run in done])
     for number, (data, groups) in enumerate(by_data.items(), 1):
         _show(data, groups)
         if figures:
@@ -74,7 +94,7 @@ def analyse(
     if len(by_data) > 1:
         console.print("Runs on different data are kept apart: their numbers cannot be compared.", highlight=False)
     lines: dict[str, list[str]] = {}
-    for run in done:
+    for run in done if not only else ():
         for line in run.missing:
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, of in lines.items():
@@ -83,6 +103,16 @@ def analyse(
     for line in refused:
         Console(stderr=True).print(f"moca: {line}", style="red", soft_wrap=True, highlight=False, markup=False)
     return 1 if refused else 0
+
+
+def _only(run: Analysed, names: Sequence[str] | None) -> Analysed:
+    """The run with these analyses alone, if any are named."""
+    if not names:
+        return run
+    for name in names:
+        if name not in KNOWN:
+            raise MocaError(f"there is no analysis '{name}'; {nearest(name, KNOWN)}")
+    return replace(run, analyses={name: found for name, found in run.analyses.items() if name in names}, missing=[])
 
 
 def _above(folders: Sequence[Path]) -> Path:
