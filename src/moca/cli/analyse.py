@@ -99,7 +99,8 @@ def analyse(
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, of in lines.items():
         whose = "" if len(of) == len(done) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
-        console.print(f"Not there: {line}{whose}.", soft_wrap=True, highlight=False, markup=False)
+        end = "" if line.endswith("?") and not whose else "."
+        console.print(f"Not there: {line}{whose}{end}", soft_wrap=True, highlight=False, markup=False)
     for line in refused:
         Console(stderr=True).print(f"moca: {line}", style="red", soft_wrap=True, highlight=False, markup=False)
     return 1 if refused else 0

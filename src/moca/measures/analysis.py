@@ -17,7 +17,8 @@ analysis.json of a run folder:
                                points: {"x": [...], "y": [...], "class": [...], "old": [true, ...],
                                         "vectors": [[x, y], ...]}},
              "value":   what the entries of a matrix are, with their unit,
-             "diagonal": true where the line y = x is worth seeing}}}}}
+             "diagonal": true where the line y = x is worth seeing,
+             "mark":    a place of x that is worth seeing, or null}}}}}
 
 Values that are not known are null. Arrays too large for it are in analysis.npz, as NAME/what.
 """
@@ -64,6 +65,8 @@ class Plot:
     """What the entries of a matrix are."""
     diagonal: bool = False
     """Whether the line y = x is worth seeing."""
+    mark: float | None = None
+    """A place of x that is worth seeing."""
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Plot:

@@ -78,7 +78,7 @@ def draw(groups: Sequence[Group], folder: Path, suffix: str = "") -> list[Path]:
         for part in range(0, len(drawn), _MOST):
             place = f"-{part // _MOST + 1}" if len(drawn) > _MOST else ""
             with style():
-                figure = figure_of(drawn[part : part + _MOST])
+                figure = figure_of(drawn[part : part + _MOST], named=len(groups) > 1)
                 written.append(_save(figure, folder, f"{name}{suffix}{place}"))
     return written
 
@@ -102,9 +102,9 @@ def _save(figure: Figure, folder: Path, name: str) -> Path:
     return folder / f"{name}.pdf"
 
 
-def figure_of(drawn: Sequence[Drawn]) -> Figure:
+def figure_of(drawn: Sequence[Drawn], named: bool = False) -> Figure:
     """One plot of some methods: of several, a panel for each series with a colour for each method; of one, all its
-    series in one panel. Matrices and points have a panel each."""
+    series in one panel, with its name where it is one of several. Matrices and points have a panel each."""
     kind, several = drawn[0].plot.kind, len(drawn) > 1
     if kind == "matrix":
         return _matrices(drawn)
@@ -124,19 +124,23 @@ def figure_of(drawn: Sequence[Drawn]) -> Figure:
         axes.set(xlabel=plot.x.name, ylabel=plot.y.name if spec is None or spec.is_first_col() else "")
         if several and len(panels) > 1:
             axes.set_title(series[number])
-    _share_heights(grid)
+    _share_heights(grid, plot.y.log)
     if len(labels) > 1:
         _legend(figure, labels, drawn[0], len(panels), several)
-    elif several or series[0] not in ("test", "features", "predictions"):
-        grid[0].set_title(labels[0])
+    if named and not several:
+        grid[0].set_title(_short(drawn[0].label, 60))
     return figure
 
 
-def _share_heights(grid: Sequence[Axes]) -> None:
-    """The same heights in all panels."""
-    limits = [axes.get_ylim() for axes in grid]
-    for axes in grid:
-        axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
+def _share_heights(grid: Sequence[Axes], log: bool) -> None:
+    """The same heights in all panels, with some room."""
+    drawn = np.concatenate([axes.dataLim.intervaly for axes in grid if np.isfinite(axes.dataLim.intervaly).all()])
+    if len(drawn):
+        low, high = (np.log10(drawn.min()), np.log10(drawn.max())) if log else (drawn.min(), drawn.max())
+        room = 0.07 * (high - low) or 0.05 * abs(high) or 1.0
+        floor = low - room * (log or low != 0)
+        for axes in grid:
+            axes.set_ylim(*((10**floor, 10 ** (high + room)) if log else (floor, high + room)))
 
 
 def _size(one: Drawn, labels: int) -> tuple[float, float]:
@@ -146,7 +150,7 @@ def _size(one: Drawn, labels: int) -> tuple[float, float]:
 
 
 def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    across = min(max(1, int(9 // width)), _COLUMNS, count)
+    across = min(max(1, int(9 // width)), 2 if count == 4 else _COLUMNS, count)
     down = -(-count // across)
     figure = Figure((across * width, down * height), layout="constrained")
     return figure, [figure.add_subplot(down, across, place + 1) for place in range(count)]
@@ -172,9 +176,15 @@ def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool)
             axis.set_minor_formatter(NullFormatter())
     if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= _MARKED:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if plot.mark is not None:
+        axes.axvline(plot.mark, color=_FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
+    ends = min(plot.x.values), max(plot.x.values)
+    if not plot.x.log:
+        room = 0.03 * (ends[1] - ends[0]) or 0.5
+        axes.set_xlim(ends[0] - room, ends[1] + room)
     if plot.diagonal:
         axes.plot([0, 1], [0, 1], color=_FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
-        axes.set(xlim=(0, 1), ylim=(0, 1.02))
+        axes.set_xlim(0, 1)
     axes.grid(axis="y")
 
 

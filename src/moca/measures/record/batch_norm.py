@@ -12,8 +12,8 @@ from moca.measures.batch_norm import Estimates, Moments, Statistics, averaged, l
 from moca.measures.record.base import Recording
 from moca.measures.shift import distance
 
-_BATCHES = 8
-"""Of each kind, after every task."""
+_BATCHES = 2, 20
+"""Of each kind, after every task: one for every 50 steps, at least and at most."""
 OLD_NEW, HELD_OLD, HELD_NEW = "replayed and new", "running and test of old classes", "running and test of new classes"
 
 
@@ -27,23 +27,25 @@ class StatisticsShift(Recording):
         layers: dict[str, Any] = layers_moved(learning.model)
         if not layers:
             return
-        estimates = Estimates(self.run.trainer, _BATCHES)
+        steps = self.run.trainer.schedule.batches * settings.epochs
+        batches = min(max(steps // 50, _BATCHES[0]), _BATCHES[1])
+        estimates = Estimates(self.run.trainer, batches)
         held: Statistics = {name: Moments(layer.running_mean, layer.running_var) for name, layer in layers.items()}
-        test = {of: self._of_test(classes, settings.batch) for of, classes in (("old", self.old), ("new", self.new))}
+        test = {of: self._of_test(those, batches) for of, those in (("old", self.old), ("new", self.new))}
         pairs = {HELD_OLD: (held, test["old"]), HELD_NEW: (held, test["new"])}
         if estimates.stores and not learning.learner.first_task:
             pairs = {OLD_NEW: (estimates.replayed, estimates.new)} | pairs
         apart = {name: [distance(a[layer], b[layer]) for layer in layers] for name, (a, b) in pairs.items() if a and b}
         self.tasks.append({"learned": record.learned, "layers": list(layers), "apart": apart})
 
-    def _of_test(self, classes: list[int], batch: int) -> Statistics:
-        """The statistics of test images of these classes, spread over them."""
-        stream, learner = self.run.stream, self.run.trainer.learning.learner
+    def _of_test(self, classes: list[int], batches: int) -> Statistics:
+        """The statistics of so many batches of test images of these classes, spread over them."""
+        stream, learner, batch = self.run.stream, self.run.trainer.learning.learner, self.run.settings.batch
         index = torch.cat([task.test for task in stream]).unique()
         index = index[torch.isin(stream.test.labels[index], torch.tensor(classes, dtype=torch.int64))]
         if not len(index):
             return {}
-        spread = torch.linspace(0, len(index) - 1, min(len(index), _BATCHES * batch)).long()
+        spread = torch.linspace(0, len(index) - 1, min(len(index), batches * batch)).long()
         count = -(-len(spread) // batch)
         parts = [index[spread[start::count]] for start in range(count)]  # dealt out like cards, so that each has all
         device, model = self.run.trainer.learning.device, self.run.trainer.learning.model

@@ -59,7 +59,7 @@ class Gradients(Recording):
     def task(self, record: TaskRecord) -> None:
         """The singular values of what was added, together and apart."""
         sums = {ALL: [NEW, REPLAYED], REPLAYED: [REPLAYED], NEW: [NEW], OFFICIAL: [NEW, OFFICIAL]}
-        found: dict[str, Any] = {"learned": record.learned}
+        found: dict[str, Any] = {"learned": record.learned, "classes": len(self.new)}
         for name, parts in sums.items():
             if all(part in self.grams for part in parts) or (name == ALL and NEW in self.grams):
                 total = torch.stack([self.grams[part] for part in parts if part in self.grams]).sum(0)
@@ -87,6 +87,7 @@ class Gradients(Recording):
                         Axis("Index", numbered(count)),
                         Axis("Singular value / sum", log=True),
                         {name: shares(last[name])[:count].tolist() for name in kinds},
+                        mark=last["classes"],
                     ),
                     "effective_rank": Plot(
                         "lines",

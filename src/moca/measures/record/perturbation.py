@@ -38,7 +38,8 @@ class Moved(Recording):
         angles: Tensor = sphere.angle(record.outputs["replay.features"], moved)[old].cpu()
         if len(angles):
             self.counts = self.counts + histogram(angles, _BINS)
-            low, middle, high = angles.rad2deg().double().quantile(torch.tensor([0.1, 0.5, 0.9]).double()).tolist()
+            ordered = angles.rad2deg().sort().values.tolist()
+            low, middle, high = (ordered[int(share * (len(ordered) - 1))] for share in (0.1, 0.5, 0.9))
             self.course.append([record.step, low, middle, high])
 
     def task(self, record: TaskRecord) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _ROWS = 4096
 """New samples that are looked at in the last epoch of a task, at most; as many replayed ones come with them."""
-_THROUGH = 50
+_THROUGH = 25
 """Steps that are looked at over a whole task."""
 _KINDS: dict[str, type[Recording]] = {
     "angles": Angles,
