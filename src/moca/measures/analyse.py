@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,12 @@ def _forgetting(stages: list[list[float | None]], model: OfModel) -> Analysis:
     )
 
 
+def _by_number(path: Path) -> list[tuple[bool, int, str]]:
+    """As people sort: memory=200 before memory=1000, and a method before what is added to it."""
+    parts = re.split(r"(\d+)", path.name.replace("+", "~"))
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+
+
 def runs_below(places: list[Path]) -> list[Path]:
     """The run folders among and below these; a comparison's folder stands for its runs."""
     found: list[Path] = []
@@ -175,7 +182,7 @@ def runs_below(places: list[Path]) -> list[Path]:
         if (place / SETTINGS).is_file():
             found.append(place)
             continue
-        below = sorted(path.parent for path in place.glob(f"*/{SETTINGS}"))
+        below = sorted((path.parent for path in place.glob(f"*/{SETTINGS}")), key=_by_number)
         if not below:
             raise MocaError(f"'{place}' is no run folder, nor are there any in it")
         found += below
