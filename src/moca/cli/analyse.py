@@ -90,7 +90,11 @@ def analyse(
             from moca.measures.figures import draw
 
             drawn = draw(groups, where, f"-{number}" if len(by_data) > 1 else "")
-            console.print(f"{len(drawn)} figures, as PDF and PNG: {where}", soft_wrap=True, highlight=False)
+            console.print(
+                f"{len(drawn)} figure{'s' * (len(drawn) != 1)}, as PDF and PNG: {where}",
+                soft_wrap=True,
+                highlight=False,
+            )
     if len(by_data) > 1:
         console.print("Runs on different data are kept apart: their numbers cannot be compared.", highlight=False)
     lines: dict[str, list[str]] = {}

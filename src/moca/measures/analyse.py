@@ -111,6 +111,8 @@ def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any
         return {}, [f"the final model: there is none, the run has {result.status}"]
     if not (folder.path / MODEL).is_file():
         return {}, ["the final model: its weights were not kept; run again with --record weights"]
+    if result.settings.in_python_only and not own:
+        return {}, ["the final model: parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)"]
     try:
         settings = validate(Run, dict(result.settings) | {"device": device} | own)
         complete, stream = Material()(settings)

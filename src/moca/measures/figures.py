@@ -273,10 +273,11 @@ def _planes(drawn: Sequence[Drawn]) -> Figure:
     """Features in the plane: a row for each series, a column for each method."""
     series = list(drawn[0].plot.series)
     figure = Figure((2.6 * len(drawn), 2.6 * len(series)), layout="constrained")
+    colours = _class_colours([points for one in drawn for points in one.plot.series.values()])
     for row, name in enumerate(series):
         for column, one in enumerate(drawn):
             axes = figure.add_subplot(len(series), len(drawn), row * len(drawn) + column + 1)
-            _points(axes, one.plot.series[name])
+            _points(axes, one.plot.series[name], colours)
             axes.set_title(f"{one.label}, {name}" if len(drawn) > 1 else name)
     handles = [Line2D([], [], ls="", marker="o", ms=4, mfc=class_colour(1, True), mec="none"),
                Line2D([], [], ls="", marker="^", ms=4, mfc="none", mec=class_colour(1, False), mew=0.9),
@@ -285,17 +286,23 @@ def _planes(drawn: Sequence[Drawn]) -> Figure:
     return figure
 
 
-def _points(axes: Axes, points: dict[str, Any]) -> None:
+def _class_colours(planes: Sequence[dict[str, Any]]) -> dict[int, str]:
+    """Of each class, the same in all panels."""
+    old = {c: was for points in planes for c, was in zip(points["class"], points["old"], strict=True)}
+    return {c: class_colour(sorted(k for k in old if old[k] == old[c]).index(c), old[c]) for c in old}
+
+
+def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None:
     x, y = np.array(points["x"]), np.array(points["y"])
     labels, old = np.array(points["class"]), np.array(points["old"], dtype=bool)
     # Limits that a few far ones do not decide.
     limit = 1.15 * float(np.quantile(np.hypot(x, y), 0.995)) if len(x) else 1.0
     for was_old in (False, True):
-        classes = sorted(set(labels[old == was_old].tolist()))
-        for place, c in enumerate(classes):
-            mine, colour = (labels == c) & (old == was_old), class_colour(place, was_old)
+        few = (old == was_old).sum() < 60
+        for c in sorted(set(labels[old == was_old].tolist())):
+            mine, colour = (labels == c) & (old == was_old), colours[c]
             look: dict[str, Any] = (
-                {"marker": "o", "ms": 2.6, "mfc": colour, "mec": "none", "alpha": 0.7}
+                {"marker": "o", "ms": 4.5 if few else 2.6, "mfc": colour, "mec": "none", "alpha": 0.7}
                 if was_old
                 else {"marker": "^", "ms": 2.8, "mfc": "none", "mec": colour, "mew": 0.5, "alpha": 0.7}
             )
