@@ -72,7 +72,7 @@ def analyse(run: str | os.PathLike[str] | Result, *, device: str = "auto", again
         computed, why = _computed(folder, result, device, own)
         missing += why
         write(folder, found | computed)
-    return Analysed(result, found | computed, missing)
+    return Analysed(result, read(folder), missing)
 
 
 def _refuse_unfinished(folder: RunFolder) -> None:
