@@ -240,3 +240,28 @@ def test_outputs_are_taken_of_no_more_steps_than_are_looked_at(data, tmp_path):
     assert len(collected) == 20 * 10
     # 29 and 27 samples in batches of 6: five a task, of which four are whole; and 25 over the whole task
     assert 2 * 25 <= sum(collected) <= 2 * 29
+
+
+def test_a_run_that_diverges_keeps_what_was_found(data, tmp_path):
+    result = moca.run(
+        data=data, **SMALL | {"lr": 1e25, "head": "linear", "epochs": 30}, record="all", out=tmp_path / "r"
+    )
+    assert result.status == "diverged"
+    assert analyses(tmp_path / "r") == {}
+    missing = moca.analyse(tmp_path / "r").missing
+    assert missing[0] == "angle deviation in training: was recorded, but the run did not come so far"
+    assert missing[-1] == "the final model: there is none, the run has diverged"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_recorded_graphs_do_not_notice(data, tmp_path):
+    settings = SMALL | {"data": data, "device": "cuda", "execution": "captured", "epochs": 8, "precision": "fp32"}
+    moca.run(**settings, out=tmp_path / "plain")
+    moca.run(**settings, record="all", out=tmp_path / "recorded")
+    moca.run(**settings | {"execution": "eager"}, record="all", out=tmp_path / "eager")
+    assert_same_bits(tmp_path / "plain", tmp_path / "recorded")
+    captured, eager = (analyses(tmp_path / name) for name in ("recorded", "eager"))
+    assert captured.keys() == ALL
+    for name in ("angle_deviation", "gradient_spectrum"):
+        assert captured[name].numbers == pytest.approx(eager[name].numbers, rel=0.05)
