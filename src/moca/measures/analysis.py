@@ -26,6 +26,7 @@ Values that are not known are null. Arrays too large for it are in analysis.npz,
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -106,7 +107,8 @@ def write(folder: RunFolder, analyses: Analyses) -> None:
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         folder.write_bytes(ARRAYS, content.getbuffer())
-    folder.write_json(FILE, {"format": _FORMAT, "analyses": known(kept)})
+    text = json.dumps({"format": _FORMAT, "analyses": known(kept)}, allow_nan=False)  # a line each would be many
+    folder.write_bytes(FILE, f"{text}\n".encode())
 
 
 def read(folder: RunFolder) -> Analyses:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,11 @@ def draw(groups: Sequence[Group], folder: Path, suffix: str = "") -> list[Path]:
     )
     written = []
     for analysis, name in names:
-        drawn = [there for group in groups if (there := group.plot(analysis, name)) is not None]
+        drawn = [
+            replace(there, place=place % _MOST)
+            for place, group in enumerate(groups)
+            if (there := group.plot(analysis, name)) is not None
+        ]
         for part in range(0, len(drawn), _MOST):
             place = f"-{part // _MOST + 1}" if len(drawn) > _MOST else ""
             with style():
@@ -115,10 +120,12 @@ def figure_of(drawn: Sequence[Drawn], named: bool = False) -> Figure:
     if not several:
         panels = [[(name, drawn[0], name) for name in series]]
     labels = [one.label for one in drawn] if several else series
+    # The series of one method are no methods, so that none has the baseline's grey.
+    looks = [one.place for one in drawn] if several else list(range(1, len(series) + 1))
     figure, grid = _grid(len(panels), *_size(drawn[0], len(labels)))
     for number, (axes, members) in enumerate(zip(grid, panels, strict=True)):
-        entries = [(labels.index(label), one, name) for label, one, name in members]
-        (_bars if kind == "bars" else _lines)(axes, entries, several)
+        entries = [(looks[labels.index(label)], one, name) for label, one, name in members]
+        (_bars if kind == "bars" else _lines)(axes, entries)
         plot = drawn[0].plot
         spec = axes.get_subplotspec()
         axes.set(xlabel=plot.x.name, ylabel=plot.y.name if spec is None or spec.is_first_col() else "")
@@ -126,7 +133,7 @@ def figure_of(drawn: Sequence[Drawn], named: bool = False) -> Figure:
             axes.set_title(series[number])
     _share_heights(grid, plot.y.log)
     if len(labels) > 1:
-        _legend(figure, labels, drawn[0], len(panels), several)
+        _legend(figure, labels, looks, drawn[0].plot, len(panels))
     if named and not several:
         grid[0].set_title(_short(drawn[0].label, 60))
     return figure
@@ -160,14 +167,14 @@ def _numbers(values: Sequence[float | None]) -> Any:
     return np.array([math.nan if value is None else value for value in values], dtype=float)
 
 
-def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool) -> None:
+def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]]) -> None:
     for place, one, name in entries:
         plot = one.plot
         x, y = np.array(plot.x.values, dtype=float), _numbers(plot.series[name])
-        axes.plot(x, y, color=_colour(place, several), marker=_marker(plot, place), **_LINE)
+        axes.plot(x, y, color=method_colour(place), marker=_marker(plot, place), **_LINE)
         if name in one.spreads:
             around = _numbers(one.spreads[name])
-            axes.fill_between(x, y - around, y + around, color=_colour(place, several), alpha=0.15, lw=0)
+            axes.fill_between(x, y - around, y + around, color=method_colour(place), alpha=0.15, lw=0)
     plot = entries[0][1].plot
     for axis, scale, log in ((axes.yaxis, axes.set_yscale, plot.y.log), (axes.xaxis, axes.set_xscale, plot.x.log)):
         if log:
@@ -188,7 +195,7 @@ def _lines(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool)
     axes.grid(axis="y")
 
 
-def _bars(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool) -> None:
+def _bars(axes: Axes, entries: Sequence[tuple[int, Drawn, str]]) -> None:
     plot = entries[0][1].plot
     names, count = plot.x.values, len(entries)
     places, width = np.arange(len(names)), 0.8 / count
@@ -197,7 +204,7 @@ def _bars(axes: Axes, entries: Sequence[tuple[int, Drawn, str]], several: bool) 
         if len(heights) != len(names):
             continue
         x = places + (number - (count - 1) / 2) * width
-        axes.bar(x, np.nan_to_num(heights), 0.92 * width, color=_colour(place, several))
+        axes.bar(x, np.nan_to_num(heights), 0.92 * width, color=method_colour(place))
         if name in one.spreads:
             axes.errorbar(x, heights, _numbers(one.spreads[name]), fmt="none", ecolor=_INK, elinewidth=0.7, capsize=1.5)
         if len(names) * count <= 8 and name not in one.spreads:
@@ -316,22 +323,17 @@ def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None
     axes.spines[:].set(visible=True, color=_RULE)
 
 
-def _colour(place: int, several: bool) -> str:
-    """Of a method; the series of one alone are no methods, so that none is the baseline."""
-    return method_colour(place if several else place + 1)
-
-
 def _marker(plot: Plot, place: int) -> str:
     """Only where the points of a line can be told apart."""
     return method_marker(place) if len(plot.x.values) <= _MARKED else ""
 
 
-def _legend(figure: Figure, labels: Sequence[str], one: Drawn, panels: int, several: bool) -> None:
+def _legend(figure: Figure, labels: Sequence[str], looks: Sequence[int], plot: Plot, panels: int) -> None:
     handles = [
-        Patch(color=_colour(place, several))
-        if one.plot.kind == "bars"
-        else Line2D([], [], color=_colour(place, several), marker=_marker(one.plot, place), **_LINE)
-        for place in range(len(labels))
+        Patch(color=method_colour(place))
+        if plot.kind == "bars"
+        else Line2D([], [], color=method_colour(place), marker=_marker(plot, place), **_LINE)
+        for place in looks
     ]
     room = 52 * min(panels, _COLUMNS)
     across = max(1, min(len(labels), room // (max(len(label) for label in labels) + 6)))

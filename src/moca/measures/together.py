@@ -56,6 +56,8 @@ class Drawn:
     label: str
     plot: Plot
     spreads: dict[str, Any]
+    place: int = 0
+    """Among all methods, for a colour that is the same in every figure."""
 
 
 def _over_seeds(values: list[Any]) -> tuple[Any, Any]:

@@ -46,10 +46,10 @@ class Gradients(Recording):
         self._add(NEW, out.get("new.features.gradient"))
         replayed, seen = out.get("replay.moved.gradient", out.get("replay.features.gradient")), replayed_as_seen(out)
         self._add(REPLAYED, replayed)
-        if replayed is not None and seen is not None:
-            learner = self.run.trainer.learning.learner
-            perturbed = learner.perturbation.moves and not learner.first_task and "replay.moved" in out
-            self._add(OFFICIAL, replayed * sphere.norm(seen) if perturbed else replayed)
+        learner = self.run.trainer.learning.learner
+        perturbed = learner.perturbation.moves and not learner.first_task and "replay.moved" in out
+        if perturbed and replayed is not None and seen is not None:
+            self._add(OFFICIAL, replayed * sphere.norm(seen))
 
     def _add(self, name: str, rows: Tensor | None) -> None:
         if rows is not None:
