@@ -121,13 +121,17 @@ def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any
         return {}, [f"the final model: {error}"]
     model = OfModel(learning, stream)
     found = model.analyses()
+    why = []
+    if "calibration" not in found:
+        why.append(f"calibration: '{complete.learner.name}' predicts by scores of its own, which are no logits")
     by_class = _by_class(folder)
     if len(by_class) > 2 and len(model.came) == len(by_class[-1]):
         found["forgetting_by_class"] = _forgetting(by_class[1:], model)
-        return found, []
-    alone = len(by_class) <= 2 and by_class
-    why = "there is one task only" if alone else "the run is of an older moca, which did not write it down"
-    return found, [f"forgetting of each class: {why}"]
+    elif by_class:
+        why.append("forgetting of each class: there is one task only, or not every class came")
+    else:
+        why.append("forgetting of each class: the run is of an older moca, which did not write it down")
+    return found, why
 
 
 def _learning(folder: RunFolder, settings: Run, stream: Stream) -> Learning:
