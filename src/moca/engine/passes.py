@@ -15,7 +15,7 @@ class Passes:
     """Gives the batches of a step their features, and the new batch its logits.
 
     `rule` says which passes move BatchNorm's running statistics, with which the network is tested: those of replayed
-    batches once classes are old, until then of the new one (`replay`); one a batch (`clean`); those of the official code
+    batches once classes are old, until then of the new one (`replay`); one a batch (`clean`); the official code's
     (`official`); or a sequence such as nbb. It has no influence on training.
     """
 
