@@ -91,7 +91,7 @@ def runs(draw: Any) -> Run:
         "protocol": st.sampled_from(["offline", "online"]),
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
-        "bn_passes": st.sampled_from(["clean", "official"]) | st.text("nb", min_size=1, max_size=5),
+        "bn_passes": st.sampled_from(["replay", "clean", "official"]) | st.text("nb", min_size=1, max_size=5),
         "device": st.sampled_from(["auto", "cpu"]),
         "record": st.sets(st.sampled_from(RECORDINGS)).map(sorted).map(tuple),
     }

@@ -127,9 +127,10 @@ class Run(Settings):
     model: Model | None = Field(None, description="encoder")
     head: Head = Field(Cosine(), description="classifier")
     bn_passes: str = Field(
-        "clean",
-        description="passes that move BatchNorm's statistics: one a batch (clean), the official code's (official), or "
-        "your own, such as nbb: the new batch once, the replay batch twice",
+        "replay",
+        description="passes that move BatchNorm's statistics: of replayed batches once classes are old (replay), one a "
+        "batch (clean), the official code's (official), or your own, such as nbb: the new batch once, the replay batch "
+        "twice",
     )
     short_batch: Literal["perturb", "skip"] = Field(
         "perturb",
@@ -218,11 +219,11 @@ class Run(Settings):
         if why := learner.why_not(perturb):
             fits = "perturb=none" if learner.refuses else "another perturbation (gaussian, vmf, doa_new, vt)"
             raise MocaError(f"'{self.learner}' cannot take '{self.perturb.name}': {why}; use {fits} or another learner")
-        if self.bn_passes != "clean" and learner.together:
+        if self.bn_passes not in ("replay", "clean") and learner.together:
             raise MocaError(
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
             )
-        if self.bn_passes not in ("clean", "official"):
+        if self.bn_passes not in ("replay", "clean", "official"):
             self._check_passes(learner.batches)
         elif self.bn_passes == "official" and learner.official_passes(perturb) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
@@ -231,7 +232,7 @@ class Run(Settings):
     def _check_passes(self, letters: str) -> None:
         if not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
-                f"bn_passes = '{self.bn_passes}': use clean, official, or the passes in order, made of "
+                f"bn_passes = '{self.bn_passes}': use replay, clean, official, or the passes in order, made of "
                 f"{', '.join(letters)} (n: new batch, b: replay batch, 1, 2, ...: the draws before it)"
             )
 
