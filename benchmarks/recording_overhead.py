@@ -10,7 +10,6 @@ what is done once a task weighs more.
 
 import argparse
 import json
-import platform
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from moca.engine.interrupt import Interrupt
 from moca.engine.material import Material
 from moca.engine.outputs import Outputs
 from moca.engine.run import Running
+from moca.environment import environment
 from moca.settings import Run, validate
 
 SETTINGS = {
@@ -93,7 +93,7 @@ def main() -> None:
             found[name] = overhead(settings, Path(folder) / "run")
         print(f"{name}: {100 * found[name]['share']:.2f} % of {found[name]['training']:.1f} s")
     if options.json:
-        about = {"processor": platform.processor() or platform.machine(), "torch": torch.__version__, "threads": 1}
+        about = environment(torch.device("cpu"))
         options.json.write_text(json.dumps(about | {"runs": found}, indent=2) + "\n")
 
 
