@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +30,10 @@ _FLUSH = (50, 500)
 """Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time."""
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def refuse_ended(out: Path) -> None:
     """A run that has ended cannot go on."""
     if (out / RESULT).is_file():
@@ -48,6 +53,8 @@ class Running:
     """Whether the learner has been told that the current task is over."""
     shared_with = ""
     """The run that its first task was trained by, if not by itself."""
+    started = ""
+    """When it was begun first, in UTC."""
 
     def __init__(
         self,
@@ -73,6 +80,7 @@ class Running:
     def start(self, out: Path) -> Self:
         """A new run, in a fresh folder."""
         self.folder = RunFolder.create(out, self.settings)
+        self.started = _now()
         try:
             self.first_task.begin(self)
         except BaseException:
@@ -89,6 +97,7 @@ class Running:
             kept = self.folder.load_checkpoint(self.trainer.learning.device)
             if kept is not None:
                 self.load_state_dict(kept)
+            self.started = (kept or {}).get("started") or _now()
             self.first_task.begin(self)
         except BaseException:
             self.folder.release()
@@ -208,6 +217,8 @@ class Running:
             trained - self.images_before,
             [len(task.tested) for task in self.stream],
             self.over_stream,
+            self.started,
+            list(self.stream.names),
         )
         if status == "interrupted":
             self.folder.release()
@@ -260,6 +271,7 @@ class Running:
             "task_il": self.task_il,
             "over_stream": self.over_stream,
             "seconds": self.seconds,
+            "started": self.started,
             "shared_with": self.shared_with,
             "task_ended": self.task_ended,
             "data": self.stream.dataset.fingerprint,
