@@ -3,11 +3,13 @@
 import json
 import math
 import os
+import platform
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest

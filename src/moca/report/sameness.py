@@ -1,0 +1,93 @@
+"""Which runs are of one method, and which can be held against each other: asked of their settings alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from moca.recipes.experiment import protocol
+from moca.settings import Run, Settings
+from moca.settings.choice import Own
+
+ELSEWHERE = ("seed", "data_dir", "device", "threads")
+"""What makes no other method: another seed, or another machine."""
+STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
+"""What decides which samples come when, and which images the numbers are about."""
+_TELLING = ("memory", "model", "epochs", "augment")
+"""What a method is not named without, where it varies: beside it numbers say little."""
+
+
+def method(run: Run, without: Iterable[str] = ()) -> str:
+    """Equal for runs that differ at most in their seed and where they were run, and in what is left out."""
+    return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
+
+
+def stream(run: Run) -> str:
+    """Equal for runs that learn the same tasks and are judged on the same images."""
+    return _dumped(run, Run.model_fields.keys() - set(STREAM)) + run.data_name
+
+
+def _dumped(run: Run, without: set[str]) -> str:
+    kept = run.model_dump(mode="json", by_alias=True, exclude={*without, "data"})
+    return json.dumps(kept | ({"protocol": protocol(run)} if "protocol" in kept else {}), sort_keys=True)
+
+
+def judged(run: Run) -> str:
+    """The images that the numbers of a run are about."""
+    return f"a held-out share ({run.validation:g}) of the training images" if run.validation else "the test images"
+
+
+def titles(runs: Sequence[Run]) -> list[str]:
+    """What each of these settings is called: data, protocol, tasks, the images of its numbers, and what else varies."""
+    varied = [
+        name for name in ("class_order", "arrival", "image_size") if len({str(getattr(r, name)) for r in runs}) > 1
+    ]
+    made = []
+    for run in runs:
+        told = [run.data_name, protocol(run), _tasks(run), "on held-out training images" * (run.validation > 0)]
+        told += [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for name in varied]
+        made.append(", ".join(filter(None, told)))
+    several = {title for title in made if made.count(title) > 1}
+    return [f"{title}, validation {run.validation:g}, tasks {word(run.tasks)}" if title in several else title
+            for title, run in zip(made, runs, strict=True)]  # fmt: skip
+
+
+def _tasks(run: Run) -> str:
+    count = len(run.tasks) if isinstance(run.tasks, tuple) else run.tasks
+    return "" if count is None else f"{count} task{'s' * (count != 1)}"
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A name for each run that is as short as can be while runs of two methods never share one: learner and
+    perturbation, those of their options that vary, and other settings that do."""
+    made = [_with_options(run.learner, [r.learner for r in runs]) for run in runs]
+    moved = [_with_options(run.perturb, [r.perturb for r in runs]) for run in runs]
+    made = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(made, moved, strict=True)]
+    others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
+    for name in others:
+        values = [word(getattr(run, name)) for run in runs]
+        by_label: dict[str, set[str]] = {}
+        for label, value in zip(made, values, strict=True):
+            by_label.setdefault(label, set()).add(value)
+        telling = name in _TELLING and len(set(values)) > 1
+        made = [label + f" {name}={value}" * (telling or len(by_label[label]) > 1)
+                for label, value in zip(made, values, strict=True)]  # fmt: skip
+    return made
+
+
+def _with_options(choice: Settings, among: Sequence[Settings]) -> str:
+    """The name, with the options in which it differs from another choice of that name."""
+    name = str(getattr(choice, "name", choice))
+    alike = [other for other in among if getattr(other, "name", other) == name]
+    varied = [key for key, value in choice if any(getattr(other, key, None) != value for other in alike)]
+    fields = type(choice).model_fields
+    told = [f"{fields[key].alias or key}={word(getattr(choice, key))}" for key in varied]
+    return name + (":" + ",".join(told) if told else "")
+
+
+def word(value: Any) -> str:
+    """A setting in short."""
+    if isinstance(value, Own):
+        return value.name
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
