@@ -10,6 +10,8 @@ from cyclopts import Parameter
 from moca.errors import MocaError
 from moca.starting import loading
 
+_MOST_TOLD = 8
+
 
 def report(
     *runs: Path,
@@ -48,8 +50,10 @@ def report(
         console.out(latex_tables(comparison), highlight=False)
     else:
         console.print(comparison)
-    for reason in comparison.left_out:
+    for reason in comparison.left_out[:_MOST_TOLD]:
         console.print(f"Left out: {reason}", soft_wrap=True, highlight=False, markup=False)
+    if len(comparison.left_out) > _MOST_TOLD:
+        console.print(f"Left out: {len(comparison.left_out) - _MOST_TOLD} more, which the page names.")
     if len(comparison.settings) > 1:
         console.print(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
     if tables:

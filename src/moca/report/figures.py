@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from moca.engine.compare import folder_name
 from moca.errors import MocaError
 from moca.report.comparison import Comparison, Row, Spread
 from moca.report.facets import Facet, facets
+from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
 from moca.report.plots import of
 from moca.report.table import UNKNOWN
@@ -101,23 +101,6 @@ def style() -> Iterator[None]:
         yield
 
 
-def plain(label: str, length: int = 60) -> str:
-    """A label as a figure can show it: printable, of bearable length, and not hidden from the legend."""
-    shown = "".join(c if c.isprintable() else " " for c in label)
-    shown = shown if len(shown) <= length else shown[: length - 1] + "…"
-    return "\u200b" + shown if shown.startswith("_") else shown
-
-
-def folded(label: str, width: int) -> list[str]:
-    """The label in lines of about `width` characters, broken where one option ends and the next begins."""
-    lines = [""]
-    for part in re.findall(rf"[^+,: ]{{1,{width - 1}}}[+,: ]?|[+,: ]", label):
-        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
-            lines.append("")
-        lines[-1] += part
-    return [line.rstrip() for line in lines]
-
-
 @style()
 def accuracy_curves(facet: Facet, judged: str) -> Figure:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
@@ -135,13 +118,18 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
     axes.grid(axis="y")
     figure.legend(
         handles,
-        [plain(r.label) for r in rows],
+        [_unhidden(plain(r.label)) for r in rows],
         loc="outside lower center",
         ncols=-(-len(rows) // lines),
         handlelength=2.2,
         columnspacing=1.6,
     )
     return figure
+
+
+def _unhidden(label: str) -> str:
+    """Matplotlib leaves names that begin with an underscore out of legends."""
+    return "\u200b" + label if label.startswith("_") else label
 
 
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:

@@ -32,8 +32,10 @@ function axis(given) {
 
 function laid(plot, width) {
   const given = plot.layout, lines = plot.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
-  const across = Math.max(1, Math.floor((width - 20) / (44 + 6.6 * Math.max(1, ...lines.map((name) => name.length)))));
-  const legend = given.showlegend === false ? 0 : 22 * Math.ceil(lines.length / across) + 10;
+  const folded = lines.map((name) => name.split("<br>"));
+  const across = Math.max(1, Math.floor((width - 20) / (44 + 6.6 * Math.max(1, ...folded.flat().map((line) => line.length)))));
+  const deep = Math.max(1, ...folded.map((name) => name.length));
+  const legend = given.showlegend === false ? 0 : (6 + 16 * deep) * Math.ceil(lines.length / across) + 10;
   const body = plot.kind === "matrix" && plot.height > 200 ? Math.min(Math.max(width, 220), 340) : plot.kind === "plane" ? Math.min(width, 420) : plot.height;
   return {
     ...given, width, height: body + legend, paper_bgcolor: ink("--page"), plot_bgcolor: ink("--page"),

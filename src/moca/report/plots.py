@@ -15,6 +15,7 @@ import numpy as np
 
 from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import Facet
+from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS, class_colours
 
 if TYPE_CHECKING:
@@ -30,10 +31,13 @@ _NAME = "<b>%{fullData.name}</b><br>"
 
 
 def shown(label: str, length: int = 60) -> str:
-    """A label as plotly can show it: printable, of bearable length, and nothing in it but text."""
-    plain = "".join(c if c.isprintable() else " " for c in label)
-    plain = plain if len(plain) <= length else plain[: length - 1] + "…"
-    return html.escape(plain, quote=False)
+    """A label as plotly can show it: nothing in it but text."""
+    return html.escape(plain(label, length), quote=False)
+
+
+def named(label: str) -> str:
+    """A label in a legend, in as many lines as fit a phone."""
+    return "<br>".join(shown(line) for line in folded(plain(label, 108), 36))
 
 
 def curves(facet: Facet, judged: str) -> Plot:
@@ -71,7 +75,7 @@ def _line(label: str, place: int, x: list[int], values: Any, where: str, level: 
     mean, std = [_number(s.mean) for s in spreads], [_number(s.std) for s in spreads]
     look, group = LOOKS[place], str(place)
     line = {
-        "type": "scatter", "mode": "lines" if level else "lines+markers", "name": shown(label), "legendgroup": group,
+        "type": "scatter", "mode": "lines" if level else "lines+markers", "name": named(label), "legendgroup": group,
         "x": x, "y": mean, "meta": {"colour": place},
         "line": {"width": 2, "dash": "dot" if level else look.dash},
         "marker": {"symbol": look.symbol, "size": 7},
@@ -83,7 +87,7 @@ def _line(label: str, place: int, x: list[int], values: Any, where: str, level: 
     if not any(std) or None in low:
         return [line]
     band = {
-        "type": "scatter", "mode": "lines", "name": shown(label), "legendgroup": group, "showlegend": False,
+        "type": "scatter", "mode": "lines", "name": named(label), "legendgroup": group, "showlegend": False,
         "hoverinfo": "skip", "x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself",
         "line": {"width": 0}, "meta": {"band": place},
     }  # fmt: skip
@@ -98,13 +102,13 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
         spread = Spread.of([v for v in values if v is not None])
         seeds = [str(r.settings.seed) for r in row.finished]
         traces.append({
-            "type": "scatter", "mode": "markers", "name": shown(row.label), "legendgroup": str(place),
+            "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
             "x": values, "y": [place] * len(values), "customdata": seeds, "meta": {"colour": place},
             "marker": {"size": 8, "opacity": 0.55, "symbol": "circle"},
             "hovertemplate": f"{_NAME}seed %{{customdata}}: %{{x:.2f}} %<extra></extra>",
         })  # fmt: skip
         traces.append({
-            "type": "scatter", "mode": "markers", "name": shown(row.label), "legendgroup": str(place),
+            "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
             "x": [_number(spread.mean)], "y": [place], "customdata": [_plus_minus(_number(spread.std))],
             "meta": {"colour": place, "stroke": True},
             "marker": {"size": 15, "symbol": "line-ns", "line": {"width": 2.5}},

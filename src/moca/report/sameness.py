@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from moca.data import catalogue
+from moca.data.protocol import Protocol, deal
 from moca.recipes.experiment import protocol
 from moca.settings import Run, Settings
 from moca.settings.choice import Own
@@ -25,7 +27,19 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
 
 def stream(run: Run) -> str:
     """Equal for runs that learn the same tasks and are judged on the same images."""
-    return _dumped(run, Run.model_fields.keys() - set(STREAM)) + run.data_name
+    return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name
+
+
+def _settled(run: Run) -> Run:
+    """With the tasks, by their sizes, and the class order of its protocol, where an older version left them open."""
+    if run.data_name not in catalogue.names():
+        return run
+    known = catalogue.known(run.data_name)
+    used = known.protocols.get(protocol(run), Protocol((), ()))
+    tasks = run.tasks or used.tasks_for(len(known.classes))
+    if isinstance(tasks, int) and tasks <= len(known.classes):
+        tasks = tuple(map(len, deal(range(len(known.classes)), tasks, run.data_name)))
+    return run.model_copy(update={"tasks": tasks, "class_order": run.class_order or used.class_order})
 
 
 def _dumped(run: Run, without: set[str]) -> str:
@@ -39,18 +53,24 @@ def judged(run: Run) -> str:
 
 
 def titles(runs: Sequence[Run]) -> list[str]:
-    """What each of these settings is called: data, protocol, tasks, the images of its numbers, and what else varies."""
-    varied = [
-        name for name in ("class_order", "arrival", "image_size") if len({str(getattr(r, name)) for r in runs}) > 1
-    ]
-    made = []
-    for run in runs:
-        told = [run.data_name, protocol(run), _tasks(run), "on held-out training images" * (run.validation > 0)]
-        told += [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for name in varied]
-        made.append(", ".join(filter(None, told)))
-    several = {title for title in made if made.count(title) > 1}
-    return [f"{title}, validation {run.validation:g}, tasks {word(run.tasks)}" if title in several else title
-            for title, run in zip(made, runs, strict=True)]  # fmt: skip
+    """What each of these settings is called: data, protocol, tasks, the images of its numbers, and what else it takes
+    to tell two of them apart."""
+    runs = [_settled(run) for run in runs]
+    made = [_title(run) for run in runs]
+    for name in ("class_order", "arrival", "image_size", "validation", "tasks"):
+        told = [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs]
+        alike: dict[str, set[str]] = {}
+        for title, value in zip(made, told, strict=True):
+            alike.setdefault(title, set()).add(value)
+        made = [
+            f"{title}, {value}" if len(alike[title]) > 1 else title for title, value in zip(made, told, strict=True)
+        ]
+    return made
+
+
+def _title(run: Run) -> str:
+    held_out = "on held-out training images" * (run.validation > 0)
+    return ", ".join(filter(None, [run.data_name, protocol(run), _tasks(run), held_out]))
 
 
 def _tasks(run: Run) -> str:
@@ -71,7 +91,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
         for label, value in zip(made, values, strict=True):
             by_label.setdefault(label, set()).add(value)
         telling = name in _TELLING and len(set(values)) > 1
-        made = [label + f" {name}={value}" * (telling or len(by_label[label]) > 1)
+        made = [label + f" {name}={value}" * ((telling and value != "None") or len(by_label[label]) > 1)
                 for label, value in zip(made, values, strict=True)]  # fmt: skip
     return made
 

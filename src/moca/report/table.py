@@ -55,6 +55,8 @@ class Table:
     head: tuple[str, ...]
     rows: list[tuple[Cell, ...]]
     caption: str = ""
+    about: str = ""
+    """What tells it from tables of the same name, for labels."""
 
     def csv(self) -> str:
         """With what stands behind a number in a column of its own, and nothing that a program would trip over."""
@@ -77,11 +79,12 @@ class Table:
     def latex(self) -> str:
         """For a paper, with booktabs."""
         columns = "l" + "r" * (len(self.head) - 1)
+        known = re.sub(r"[^a-z0-9]+", "-", f"{self.name} {self.about}".lower()).strip("-")
         body = [" & ".join(_tex(cell.copied or cell.whole) for cell in row) + r" \\" for row in self.rows]
         return "\n".join([
             r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
             " & ".join(map(_tex, self.head)) + r" \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
-            rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{re.sub(r'[^a-z0-9]+', '-', self.name.lower())}}}",
+            rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{known}}}",
             r"\end{table}", "",
         ])  # fmt: skip
 

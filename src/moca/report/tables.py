@@ -97,7 +97,7 @@ def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
         )
         + f"{UNKNOWN} is a number that is not known or has no meaning here. Arrows point to the better side."
     )
-    return Table("summary", tuple(head), rows, caption)
+    return Table("summary", tuple(head), rows, caption, setting.title)
 
 
 _TEST = (
@@ -128,7 +128,7 @@ def perturbations(setting: Setting) -> Table | None:
         f"{setting.title}: each perturbation against its own learner, final accuracy on {setting.judged}, in "
         f"percentage points. {_TEST}"
     )
-    return Table("perturbations", head, rows, caption)
+    return Table("perturbations", head, rows, caption, setting.title)
 
 
 def learners(setting: Setting) -> Table | None:
@@ -144,7 +144,13 @@ def learners(setting: Setting) -> Table | None:
         chances = holm([d.p for d in found])
         rows = [(Cell(row.label), *_told(d, p)) for row, d, p in zip(others, found, chances, strict=True)]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
-        return Table("learners", head, rows, f"{said}; each against {best.label}, which has the highest mean. {_TEST}")
+        return Table(
+            "learners",
+            head,
+            rows,
+            f"{said}; each against {best.label}, which has the highest mean. {_TEST}",
+            setting.title,
+        )
     every = {(a, b): difference(plain[a], plain[b]) for a in range(len(plain)) for b in range(a)}
     marks = _marks(list(every.values()))
 
@@ -161,6 +167,7 @@ def learners(setting: Setting) -> Table | None:
         ("Row minus column", *(row.label for row in plain)),
         rows,
         f"{said}; n = {' or '.join(counts)} seeds. {_TEST}",
+        setting.title,
     )
 
 
