@@ -105,27 +105,23 @@ class Listed:
         ended = RESULT in sizes
         told: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": written}
         try:
-            settings = renewed(_read(folder / SETTINGS))
+            settings = _read(folder / SETTINGS)
             told |= _asked_for(settings)
-        except ValueError as error:
+            settings = renewed(settings)
+        except (ValueError, KeyError) as error:
             why = f"{SETTINGS} cannot be read ({error}); bring it back, or remove the run"
             return cls(**told, state="damaged", why=why)
         try:
-            result = _read(folder / RESULT) if ended else _so_far(folder / TASKS)
-            told |= _found_out(result)
+            told |= _found_out(folder / RESULT) if ended else _so_far(folder / TASKS)
         except ValueError as error:
             return cls(**told, state="damaged", why=f"{RESULT} cannot be read ({error}); remove it and resume the run")
         if unknown := sorted(settings.keys() - Run.model_fields.keys()):
-            by = result.get("environment", {}).get("moca", "another version")
-            why = f"written by moca {by}, whose {', '.join(unknown)} moca {__version__} does not know; run it again"
-            return cls(**told, state="older", why=why)
-        if ended:
-            state: State = "finished" if result["status"] == "finished" else "diverged"
-        elif is_held(folder / LOCK):
-            state = "running"
-        else:
-            state = "failed" if TRACEBACK in sizes else "stopped"
-        return cls(**told, state=state, why=str(result.get("message") or ""))
+            why = f"of a version of moca whose {', '.join(unknown)} moca {__version__} does not know; run it again"
+            return cls(**told | {"state": "older", "why": why})
+        if not ended:
+            going = "running" if is_held(folder / LOCK) else "failed" if TRACEBACK in sizes else "stopped"
+            told["state"] = going
+        return cls(**told)
 
 
 def listed(*places: Path) -> Iterator[Listed]:
@@ -168,10 +164,26 @@ def _so_far(path: Path) -> dict[str, Any]:
     for line in reversed(lines):
         try:
             told = json.loads(line)
-            return {"learned": told["learned"], "seconds": told["seconds"]}
+            return {"learned": int(told["learned"]), "seconds": float(told["seconds"])}
         except (ValueError, KeyError, TypeError):
             continue  # not whole yet
     return {}
+
+
+def _found_out(path: Path) -> dict[str, Any]:
+    """Of a run that has ended: its result."""
+    result = _read(path)
+    try:
+        accuracy = result["final_accuracy"]
+        return {
+            "state": "finished" if result["status"] == "finished" else "diverged",
+            "why": str(result.get("message") or ""),
+            "learned": max(0, len(result["accuracy_matrix"]) - 1),
+            "accuracy": math.nan if accuracy is None else float(accuracy),
+            "seconds": float(result["seconds"]),
+        } | ({"started": str(result["started"])} if result.get("started") else {})
+    except (KeyError, TypeError):
+        raise ValueError("something is missing") from None
 
 
 def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
@@ -193,23 +205,6 @@ def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
         }
     except (KeyError, TypeError):
         raise ValueError("a setting is missing") from None
-
-
-def _found_out(result: dict[str, Any]) -> dict[str, Any]:
-    def number(name: str) -> float:
-        value = result.get(name)
-        return math.nan if value is None else float(value)
-
-    try:
-        if "accuracy_matrix" in result or "status" in result:
-            result["status"]
-            learned = max(0, len(result["accuracy_matrix"]) - 1)
-        else:
-            learned = int(result.get("learned", 0))
-        told = {"learned": learned, "accuracy": number("final_accuracy"), "seconds": number("seconds")}
-    except (KeyError, TypeError):
-        raise ValueError("something is missing") from None
-    return told | ({"started": str(result["started"])} if result.get("started") else {})
 
 
 SORTS: dict[str, Callable[[Listed], Any]] = {

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from moca.engine.alike import SHARED
@@ -109,8 +109,7 @@ def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str 
               [data.table(table) for table in exhibit.tables])
              for exhibit in (*exhibits, *analyses(comparison))]  # fmt: skip
     scripts = [_plotly() if data.plots else "", _own("page.js")]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_own("page.html.jinja")).render(
+    return _template().render(
         title=_title(comparison),
         about=about,
         parts=parts,
@@ -195,6 +194,12 @@ def _notes(setting: Setting) -> dict[str, list[str]]:
 
 
 @functools.cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_own("page.html.jinja"))
+
+
+@functools.cache
 def _own(name: str) -> str:
     return files("moca.report").joinpath(name).read_text(encoding="utf-8")
 
@@ -205,6 +210,7 @@ def _plotly() -> str:
     return files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8").replace("\r", "")
 
 
+@functools.cache
 def _hash(script: str) -> str:
     """What lets a browser run this script and no other."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

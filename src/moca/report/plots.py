@@ -32,7 +32,7 @@ _NAME = "<b>%{fullData.name}</b><br>"
 
 def shown(label: str, length: int = 60) -> str:
     """A label as plotly can show it: nothing in it but text."""
-    return html.escape(plain(label, length), quote=False)
+    return html.escape(plain(label, length), quote=False).replace("$", "&#36;")  # or it would be a formula
 
 
 def named(label: str) -> str:

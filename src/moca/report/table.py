@@ -60,7 +60,7 @@ class Table:
 
     def csv(self) -> str:
         """With what stands behind a number in a column of its own, and nothing that a program would trip over."""
-        apart = [any(cell.aside for cell in column) for column in zip(*self.rows, strict=True)]
+        apart = [any(row[place].aside for row in self.rows) for place in range(len(self.head))]
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         heads = [[_plain(title)] + [f"{_plain(title)} ±"] * more for title, more in zip(self.head, apart, strict=True)]
