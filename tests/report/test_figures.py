@@ -142,7 +142,8 @@ def test_feature_plane_of_many_points_stays_small():
     assert len(json.dumps(plot)) < 100_000
 
 
-def test_figures_for_print(tmp_path):
+def test_figures_for_print(tmp_path, monkeypatch):
+    monkeypatch.setattr("moca.report.figures.DOTS", 40)
     label = "_hidden $x^ <&> \N{GRINNING FACE}\n" + "x" * 100
     runs = {"er": [0.5, 0.7], label: [result(tmp_path, 0.5, perturb="wap")],
             "joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]], learner="joint")]}  # fmt: skip

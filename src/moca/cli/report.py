@@ -35,7 +35,7 @@ def report(
     figures
         Also write the figures as PDF and PNG, for print, into this folder.
     latex
-        Also write the tables as LaTeX to this file; - prints them.
+        Also write the tables as LaTeX to this file.
     """
     if not runs:
         raise MocaError("moca report needs folders of runs, such as: moca report runs")
@@ -46,10 +46,7 @@ def report(
 
     comparison = Comparison.load(runs)
     page = write_report(comparison, path=out)
-    if latex == Path("-"):
-        console.out(latex_tables(comparison), highlight=False)
-    else:
-        console.print(comparison)
+    console.print(comparison)
     for reason in comparison.left_out[:_MOST_TOLD]:
         console.print(f"Left out: {reason}", soft_wrap=True, highlight=False, markup=False)
     if len(comparison.left_out) > _MOST_TOLD:
@@ -64,7 +61,7 @@ def report(
 
         made = save_figures(comparison, figures)
         console.print(f"Figures: {len(made)} files in {figures}", soft_wrap=True, highlight=False, markup=False)
-    if latex and latex != Path("-"):
+    if latex:
         _write(latex, latex_tables(comparison))
         console.print(f"LaTeX: {latex}", soft_wrap=True, highlight=False, markup=False)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False, markup=False)
