@@ -181,12 +181,12 @@ class Comparison:
             plain.print(self)
         return shown.get().rstrip()
 
-    def save(self, folder: Path | None = None) -> None:
+    def save(self, folder: str | Path | None = None) -> None:
         """Write runs.csv, a line a run; tidy.csv (and tidy.parquet where pyarrow is), a line for each run, task and
         number; comparison.json, an entry a method; and cost.json, if runs were done now."""
         from moca.report import tidy
 
-        folder = folder or self.folder
+        folder = Path(folder or self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (folder / "runs.csv").open("w", newline="", encoding="utf-8", errors="replace") as file:

@@ -35,10 +35,10 @@ def write_report(
     comparison: Comparison,
     exhibits: Sequence[Exhibit] = (),
     about: str | None = None,
-    path: Path | None = None,
+    path: str | Path | None = None,
 ) -> Path:
     """Write the page, by default report.html in the folder of the comparison; `about` is a paragraph of one's own."""
-    path = path or comparison.folder / REPORT
+    path = Path(path or comparison.folder / REPORT)
     page = render(comparison, exhibits, about)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
