@@ -201,7 +201,7 @@ def plane(panel: Panel) -> Plot:
         names.append({"text": f"<b>{shown(name, 12)}</b>", "x": _number(1.1 * radius * math.cos(angle)),
                       "y": _number(1.1 * radius * math.sin(angle)), "showarrow": False})  # fmt: skip
     limit = _number(1.25 * radius)
-    bare = {"showticklabels": False, "zeroline": False, "showgrid": False}
+    bare = {"visible": False}
     layout = {"xaxis": bare | {"range": [-limit, limit]} if limit else bare,
               "yaxis": bare | {"range": [-limit, limit], "scaleanchor": "x"} if limit else bare,
               "annotations": names, "showlegend": True}  # fmt: skip

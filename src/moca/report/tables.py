@@ -183,7 +183,7 @@ def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:
         (Cell(row.label), *(Cell(told[place], mark=told[place] != usual[name]) for name, told in varied.items()))
         for place, row in enumerate(setting.rows)
     ]
-    caption = f"{setting.title}: settings in which the methods differ; * is unlike most of them."
+    caption = f"{setting.title}: settings in which the methods differ; a value unlike most of them is marked."
     return Table("settings", ("Method", *varied), rows, caption), same
 
 
