@@ -4,6 +4,7 @@ import re
 import pytest
 
 from moca import MocaError
+from moca.report import tables
 from moca.report.exhibit import Exhibit
 from moca.report.page import render, write_report
 from moca.report.table import of_texts
@@ -38,6 +39,24 @@ def test_each_perturbation_is_held_against_its_own_learner(tmp_path):
     assert cells(page, "er+wap")["Gain on its learner"].startswith("+15.00")
     assert cells(page, "er", "learners")["derpp"].startswith("−20.00")
     assert cells(page, "derpp", "learners")["er"].startswith("+20.00")
+
+
+def test_learners_are_held_against_those_with_the_same_memory(tmp_path):
+    runs = {
+        f"{learner} memory={size}": [result(tmp_path, accuracy, learner=learner, memory=size)]
+        for (learner, size), accuracy in {
+            ("er", 50): 0.5,
+            ("derpp", 50): 0.6,
+            ("er", 99): 0.7,
+            ("derpp", 99): 0.9,
+        }.items()
+    }
+    (setting,) = comparison(tmp_path, runs | {"joint": [result(tmp_path, 0.95, learner="joint")]}).settings
+    heads = [table.head[1:] for table in tables.learners(setting)]
+    assert heads == [("er memory=50", "derpp memory=50", "joint"), ("er memory=99", "derpp memory=99", "joint")]
+    (alone,) = comparison(tmp_path, {name: runs[name] for name in ("er memory=50", "er memory=99")}).settings
+    (table,) = tables.learners(alone)
+    assert table.rows[1][1].text == "+20.00", "where nothing else can be compared, memories are"
 
 
 def test_a_perturbation_with_other_settings_than_its_learner_is_not_held_against_it(tmp_path):

@@ -130,7 +130,7 @@ def latex_tables(comparison: Comparison) -> str:
     """The tables of the page that papers have: the summaries, and methods held against each other."""
     made = []
     for setting in comparison.settings:
-        several = (tables.summary(setting, colours(setting)), tables.perturbations(setting), tables.learners(setting))
+        several = (tables.summary(setting, colours(setting)), tables.perturbations(setting), *tables.learners(setting))
         made += [table.latex() for table in several if table]
     return "\n".join(["% \\usepackage{booktabs}", *made])
 
@@ -146,7 +146,7 @@ def _part(setting: Setting, data: _Data) -> _Part:
             "dots": data.plot(plots.final_accuracies(facet, where)),
             "stream": data.plot(stream) if stream else None,
         })  # fmt: skip
-    held = [table for table in (tables.perturbations(setting), tables.learners(setting)) if table]
+    held = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
     differing, same = tables.settings(setting)
     commands = {row.label: conditions.command(row.finished) for row in setting.finished}
     return _Part(

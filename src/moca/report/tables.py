@@ -131,26 +131,39 @@ def perturbations(setting: Setting) -> Table | None:
     return Table("perturbations", head, rows, caption, setting.title)
 
 
-def learners(setting: Setting) -> Table | None:
-    """Learners without perturbation against each other: each against each, or against the best one where many."""
-    plain = [row for row in setting.finished if not row.perturbed]
-    if len(plain) < 2:
-        return None
-    said = f"{setting.title}: learners without perturbation, final accuracy on {setting.judged}, in percentage points"
+def learners(setting: Setting) -> list[Table]:
+    """Methods without perturbation against each other, those with the same memory in a table."""
+    plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
+    groups = _by_memory(plain)
+    if max(map(len, groups.values()), default=0) < 2:
+        groups = {"": plain}
+    return [_each_against_each(setting, rows, memory) for memory, rows in groups.items() if len(rows) > 1]
+
+
+def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The methods with each memory; one that has none stands beside all of them."""
+    using = [row for row in rows if row.run.learner.part is None or row.run.learner.make().has_memory]
+    sizes = list(dict.fromkeys(word(row.run.memory) for row in using))
+    if len(sizes) < 2:
+        return {"": list(rows)}
+    return {
+        f"memory={size}": [row for row in rows if row not in using or word(row.run.memory) == size] for size in sizes
+    }
+
+
+def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> Table:
+    """Or each against the best one, where there are many."""
+    where = ", ".join(filter(None, (setting.title, memory)))
+    said = f"{where}: methods without perturbation, final accuracy on {setting.judged}, in percentage points"
     if len(plain) > _MOST_PAIRS:
-        best = max(plain, key=lambda row: Spread.of(row.values("final_accuracy")).mean)
+        best = max(plain, key=_final)
         others = [row for row in plain if row is not best]
         found = [difference(row, best) for row in others]
         chances = holm([d.p for d in found])
         rows = [(Cell(row.label), *_told(d, p)) for row, d, p in zip(others, found, chances, strict=True)]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
-        return Table(
-            "learners",
-            head,
-            rows,
-            f"{said}; each against {best.label}, which has the highest mean. {_TEST}",
-            setting.title,
-        )
+        caption = f"{said}; each against {best.label}, which has the highest mean. {_TEST}"
+        return Table("learners", head, rows, caption, where)
     every = {(a, b): difference(plain[a], plain[b]) for a in range(len(plain)) for b in range(a)}
     marks = _marks(list(every.values()))
 
@@ -162,13 +175,12 @@ def learners(setting: Setting) -> Table | None:
 
     rows = [(Cell(row.label), *(cell(a, b) for b in range(len(plain)))) for a, row in enumerate(plain)]
     counts = sorted({one.n for one in every.values()})
-    return Table(
-        "learners",
-        ("Row minus column", *(row.label for row in plain)),
-        rows,
-        f"{said}; n = {' or '.join(counts)} seeds. {_TEST}",
-        setting.title,
-    )
+    caption = f"{said}; n = {' or '.join(counts)} seeds. {_TEST}"
+    return Table("learners", ("Row minus column", *(row.label for row in plain)), rows, caption, where)
+
+
+def _final(row: Row) -> float:
+    return Spread.of(row.values("final_accuracy")).mean
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:
