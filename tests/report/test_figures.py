@@ -47,7 +47,7 @@ def test_few_methods_share_one_figure(tmp_path):
 
 
 def test_many_methods_are_shared_out_by_learner(tmp_path):
-    perturbs = ("gaussian", "vt", "wap", "vmf", "doa_new", "doa_old", "add_new", "minus_new", "fgsm")
+    perturbs = ("gaussian", "vt", "wap", "vmf", "doa_new", "doa_old", "add_new", "minus_new")
     runs = {"er": [0.5], "derpp": [0.6], **{f"er+{p}": [0.5] for p in perturbs}, "derpp+wap": [0.7]}
     made = setting(tmp_path, runs)
     shared = {facet.title: [row.label for row in facet.rows] for facet in facets(made)}
