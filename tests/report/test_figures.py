@@ -1,3 +1,4 @@
+import itertools
 import json
 
 import numpy as np
@@ -24,10 +25,13 @@ def facet(tmp_path):
     return made
 
 
+def _linear(colour):
+    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+
+
 def _luminance(colour):
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return _linear(colour) @ [0.2126, 0.7152, 0.0722]
 
 
 def test_colours_stand_out_from_the_page_and_none_comes_twice():
@@ -38,6 +42,29 @@ def test_colours_stand_out_from_the_page_and_none_comes_twice():
             assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
     assert len({look.marker for look in LOOKS}) == len({look.symbol for look in LOOKS}) == 8
     assert class_colours(0, old=True) != class_colours(0, old=False)
+
+
+VISIONS = {
+    "usual": np.eye(3),
+    "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "no blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+"""How linear RGB looks without one of the three kinds of cones, after Machado, Oliveira and Fernandes (2009)."""
+
+
+@pytest.mark.parametrize("seen", VISIONS)
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_colours_differ_for_every_kind_of_colour_vision(seen, page):
+    white = np.array([0.9505, 1.0, 1.089])
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+    def lab(colour):
+        x, y, z = np.cbrt(to_xyz @ np.clip(np.array(VISIONS[seen]) @ _linear(colour), 0, 1) / white)
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+    every = [lab(getattr(look, page)) for look in LOOKS]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(every, 2)) > 12
 
 
 def test_few_methods_share_one_figure(tmp_path):

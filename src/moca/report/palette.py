@@ -15,13 +15,13 @@ class Look(NamedTuple):
 
 LOOKS = (
     Look("#5f6670", "#aab2bb", "o", "circle", "solid"),
-    Look("#0068a8", "#5aaef0", "s", "square", "solid"),
+    Look("#0062a0", "#62b7ec", "s", "square", "solid"),
     Look("#d55e00", "#ff8f52", "^", "triangle-up", "solid"),
-    Look("#00805f", "#3ecfa2", "D", "diamond", "solid"),
-    Look("#b8418a", "#f28fc8", "v", "triangle-down", "dash"),
-    Look("#946a00", "#e6b740", "P", "cross", "dash"),
-    Look("#6f4cc0", "#b9a0ff", "X", "x", "dash"),
-    Look("#2596c4", "#86e3f7", "*", "star", "dash"),
+    Look("#00815f", "#41a38e", "D", "diamond", "solid"),
+    Look("#cc518e", "#e876cf", "v", "triangle-down", "dash"),
+    Look("#8d5200", "#eabb3e", "P", "cross", "dash"),
+    Look("#6f4cc0", "#b38fff", "X", "x", "dash"),
+    Look("#2596c4", "#86e2f6", "*", "star", "dash"),
 )
 """The first one, the baseline, is grey. There are no more: a figure has at most that many lines."""
 
