@@ -88,6 +88,15 @@ def test_many_methods_are_shared_out_by_learner(tmp_path):
     assert set(colours(made)) == {None}, "a colour would mean several methods"
 
 
+def test_methods_with_the_same_memory_share_a_figure(tmp_path):
+    learners = ("er", "derpp", "mir", "agem", "er_ace")
+    runs = {
+        f"{name} {size}": [result(tmp_path, 0.5, learner=name, memory=size)] for name in learners for size in (20, 50)
+    }
+    made = facets(setting(tmp_path, runs))
+    assert [{str(row.run.memory) for row in facet.rows} for facet in made] == [{"20"}, {"50"}]
+
+
 def test_every_method_is_in_a_figure(tmp_path):
     runs = {f"er+wap lr={lr}": [result(tmp_path, 0.5, perturb="wap", lr=lr)] for lr in np.arange(1, 21) / 10}
     made = setting(tmp_path, {**runs, "er": [0.3]})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from moca.report.comparison import Row, Setting
 from moca.report.palette import LOOKS
+from moca.report.sameness import word
 
 MOST = len(LOOKS)
 """Lines of a figure."""
@@ -26,7 +27,8 @@ def facets(setting: Setting) -> list[Facet]:
     if len(rows) <= MOST:
         return [Facet("", rows)] if rows else []
     plain = [row for row in rows if not row.perturbed]
-    made = _shared("Without perturbation", [], plain) if len(plain) > 1 else []
+    alike = sorted(plain, key=lambda row: word(row.run.memory))  # those that compare best side by side
+    made = _shared("Without perturbation", [], alike) if len(plain) > 1 else []
     families: dict[tuple[str, str], tuple[list[Row], list[Row]]] = {}
     for row in rows:
         if row.perturbed:
