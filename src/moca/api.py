@@ -15,6 +15,7 @@ from moca.defaults import choices_told, unused_told
 from moca.engine import compare as comparing
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
+from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
@@ -26,8 +27,6 @@ from moca.errors import Interrupted, MocaError
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 from moca.streams import Stream
-
-RUNS = Path("runs")
 
 
 def run(

@@ -20,6 +20,8 @@ from moca.cli.model import app as model_app
 from moca.cli.model import learn, predict
 from moca.cli.options import given, with_run_options
 from moca.cli.paper import app as paper_app
+from moca.cli.report import report
+from moca.cli.runs import runs
 from moca.cli.serve import serve
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError
@@ -117,6 +119,8 @@ app.command(with_run_options(compare, several=True, without=("seed",)), name="co
 
 
 app.command(analyse)
+app.command(runs)
+app.command(report)
 app.command(bench, name="bench")
 app.command(paper_app)
 

@@ -12,7 +12,11 @@ traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 
 The folder of a comparison has such a lock, too, while its runs are carried out.
+
+Torch is imported where tensors are read or written, so that runs can be listed without it.
 """
+
+from __future__ import annotations
 
 import io
 import json
@@ -22,17 +26,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import safetensors.torch
-import torch
+from typing import TYPE_CHECKING, Any
 
 from moca import __version__, traces
-from moca.data.protocol import Protocol
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
 from moca.settings.older import renewed
+
+if TYPE_CHECKING:
+    import torch
+
+    from moca.data.protocol import Protocol
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
@@ -92,7 +97,7 @@ class RunFolder:
         self._held.close()
 
     @classmethod
-    def create(cls, path: Path, settings: Run) -> "RunFolder":
+    def create(cls, path: Path, settings: Run) -> RunFolder:
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
         folder.claim()
@@ -107,7 +112,7 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path) -> RunFolder:
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
             several = "; a comparison goes on when it is given again" if next(path.glob(f"*/{SETTINGS}"), None) else ""
@@ -149,6 +154,8 @@ class RunFolder:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Keep a state to go on from, and how long the line files were then."""
+        import torch
+
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
         content = io.BytesIO()
         torch.save({"state": state, "lengths": lengths}, content)
@@ -156,6 +163,8 @@ class RunFolder:
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
+        import torch
+
         kept: dict[str, Any] = {"state": None, "lengths": {}}
         if (self.path / CHECKPOINT).exists():
             try:
@@ -187,6 +196,9 @@ class RunFolder:
 
     def save_model(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Keep the weights, with facts about them, and what else the state of a learning holds."""
+        import safetensors.torch
+        import torch
+
         content = io.BytesIO()
         torch.save({name: part for name, part in state.items() if name != "model"}, content)
         self._replace(LEARNING, content.getbuffer())
@@ -195,6 +207,9 @@ class RunFolder:
 
     def load_model(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was kept: the facts, and the state."""
+        import safetensors
+        import torch
+
         try:
             with safetensors.safe_open(self.path / MODEL, "pt") as file:
                 about = json.loads(file.metadata()["moca"])

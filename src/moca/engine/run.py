@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -42,6 +43,10 @@ def recorder_of(settings: Run) -> Recorder | None:
     return Recorder(settings.record)
 
 
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
 def refuse_ended(out: Path) -> None:
     """A run that has ended cannot go on."""
     if (out / RESULT).is_file():
@@ -61,6 +66,8 @@ class Running:
     """Whether the learner has been told that the current task is over."""
     shared_with = ""
     """The run that its first task was trained by, if not by itself."""
+    started = ""
+    """When it was begun first, in UTC."""
 
     def __init__(
         self,
@@ -91,6 +98,7 @@ class Running:
     def start(self, out: Path) -> Self:
         """A new run, in a fresh folder."""
         self.folder = RunFolder.create(out, self.settings)
+        self.started = _now()
         try:
             self.first_task.begin(self)
         except BaseException:
@@ -107,6 +115,7 @@ class Running:
             kept = self.folder.load_checkpoint(self.trainer.learning.device)
             if kept is not None:
                 self.load_state_dict(kept)
+            self.started = (kept or {}).get("started") or _now()
             self.first_task.begin(self)
         except BaseException:
             self.folder.release()
@@ -236,6 +245,8 @@ class Running:
             trained - self.images_before,
             [len(task.tested) for task in self.stream],
             self.over_stream,
+            self.started,
+            list(self.stream.names),
         )
         if status == "interrupted":
             self.folder.release()
@@ -290,6 +301,7 @@ class Running:
             "task_il": self.task_il,
             "over_stream": self.over_stream,
             "seconds": self.seconds,
+            "started": self.started,
             "shared_with": self.shared_with,
             "task_ended": self.task_ended,
             "recorded": self.recorder.state() if self.recorder else [],
