@@ -231,6 +231,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return made
 
 
+def load_model(path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None) -> ContinualClassifier:
+    """The classifier in a model folder, or of a finished run: `moca.load_model("runs/NAME").predict(images)`.
+
+    An encoder that was a module of your own has to be handed in again.
+    """
+    return ContinualClassifier.load(path, device=device, encoder=encoder)
+
+
 def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
     """Images of a first lesson as a data set of one task, for the recipe of a user's own images."""
     names = sorted(set(y), key=_sortable)
