@@ -65,17 +65,17 @@ def teach(
         classifier, kept = _taken_up(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()
         x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size)
-        digests = image_digests(x.permute(0, 2, 3, 1).numpy())
+        digests = image_digests(_rows(x))
         fresh = _unseen(digests, kept.seen)
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
             return Lesson(0, len(x), 0, version=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         held = torch.from_numpy(_held_out(y, digests, held_out))
-        judged, answers = x[held], [y[i] for i in torch.nonzero(held).flatten().tolist()]
+        answers = [y[i] for i in torch.nonzero(held).flatten().tolist()]
         old_before = kept.accuracy(classifier)
         classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=said)
-        old_after = kept.accuracy(classifier)
+        old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
             known=int((~fresh).sum()),
@@ -107,7 +107,7 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a model keeps beside itself: images to judge by, and which ones it has seen."""
+    """What a model keeps beside itself: images to judge by (or a frozen encoder's features), which ones it has seen."""
 
     images: Tensor | None = None
     labels: list[Label] = field(default_factory=list)
@@ -155,6 +155,12 @@ def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tupl
     if not folder.exists():
         folder.add(classifier)
     return classifier, _Kept(**folder.kept())
+
+
+def _rows(x: Tensor) -> NDArray[np.uint8]:
+    """Samples as bytes with channels last, to be told apart by."""
+    rows = x.permute(0, 2, 3, 1).contiguous().numpy()
+    return rows if rows.dtype == np.uint8 else rows.view(np.uint8)
 
 
 def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:

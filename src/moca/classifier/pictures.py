@@ -1,4 +1,5 @@
-"""Pictures as a user has them, as bytes of the shape that a model takes: arrays, tensors, files, folders, data sets."""
+"""Pictures as a user has them, as bytes of the shape that a model takes: arrays, tensors, files, folders, data sets.
+Vectors of numbers are samples of one pixel."""
 
 from __future__ import annotations
 
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from sklearn.utils import check_array
 from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
@@ -24,11 +27,15 @@ Shape = tuple[int, int, int]
 """Channels, height, width."""
 
 
+class BadVectors(MocaError, ValueError):
+    """Vectors that cannot be used, for scikit-learn a `ValueError`."""
+
+
 def labelled(
     data: Any, labels: Any = None, shape: Shape | None = None, size: int | None = None
 ) -> tuple[Tensor, list[Label]]:
     """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
-    (image, label) such as a torch `Dataset`, or of images and labels.
+    (image, label) such as a torch `Dataset`, or of images and labels; vectors (n, d) as (n, d, 1, 1) floats.
 
     All have `shape` where it is known, else the one that they have in common, or `size` pixels a side.
     """
@@ -42,9 +49,26 @@ def labelled(
     if labels is None:
         source = given(data, "data")
         return _shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels
-    images = pictures(data, shape, size)
+    images = vectors(data) if are_vectors(data) else pictures(data, shape, size)
     told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
     return images, told
+
+
+def are_vectors(data: Any) -> bool:
+    """Whether it is a table of numbers, a row for each sample."""
+    if isinstance(data, list | tuple) and data and isinstance(data[0], list | tuple | np.ndarray):
+        return np.ndim(data[0]) == 1 and not isinstance(data[0][0], str)
+    return not isinstance(data, str | os.PathLike) and len(getattr(data, "shape", ())) == 2
+
+
+def vectors(data: Any) -> Tensor:
+    """Vectors as (n, d, 1, 1) floats: samples of one pixel with d channels."""
+    rows = data.detach().cpu().numpy() if isinstance(data, Tensor) else data
+    try:
+        table: NDArray[np.float32] = check_array(rows, dtype=np.float32, input_name="X")
+    except (TypeError, ValueError) as error:
+        raise BadVectors(str(error).strip().partition("\n")[0]) from None
+    return torch.from_numpy(table.copy())[:, :, None, None]
 
 
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:

@@ -13,6 +13,8 @@ lock               held by the process that writes, and gone with it unless it w
 The folder of a comparison has such a lock, too, while its runs are carried out.
 """
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -21,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import safetensors.torch
 import torch
@@ -32,6 +34,9 @@ from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
 from moca.settings.older import renewed
+
+if TYPE_CHECKING:
+    from moca.models.frozen import Frozen
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
@@ -59,14 +64,22 @@ def make_folder(path: Path) -> bool:
     return False
 
 
-def described(run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
-    """What a file says of a classifier in words: settings, classes, and how images are prepared for it."""
-    return {
-        "settings": run.model_dump(mode="json", by_alias=True),
-        "classes": list(classes),
-        "protocol": {name: value for name, value in asdict(protocol).items() if name != "recipe"},
-        "shape": list(shape),
-    }
+def described(
+    run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int], frozen: Frozen | None = None
+) -> dict[str, Any]:
+    """What a file says of a classifier in words: settings, classes, and how images are prepared for it; where it learns
+    on the features of a frozen encoder, also how they are prepared for that one."""
+    run = run if frozen is None else run.model_copy(update={"frozen": frozen.choice})
+    words = {"settings": run.model_dump(mode="json", by_alias=True), "classes": list(classes)}
+    words |= _prepared(protocol, shape)
+    if frozen is not None:
+        words["frozen"] = _prepared(frozen.protocol, frozen.shape) | {"weights": frozen.digest}
+    return words
+
+
+def _prepared(protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(protocol).items() if name != "recipe"}
+    return {"protocol": told, "shape": list(shape)}
 
 
 class RunFolder:
@@ -91,7 +104,7 @@ class RunFolder:
         self._held.close()
 
     @classmethod
-    def create(cls, path: Path, settings: Run) -> "RunFolder":
+    def create(cls, path: Path, settings: Run) -> RunFolder:
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
         folder.claim()
@@ -106,7 +119,7 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path) -> RunFolder:
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
             several = "; a comparison goes on when it is given again" if next(path.glob(f"*/{SETTINGS}"), None) else ""

@@ -63,12 +63,14 @@ class Learning(Stateful):
         """`settings` leave nothing open; `offered` is how many samples will come, where that is known; `outputs` names
         the tensors that every step is to give."""
         assert settings.model is not None
-        self.settings, self.device, self.classes = settings, pick_device(settings.device), classes
+        self.device, self.classes = pick_device(settings.device), classes
         seeds = settings.seed
         self.learner: Learner = settings.learner.make()
         self.model = build_model(
             settings.model, settings.head, shape, classes, seeds.of("init"), self.learner.outputs
         ).to(self.device)
+        self.settings = settings.model_copy(update={"model": self.model.made_by})
+        """How it goes on: pretrained weights that it began with are its own by now."""
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
         threads = settings.threads or (1 if getattr(self.model.encoder, "small", False) else None)

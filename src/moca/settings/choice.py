@@ -35,6 +35,11 @@ class Choice(Settings):
         return self._own
 
     @property
+    def held(self) -> Any:
+        """What was given instead of a name, where no name leads back to it."""
+        return self._object
+
+    @property
     def options(self) -> dict[str, Any]:
         """Every option with its value."""
         return {name: value for name, value in self if name != "name"}

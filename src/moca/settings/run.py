@@ -108,6 +108,10 @@ class Run(Settings):
     optimiser: Optimiser = Field(SGD(), description="how the weights follow the gradients")
     schedule: Schedule = Field(Constant(), description="how the learning rate changes")
     model: Model | None = Field(None, description="encoder")
+    frozen: Model | None = Field(
+        None,
+        description="encoder whose weights stay as they are: images pass it once, and the model learns on its features",
+    )
     head: Head = Field(Cosine(), description="classifier")
     bn_passes: str = Field(
         "clean",
@@ -161,7 +165,8 @@ class Run(Settings):
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
-        return [(kind, getattr(self, name)) for name, kind in KINDS.items() if getattr(self, name) is not None]
+        kinds = KINDS | {"frozen": ENCODERS}
+        return [(kind, getattr(self, name)) for name, kind in kinds.items() if getattr(self, name) is not None]
 
     @property
     def data_name(self) -> str:
