@@ -87,7 +87,9 @@ class Run(Settings):
     )
     learner: Learner = Field("er", validate_default=True, description="how to learn; in proxy protocols pass")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
-    memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
+    memory: Annotated[Memory, short(Memory)] = Field(
+        Memory(), description="samples kept for replay, or what they may take: 50MB"
+    )
     protocol: str | None = Field(
         None, description="how the data set is used: offline, online, ... [default: its first, see moca data ls]"
     )
