@@ -184,7 +184,7 @@ def test_vectors_are_learnt_as_they_are(tmp_path):
     model.save(tmp_path / "model")
     again = moca.load_model(tmp_path / "model", device="cpu")
     np.testing.assert_array_equal(again.decision_function(x.tolist()), model.decision_function(x))
-    with pytest.raises(MocaError, match="learnt vectors of 6 numbers; these are vectors of 5 numbers"):
+    with pytest.raises(MocaError, match="X has 5 features, but ContinualClassifier is expecting 6 features as input"):
         model.predict(x[:, :5])
     with pytest.raises(MocaError, match="learnt vectors; give a table with 6 numbers in a row"):
         model.predict(bars(0, 2))

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from moca.classifier.forgetting import without
-from moca.classifier.pictures import BadVectors, Shape, are_vectors, labelled, pictures, vectors
+from moca.classifier.pictures import BadInput, Shape, are_vectors, labelled, pictures, vectors
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
 from moca.data.protocol import Protocol, own_protocol, vector_protocol
@@ -38,6 +39,10 @@ _LOOK = 50
 """Steps between two looks at the loss: a GPU waits for the host each time."""
 Said = Callable[[int, int], None]
 """Told how many steps have been done, and how many there are."""
+
+
+class NothingLearnt(MocaError, NotFittedError):  # type: ignore[misc]
+    """What is asked before the first lesson."""
 
 
 class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -78,14 +83,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.frozen = frozen
         self.epochs, self.image_size, self.device, self.seed = epochs, image_size, device, seed
 
-    def fit(self, images: Any, labels: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the beginning: what was known is forgotten."""
         self._names = []
-        return self.learn(images, labels)
+        return self.learn(X, y)
 
-    def partial_fit(self, images: Any, labels: Any = None, classes: Iterable[Label] | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: Iterable[Label] | None = None) -> Self:
         """`learn`, as scikit-learn calls it; `classes` need not be known."""
-        return self.learn(images, labels)
+        return self.learn(X, y)
 
     def learn(self, images: Any, labels: Any = None, *, said: Said | None = None) -> Self:
         """Learn from these images, and keep what was known."""
@@ -111,7 +116,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self, x: Tensor, y: Sequence[Label]) -> Tensor:
         """Choose what was left open by the first images; they come back as what learns sees them."""
         if len(set(y)) < 2:
-            raise MocaError("the first images are all of one class; begin with at least two")
+            raise BadInput("the first images are all of one class; begin with at least two")
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
@@ -122,7 +127,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frozen = None
         if run.frozen is not None:
             if data.vectors:
-                raise BadVectors("a frozen encoder makes vectors of images; begin with images, or leave out frozen")
+                raise BadInput("a frozen encoder makes vectors of images; begin with images, or leave out frozen")
             frozen = Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device))
             data = frozen.dataset(data)
         self._take_up(complete(run, data), data.protocol, data.shape, len(set(y)), frozen)
@@ -154,13 +159,15 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.frozen_(x)
         learnt, vectors = self.sample_shape, self.protocol_.white == 1
         if x.is_floating_point() != vectors or tuple(x.shape[1:]) != learnt:
-            known, given = _told(learnt, vectors), _told(_shape(x.shape[1:]), x.is_floating_point())
-            raise BadVectors(f"this classifier has learnt {known}; these are {given}")
+            if vectors and x.is_floating_point():  # in scikit-learn's words
+                name, given, known = type(self).__name__, x.shape[1], learnt[0]
+                raise BadInput(f"X has {given} features, but {name} is expecting {known} features as input")
+            raise BadInput("this classifier has learnt images, and these are vectors; give images")
         return x
 
     def _refuse_pictures(self, images: Any) -> None:
         if self.frozen_ is None and self.keeps_vectors and not are_vectors(images):
-            raise BadVectors(f"this classifier has learnt vectors; give a table with {self.shape_[0]} numbers in a row")
+            raise BadInput(f"this classifier has learnt vectors; give a table with {self.shape_[0]} numbers in a row")
 
     def prepared(self, images: Any) -> Tensor:
         """Images as a lesson keeps them: bytes, or as vectors (n, d) the features that a frozen encoder makes once. All
@@ -188,9 +195,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_learnt()
         return np.array(self._names)
 
+    @property
+    def n_features_in_(self) -> int:
+        """How many numbers a vector has, where vectors were learnt."""
+        if not self.__sklearn_is_fitted__() or not self.keeps_vectors or self.frozen_ is not None:
+            raise AttributeError("n_features_in_ is of classifiers that have learnt vectors")
+        return self.shape_[0]
+
     def _check_learnt(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise MocaError("this classifier has learnt nothing yet; give it images with learn")
+            raise NothingLearnt("this classifier has learnt nothing yet; give it images with learn")
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(vars(self).get("_names"))  # a first lesson that failed leaves none
@@ -214,13 +228,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The class of each image."""
         return np.asarray(self.classes_[self.decision_function(images).argmax(1)])
 
-    def score(self, images: Any, labels: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of images whose class is told right."""
         self._check_learnt()
-        self._refuse_pictures(images)
-        x, y = labelled(images, labels, self.shape_)
+        self._refuse_pictures(X)
+        x, labels = labelled(X, y, self.shape_)
         answers = self.classes_[self._scores(self._seen(x)).argmax(1)]
-        right = np.array([a == b for a, b in zip(answers.tolist(), y, strict=True)])
+        right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:
@@ -343,10 +357,6 @@ def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Da
         seen = own_protocol((height, width, channels), *channel_statistics(x))
     protocol = replace(seen, tasks=(len(names),), image_size=image_size)
     return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
-
-
-def _told(shape: Shape, vectors: bool) -> str:
-    return f"vectors of {shape[0]} numbers" if vectors else f"images of {'x'.join(map(str, shape))}"
 
 
 def _sortable(label: Label) -> tuple[bool, Label]:

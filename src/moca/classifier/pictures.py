@@ -3,9 +3,10 @@ Vectors of numbers are samples of one pixel."""
 
 from __future__ import annotations
 
+import numbers
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
-from sklearn.utils import check_array
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
@@ -27,8 +29,12 @@ Shape = tuple[int, int, int]
 """Channels, height, width."""
 
 
-class BadVectors(MocaError, ValueError):
-    """Vectors that cannot be used, for scikit-learn a `ValueError`."""
+class BadInput(MocaError, ValueError):
+    """Samples or labels that cannot be used, for scikit-learn a `ValueError`."""
+
+
+class BadKind(MocaError, TypeError):
+    """Of a kind that cannot be used, for scikit-learn a `TypeError`."""
 
 
 def labelled(
@@ -46,29 +52,56 @@ def labelled(
         by_class = images_by_class(path)
         files = [file for group in by_class.values() for file in group]
         return pictures(files, shape, size), [name for name, group in by_class.items() for _ in group]
+    if are_vectors(data):
+        return vectors(data), _classes(labels, len(np.asarray(data)))
     if labels is None:
         source = given(data, "data")
         return _shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels
-    images = vectors(data) if are_vectors(data) else pictures(data, shape, size)
+    images = pictures(data, shape, size)
     told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
     return images, told
 
 
 def are_vectors(data: Any) -> bool:
-    """Whether it is a table of numbers, a row for each sample."""
+    """Whether it is a table of numbers, a row for each sample; or a single row, which is then refused."""
     if isinstance(data, list | tuple) and data and isinstance(data[0], list | tuple | np.ndarray):
-        return np.ndim(data[0]) == 1 and not isinstance(data[0][0], str)
-    return not isinstance(data, str | os.PathLike) and len(getattr(data, "shape", ())) == 2
+        return np.ndim(data[0]) == 1 and isinstance(data[0][0], numbers.Number)
+    if not hasattr(data, "shape") and hasattr(data, "__array__") and not isinstance(data, Image.Image):
+        data = np.asarray(data)
+    return len(getattr(data, "shape", ())) in (1, 2) and getattr(getattr(data, "dtype", None), "kind", "f") not in "US"
 
 
 def vectors(data: Any) -> Tensor:
     """Vectors as (n, d, 1, 1) floats: samples of one pixel with d channels."""
     rows = data.detach().cpu().numpy() if isinstance(data, Tensor) else data
-    try:
+    with _in_one_line():
         table: NDArray[np.float32] = check_array(rows, dtype=np.float32, input_name="X")
-    except (TypeError, ValueError) as error:
-        raise BadVectors(str(error).strip().partition("\n")[0]) from None
     return torch.from_numpy(table.copy())[:, :, None, None]
+
+
+def _classes(labels: Any, count: int) -> list[Label]:
+    """The label of each vector, by scikit-learn's rules; whole numbers may be floats."""
+    if labels is None:
+        raise BadInput(
+            "vectors are learnt with labels: this classifier requires y to be passed, but the target y is None"
+        )
+    with _in_one_line():
+        told = column_or_1d(labels.cpu() if isinstance(labels, Tensor) else labels, warn=True)
+        check_classification_targets(told)
+        if len(told) != count:
+            raise ValueError(f"there are {count} vectors and {len(told)} labels; there must be a label for each")
+    kept = told.astype(np.int64) if told.dtype.kind == "f" else told
+    return given((np.zeros((count, 1, 1), np.uint8), kept), "data").labels
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Inside, what scikit-learn refuses is a mistake that a user can mend."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = BadKind if isinstance(error, TypeError) else BadInput
+        raise kind(" ".join(str(error).split())) from None
 
 
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
