@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,8 @@ from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
+_NAMED = 3
+"""Images that are named of those left out."""
 
 
 class BadInput(MocaError, ValueError):
@@ -38,20 +41,23 @@ class BadKind(MocaError, TypeError):
 
 
 def labelled(
-    data: Any, labels: Any = None, shape: Shape | None = None, size: int | None = None
+    data: Any,
+    labels: Any = None,
+    shape: Shape | None = None,
+    size: int | None = None,
+    say: Callable[[str], None] = warnings.warn,
 ) -> tuple[Tensor, list[Label]]:
     """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
     (image, label) such as a torch `Dataset`, or of images and labels; vectors (n, d) as (n, d, 1, 1) floats.
 
-    All have `shape` where it is known, else the one that they have in common, or `size` pixels a side.
+    All have `shape` where it is known, else the one that they have in common, or `size` pixels a side. Images of a
+    folder that cannot be read are left out, which `say` is told.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
         if not path.is_dir() or not has_classes(path):
             raise MocaError(f"'{path}' is no folder with a folder of images for each class")
-        by_class = images_by_class(path)
-        files = [file for group in by_class.values() for file in group]
-        return pictures(files, shape, size), [name for name, group in by_class.items() for _ in group]
+        return _of_folder(path, shape, size, say)
     if are_vectors(data):
         return vectors(data), _classes(labels, len(np.asarray(data)))
     if labels is None:
@@ -60,6 +66,26 @@ def labelled(
     images = pictures(data, shape, size)
     told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
     return images, told
+
+
+def _of_folder(
+    path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]
+) -> tuple[Tensor, list[Label]]:
+    files = [(file, name) for name, group in images_by_class(path).items() for file in group]
+    side = _side(files[0][0], shape, size)
+    images, labels, lost = list[Pixels](), list[Label](), list[str]()
+    for number, (file, name) in enumerate(files):
+        try:
+            images.append(_read(file, number, side))
+            labels.append(name)
+        except MocaError as error:
+            lost.append(str(error))
+    if not images:
+        raise MocaError(f"none of the {len(files)} images in '{path}' can be used; the first: {lost[0]}")
+    if lost:
+        more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
+        say(f"{len(lost)} of {len(files)} images left out: {'; '.join(lost[:_NAMED])}{more}")
+    return _shaped(images, shape, size), labels
 
 
 def are_vectors(data: Any) -> bool:
@@ -111,10 +137,15 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
-        side = size or (_handy(files[0]) if shape is None else shape[1] if shape[1] == shape[2] else None)
+        side = _side(files[0], shape, size)
         return _shaped([_read(one, number, side) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
+
+
+def _side(first: Any, shape: Shape | None, size: int | None) -> int | None:
+    """Pixels a side that images are brought to while they are read; None where they stay as they are."""
+    return size or (_handy(first) if shape is None else shape[1] if shape[1] == shape[2] else None)
 
 
 def _handy(file: Any) -> int | None:

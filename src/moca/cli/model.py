@@ -80,6 +80,8 @@ def learn(
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
+    if lesson.left_out:
+        console.print(Text(lesson.left_out, "red"), soft_wrap=True)
     if not lesson.images:
         console.print(Text(f"Nothing new: all {lesson.known} images were learnt before. Model: {model}"))
         return
