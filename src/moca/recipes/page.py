@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moca.recipes.cells import exhibits
+from moca.recipes.claims import LEVEL, Claim, claims
+from moca.recipes.claims import rows as claim_rows
 from moca.recipes.cost import HOW
 from moca.recipes.experiment import rules
 from moca.recipes.found import NEAR, SEEDS, Entry, experiments
@@ -44,6 +46,8 @@ def render(standing: Standing, place: str) -> str:
             ["", "what", *Sums.HEAD],
             [[name, title, *standing.sums(shown[name]).texts] for name, title in titles.items()],
         ),
+        "## The order of methods",
+        *_order(claims(standing.entries)),
         *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
         "## Why they are run so",
         "All that fit a cell apply, a later one wins; what none sets is left to the recipes of protocol, data set and "
@@ -54,6 +58,20 @@ def render(standing: Standing, place: str) -> str:
         _table(["run", "command", "done", "missing", "GPU minutes"], _runs(standing)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _order(said: Sequence[Claim]) -> list[str]:
+    """What the paper has above what, and what our seeds say of it."""
+    head, rows = claim_rows(said)
+    verdicts = Counter(row[-1] for row in rows)
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    told = (
+        f"The main tables put a perturbation above its own learner, or WAP above Gaussian noise, {len(said)} times. "
+        f"{len(rows)} of these claims are measured{': ' + counted if rows else ''}. Seeds are paired; p is of a "
+        f"one-sided paired t-test, and a claim holds where it is below {LEVEL}. With few seeds that asks for a gain "
+        "well above its spread."
+    )
+    return [told, _table(head, rows)] if rows else [told]
 
 
 def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:
