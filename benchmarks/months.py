@@ -74,8 +74,8 @@ def halves(classes: int) -> tuple[list[int], list[int]]:
 
 def encoder_of(data: moca.Dataset, options: argparse.Namespace) -> str:
     """An encoder trained on half of the classes, once."""
-    size = f"-{options.images_per_class}" if options.images_per_class else ""
-    place = options.work / f"encoder-{data.name}{size}"
+    facts = (data.name, options.images_per_class or "all", options.encoder or "auto", options.encoder_epochs)
+    place = options.work / f"encoder-{'-'.join(map(str, facts)).replace(':', '-')}"
     if not (place / "model.json").exists():
         known, _ = halves(len(data.classes))
         chosen = {"encoder": options.encoder, "epochs": options.encoder_epochs}
@@ -100,7 +100,7 @@ def through(setting: Setting, data: moca.Dataset, options: argparse.Namespace, d
         given["frozen"] = encoder_of(data, options)
     elif options.encoder:
         given["encoder"] = options.encoder
-    place = options.work / "-".join(setting.key)
+    place = options.work / "-".join(setting.key).replace(":", "-")
     model = moca.load_model(place, device=options.device) if done and setting.method != "joint" else None
     for month in range(done, setting.months):
         old, new = order[: each * month], order[each * month : each * (month + 1)]

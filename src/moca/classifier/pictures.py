@@ -90,8 +90,11 @@ def _of_folder(
 
 def are_vectors(data: Any) -> bool:
     """Whether it is a table of numbers, a row for each sample; or a single row, which is then refused."""
-    if isinstance(data, list | tuple) and data and isinstance(data[0], list | tuple | np.ndarray):
-        return np.ndim(data[0]) == 1 and isinstance(data[0][0], numbers.Number)
+    if isinstance(data, list | tuple) and data:
+        first = data[0]
+        if isinstance(first, list | tuple):
+            return bool(first) and all(isinstance(value, numbers.Number) for value in first)
+        return isinstance(first, np.ndarray | Tensor) and first.ndim == 1
     if not hasattr(data, "shape") and hasattr(data, "__array__") and not isinstance(data, Image.Image):
         data = np.asarray(data)
     return len(getattr(data, "shape", ())) in (1, 2) and getattr(getattr(data, "dtype", None), "kind", "f") not in "US"
