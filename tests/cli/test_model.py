@@ -130,7 +130,7 @@ def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
 def test_a_frozen_encoder_and_a_memory_in_bytes(moca, taught, tmp_path):
     words = ("--frozen", "pretrained:weights=bars", "--encoder", "identity", "--memory", "2kB", "--epochs", "10")
     assert moca("learn", taught("february", 2, 3), "--model", "quick", *words, "--device", "cpu")[0] == 0
-    code, out, _ = moca("model", "show", "quick")
+    out = moca("model", "show", "quick")[1]
     assert "identity on features of convnet:width=4,features=8, frozen, images of 12x12x3" in out
     assert moca("model", "show", "quick", "--sheet", "x.png")[2].startswith(
         "moca: the memory of 'quick' holds features"
