@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moca.engine.watch import Watcher
     from moca.errors import MocaError
     from moca.learners import Learner
+    from moca.measures.analyse import analyse
     from moca.memory import Memory
     from moca.models import CosineHead, LinearHead, Model
     from moca.parts import option, register
@@ -43,6 +44,7 @@ _HOME = {
     "Stream": "moca.streams",
     "Task": "moca.streams",
     "Watcher": "moca.engine.watch",
+    "analyse": "moca.measures.analyse",
     "class_incremental": "moca.streams",
     "compare": "moca.api",
     "dataset": "moca.data.own",
@@ -71,6 +73,7 @@ __all__ = [
     "Stream",
     "Task",
     "Watcher",
+    "analyse",
     "class_incremental",
     "compare",
     "data",

@@ -102,7 +102,7 @@ def compare(
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     with _place(out, "compare") as folder:
-        plans = comparing.plan(_placed(settings), chosen, folder)
+        plans = comparing.plan(_placed(_recorded(settings)), chosen, folder)
         _tell(say, [unused_told(settings, [p.settings for p in plans])])
         outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True))
     labels = {p.folder: p.label for p in plans}
@@ -181,6 +181,12 @@ def _checked(settings: dict[str, Any]) -> Run:
     if "seeds" in settings:
         raise MocaError("a run has one seed=; for several seeds use moca compare (in Python moca.compare)")
     return validate(Run, _placed(settings))
+
+
+def _recorded(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same with what is to be recorded as one value: several names are no several runs."""
+    names = settings.get("record")
+    return settings | {"record": tuple(names)} if isinstance(names, list) else settings
 
 
 def _placed(settings: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from moca import __version__
+from moca.cli.analyse import analyse
 from moca.cli.bench import command as bench
 from moca.cli.config import with_config
 from moca.cli.data import app as data_app
@@ -113,6 +114,7 @@ def compare(
 app.command(with_run_options(compare, several=True, without=("seed",)), name="compare")
 
 
+app.command(analyse)
 app.command(bench, name="bench")
 app.command(paper_app)
 

@@ -5,6 +5,7 @@ steps.jsonl        losses and learning rate of every step
 tasks.jsonl        accuracy on every task, before training and after each task
 result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept, with settings, classes and how images are prepared
+analysis.json      what was recorded while training, or found by `moca analyse`; large arrays in analysis.npz
 learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
 traceback.txt      only where code of the user's own failed: what led to it
@@ -149,6 +150,10 @@ class RunFolder:
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file in one go."""
         self._replace(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+        """Write a file in one go."""
+        self._replace(name, content)
 
     def append(self, name: str, records: list[dict[str, Any]]) -> None:
         """Add lines to a JSON-lines file."""
