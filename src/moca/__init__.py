@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moca import data, sphere
     from moca.api import compare, resume, run
     from moca.batch import Batch
-    from moca.classifier import ContinualClassifier
+    from moca.classifier import ContinualClassifier, load_model
     from moca.data import Dataset, load
     from moca.data.own import dataset
     from moca.engine.result import Result
@@ -49,6 +49,7 @@ _HOME = {
     "compare": "moca.api",
     "dataset": "moca.data.own",
     "load": "moca.data",
+    "load_model": "moca.classifier",
     "option": "moca.parts",
     "perturbation": "moca.perturb",
     "register": "moca.parts",
@@ -78,6 +79,7 @@ __all__ = [
     "data",
     "dataset",
     "load",
+    "load_model",
     "option",
     "perturbation",
     "register",

@@ -220,8 +220,9 @@ class Running:
         self.seconds -= time.perf_counter() - begun
 
     def _save_model(self) -> None:
-        about = described(self.settings, self.stream.names, self.stream.protocol, self.stream.shape)
-        self.folder.save_model(self.trainer.learning.state(), about)
+        learning, stream, frozen = self.trainer.learning, self.stream, self.stream.dataset.frozen
+        about = described(learning.settings, stream.names, stream.protocol, stream.shape, frozen)
+        self.folder.save_model(learning.state() | ({"frozen": frozen.state()} if frozen else {}), about)
 
     def _interrupted(self) -> None:
         self.folder.save_checkpoint(self.state())
