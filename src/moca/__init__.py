@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moca.perturb import Perturbation, perturbation
     from moca.report.comparison import Comparison
     from moca.streams import Stream, Task, class_incremental
+    from moca.trackers import Tracker
 
 _HOME = {
     "Batch": "moca.batch",
@@ -42,6 +43,7 @@ _HOME = {
     "Result": "moca.engine.result",
     "Stream": "moca.streams",
     "Task": "moca.streams",
+    "Tracker": "moca.trackers",
     "Watcher": "moca.engine.watch",
     "class_incremental": "moca.streams",
     "compare": "moca.api",
@@ -69,6 +71,7 @@ __all__ = [
     "Result",
     "Stream",
     "Task",
+    "Tracker",
     "Watcher",
     "class_incremental",
     "compare",

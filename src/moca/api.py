@@ -13,6 +13,7 @@ from moca import traces
 from moca.data.loading import placed
 from moca.defaults import choices_told, unused_told
 from moca.engine import compare as comparing
+from moca.engine import tracking
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
 from moca.engine.material import Material
@@ -36,6 +37,7 @@ def run(
     progress: bool = False,
     keep_model: bool = True,
     watch: Watcher | Sequence[Watcher] = (),
+    track: Any = (),
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Result:
@@ -44,17 +46,19 @@ def run(
     `settings` are those of `moca run --help`. `data` may also be a `moca.Dataset` or `moca.Stream`, images and labels
     as a pair of arrays (or two pairs, for training and test), or a torch `Dataset`; `model` a torch module or a
     function that makes one; `learner` and `perturb` classes or objects of your own. The run's files go to `out`, by
-    default a new folder under `runs`. Watchers are told about steps, tasks and the end; `say` gets what was chosen for
-    you, and what of yours is not used, a line each.
+    default a new folder under `runs`. Watchers are told about steps, tasks and the end; so are trackers, by name
+    (`track="tensorboard"`, `moca ls`), of which a list may be given. `say` gets what was chosen for you, and what of
+    yours is not used, a line each.
     """
-    given = _checked(settings)
+    given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
     told = [choices_told(given, complete, stream.dataset), unused_told(settings, [complete])]
     name = comparing.label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, told)
-        return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
+        watchers = [*_several(watch), *(tracker.make() for tracker in trackers)]
+        return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watchers, begun)
 
 
 def resume(
@@ -63,18 +67,22 @@ def resume(
     progress: bool | Callable[[int, str], None] = False,
     keep_model: bool = True,
     watch: Watcher | Sequence[Watcher] = (),
+    track: Any = (),
     **own: Any,
 ) -> Result:
-    """Go on with an interrupted run exactly where it stopped.
+    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had; more can be added.
 
     A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
     """
     folder = _path(out)
     refuse_ended(folder)
-    kept = RunFolder.open(folder).settings()
-    settings = validate(Run, dict(kept) | own)
+    kept, given = RunFolder.open(folder), tracking.chosen(track)
+    settings = validate(Run, dict(kept.settings()) | own)
     complete, stream = Material()(settings)
-    return _alone(Running.resume, complete, stream, folder, comparing.in_short(settings), progress, keep_model, watch)
+    trackers = {tracker.name: tracker for tracker in (*tracking.kept(kept), *given)}
+    watchers = [*_several(watch), *(tracker.make() for tracker in trackers.values())]
+    name = comparing.in_short(settings)
+    return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
 
 
 def compare(
@@ -84,6 +92,7 @@ def compare(
     jobs: int | None = None,
     progress: bool = False,
     watch: comparing.Watch | Sequence[comparing.Watch] = (),
+    track: Any = (),
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -91,7 +100,8 @@ def compare(
 
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Runs with parts
     that exist in Python only, and watched ones, are carried out one after the other on a CPU; those that share a
-    watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function.
+    watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function. Of
+    trackers (`track`) each run has its own.
     Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
     several, can be added so.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
@@ -101,10 +111,11 @@ def compare(
         chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
+    trackers = tracking.chosen(track)
     with _place(out, "compare") as folder:
         plans = comparing.plan(_placed(settings), chosen, folder)
         _tell(say, [unused_told(settings, [p.settings for p in plans])])
-        outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True))
+        outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True), trackers=trackers)
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
     comparison = Comparison(results, folder, outcome.cost)
@@ -134,12 +145,11 @@ def _alone(
     name: str,
     progress: bool | Callable[[int, str], None],
     keep_model: bool,
-    watch: Watcher | Sequence[Watcher],
+    watchers: Sequence[Watcher],
     begun: Callable[[], None] | None = None,
 ) -> Result:
     """Carry out one run; `begun` is called once nothing stands in its way."""
-    total, watchers = Schedule(settings, stream).total, _several(watch)
-    with ProgressBar(total, name, shown=progress is True) as bar:
+    with ProgressBar(Schedule(settings, stream).total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 
         def opened() -> Running:

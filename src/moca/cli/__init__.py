@@ -3,6 +3,7 @@
 import errno
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from moca.cli.model import learn, predict
 from moca.cli.options import given, with_run_options
 from moca.cli.paper import app as paper_app
 from moca.cli.wording import as_options, hinted
-from moca.errors import Interrupted, MocaError
+from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.starting import loading
 from moca.traces import from_theirs_on, noted
 
@@ -37,15 +38,26 @@ Out = Annotated[str | None, Parameter(help="folder to write to [default: a new o
 Config = Annotated[
     Path | None, Parameter(help="TOML or YAML file with any of these options; those given here win", show_default=False)
 ]
+Track = Annotated[
+    list[str] | None,
+    Parameter(
+        help="follow it elsewhere too: tensorboard, mlflow:uri=http://..., wandb:mode=offline, ... (moca ls); nothing "
+        "is sent anywhere unless asked for",
+        consume_multiple=True,
+        negative=(),
+    ),
+]
 SaveConfig = Annotated[Path | None, Parameter(help="write the options to such a file first", show_default=False)]
 
 
-def run(*, out: Out = None, config: Config = None, save_config: SaveConfig = None, **options: Any) -> int:
+def run(
+    *, out: Out = None, track: Track = None, config: Config = None, save_config: SaveConfig = None, **options: Any
+) -> int:
     """Train one learner with one perturbation on one stream of tasks.
 
     What is left open is taken from the data set's recipe; a line says what that is.
     """
-    settings = with_config({**given(options), "out": out}, config, save_config)
+    settings = with_config({**given(options), "out": out, "track": track}, config, save_config)
     with loading():
         from moca import api
 
@@ -60,8 +72,10 @@ app.command(model_app)
 
 
 @app.command
-def resume(folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True) -> int:
-    """Go on with an interrupted run exactly where it stopped.
+def resume(
+    folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True, track: Track = None
+) -> int:
+    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had.
 
     Parameters
     ----------
@@ -78,7 +92,7 @@ def resume(folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_m
 
     if progress == "lines":
         return as_lines(folder, keep_model)
-    return _ended(api.resume(folder, progress=True, keep_model=keep_model))
+    return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
 
 
 def compare(
@@ -87,6 +101,7 @@ def compare(
     seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
+    track: Track = None,
     config: Config = None,
     save_config: SaveConfig = None,
     **options: Any,
@@ -96,7 +111,7 @@ def compare(
     The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
     that has several already, it adds those.
     """
-    own = {"seeds": seed or seeds, "jobs": jobs, "out": out}
+    own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track}
     settings = {"seeds": 3} | with_config({**given(options), **own}, config, save_config)
     with loading():
         from moca import api
@@ -136,7 +151,7 @@ def demo(
 
 @app.command
 def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, heads, optimisers, schedules and data sets; or show all about one of them.
+    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or all about one.
 
     All about one: its line, its paper, where its card is, its options with their defaults, its recipes, and what it
     refuses and why.
@@ -166,6 +181,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Entry point of the `moca` command; `words` are those after its name, by default the command line's."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no "±" must not cost anything more
+    warnings.showwarning = _show_warning
     try:
         code = app(words, print_error=False, exit_on_error=False) or 0
         sys.stdout.flush()
@@ -193,6 +209,17 @@ def _drop_output() -> None:
     with suppress(OSError):
         sys.stdout.close()
     sys.stdout = io.StringIO()
+
+
+_SHOW = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
+    """Ours in a line, all others as they are."""
+    if isinstance(message, MocaWarning):
+        _say(f"moca: {message}")
+    else:
+        _SHOW(message, *about, **more)
 
 
 def _say(line: str) -> None:

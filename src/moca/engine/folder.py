@@ -7,6 +7,7 @@ result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept, with settings, classes and how images are prepared
 learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
+tracking.json      only where it is tracked: the trackers, and what the run is known by there
 traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError
-from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Kind
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
@@ -161,7 +161,8 @@ class Run(Settings):
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
-        return [(kind, getattr(self, name)) for name, kind in KINDS.items() if getattr(self, name) is not None]
+        kinds = (LEARNERS, PERTURBATIONS, ENCODERS)
+        return [(kind, made) for kind in kinds if (made := getattr(self, kind.setting)) is not None]
 
     @property
     def data_name(self) -> str:
@@ -236,3 +237,9 @@ class ModelChoice(Settings):
     """An encoder written in any of the accepted forms."""
 
     model: Model
+
+
+class TrackerChoice(Settings):
+    """A tracker written in any of the accepted forms."""
+
+    track: Annotated[SerializeAsAny[Choice], chosen(TRACKERS)]
