@@ -80,7 +80,8 @@ import sys
 from moca.parts import KINDS
 for kind in KINDS.values():
     assert kind.lines() and kind.papers()
-loaded = {m for m in sys.modules if m.startswith(("torch", "moca.learners", "moca.perturb", "moca.models", "moca.trackers"))}
+parts = ("torch", "moca.learners", "moca.perturb", "moca.models", "moca.trackers")
+loaded = {m for m in sys.modules if m.startswith(parts)}
 assert not loaded, loaded
 """
         assert subprocess.run([sys.executable, "-c", code]).returncode == 0

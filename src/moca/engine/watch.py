@@ -97,7 +97,7 @@ class Progress(Watcher):
 
     def steps(self, records: Sequence[StepRecord]) -> None:
         """So many more are done."""
-        learned = "" if math.isnan(self.accuracy) else f", accuracy {100 * self.accuracy:.1f} %"
+        learned = "" if math.isnan(self.accuracy) else f", acc {100 * self.accuracy:.1f} %"
         self.advance(len(records), f"task {records[-1].task + 1}/{self.tasks}{learned}")
 
     def task(self, record: TaskRecord) -> None:
