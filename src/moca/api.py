@@ -12,8 +12,11 @@ from typing import Any
 from moca import traces
 from moca.data.loading import placed
 from moca.defaults import choices_told, unused_told
+from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import tracking
+from moca.engine.compare import Outcome, Plan
+from moca.engine.cost import Cost
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
 from moca.engine.material import Material
@@ -24,6 +27,7 @@ from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
+from moca.report.chosen import CHOOSING, Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 from moca.streams import Stream
@@ -93,6 +97,7 @@ def compare(
     progress: bool = False,
     watch: comparing.Watch | Sequence[comparing.Watch] = (),
     track: Any = (),
+    choose: Any = None,
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -104,27 +109,62 @@ def compare(
     trackers (`track`) each run has its own.
     Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
     several, can be added so.
+    With `choose=0.1` all combinations are run on a tenth of the training images, held out, with seeds of their own, as
+    many (`choose="0.1:seeds=2"`: two); for each learner with each perturbation the best one is then run on the test
+    images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
     what of yours is not used, in a line.
     """
     try:
-        chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
+        numbers = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
-    trackers = tracking.chosen(track)
+    trackers, watchers = tracking.chosen(track), _several(watch, or_makers=True)
+
+    def carry_out(plans: Sequence[Plan], among_others: bool = False) -> Outcome:
+        return comparing.carry_out(plans, jobs, progress, watchers, among_others=among_others, trackers=trackers)
+
     with _place(out, "compare") as folder:
-        plans = comparing.plan(_placed(settings), chosen, folder)
+        plans = comparing.plan(_placed(settings), numbers, folder)
         _tell(say, [unused_told(settings, [p.settings for p in plans])])
-        outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True), trackers=trackers)
+        if choose is None:
+            return _compared(plans, carry_out(plans), folder, Comparison)
+        held_out = choosing.plan(_placed(settings), choosing.asked(choose), numbers, folder / CHOOSING)
+        return _chosen(plans, held_out, carry_out, folder)
+
+
+def _chosen(
+    plans: Sequence[Plan], held_out: Sequence[Plan], carry_out: Callable[..., Outcome], folder: Path
+) -> Comparison:
+    """The best combination of each method by its runs on held-out images, compared on the test images."""
+    by = _compared(held_out, carry_out(held_out), folder / CHOOSING, Comparison, goes_on=folder)
+    accuracies = choosing.accuracies(held_out, by.results)
+    found = [choosing.best(labels, accuracies) for labels in choosing.methods(plans)]
+    picks = [pick for pick in found if pick is not None]
+    chosen = [p for p in plans if p.label in [pick.label for pick in picks]]
+    if not chosen:
+        raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {folder / CHOOSING}")
+    make = partial(Chosen, choosing=by, picks=picks, share=held_out[0].settings.validation)
+    return _compared(chosen, carry_out(chosen, among_others=True), folder, make)
+
+
+def _compared(
+    plans: Sequence[Plan],
+    outcome: Outcome,
+    folder: Path,
+    make: Callable[[list[tuple[str, Result]], Path, Cost | None], Comparison],
+    goes_on: Path | None = None,
+) -> Comparison:
+    """What came of some runs, written down; the same call with `goes_on` as its folder does the rest of them."""
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
-    comparison = Comparison(results, folder, outcome.cost)
+    comparison = make(results, folder, outcome.cost)
     mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
     if not all_failed:
         comparison.save()
     if outcome.interrupted:
         told = "".join(f"; {mistake}" for mistake in mistakes)
-        raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(folder))} goes on{told}")
+        raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(goes_on or folder))} goes on{told}")
     if all_failed:
         others = " (all other runs failed too)" if len(plans) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
