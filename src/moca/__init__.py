@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from moca import data, sphere
     from moca.api import compare, resume, run
     from moca.batch import Batch
-    from moca.classifier import ContinualClassifier
+    from moca.classifier import ContinualClassifier, load_model
     from moca.data import Dataset, load
     from moca.data.own import dataset
     from moca.engine.result import Result
     from moca.engine.watch import Watcher
     from moca.errors import MocaError
     from moca.learners import Learner
+    from moca.measures.analyse import analyse
     from moca.memory import Memory
     from moca.models import CosineHead, LinearHead, Model
     from moca.parts import option, register
@@ -45,10 +46,12 @@ _HOME = {
     "Task": "moca.streams",
     "Tracker": "moca.trackers",
     "Watcher": "moca.engine.watch",
+    "analyse": "moca.measures.analyse",
     "class_incremental": "moca.streams",
     "compare": "moca.api",
     "dataset": "moca.data.own",
     "load": "moca.data",
+    "load_model": "moca.classifier",
     "option": "moca.parts",
     "perturbation": "moca.perturb",
     "register": "moca.parts",
@@ -73,11 +76,13 @@ __all__ = [
     "Task",
     "Tracker",
     "Watcher",
+    "analyse",
     "class_incremental",
     "compare",
     "data",
     "dataset",
     "load",
+    "load_model",
     "option",
     "perturbation",
     "register",

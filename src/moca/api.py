@@ -19,6 +19,7 @@ from moca.engine.compare import Outcome, Plan
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
+from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
@@ -31,8 +32,6 @@ from moca.report.chosen import CHOOSING, Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 from moca.streams import Stream
-
-RUNS = Path("runs")
 
 
 def run(
@@ -119,17 +118,17 @@ def compare(
         numbers = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
-    trackers, watchers = tracking.chosen(track), _several(watch, or_makers=True)
+    trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
 
     def carry_out(plans: Sequence[Plan], among_others: bool = False) -> Outcome:
         return comparing.carry_out(plans, jobs, progress, watchers, among_others=among_others, trackers=trackers)
 
     with _place(out, "compare") as folder:
-        plans = comparing.plan(_placed(settings), numbers, folder)
+        plans = comparing.plan(given, numbers, folder)
         _tell(say, [unused_told(settings, [p.settings for p in plans])])
         if choose is None:
             return _compared(plans, carry_out(plans), folder, Comparison)
-        held_out = choosing.plan(_placed(settings), choosing.asked(choose), numbers, folder / CHOOSING)
+        held_out = choosing.plan(given, choosing.asked(choose), numbers, folder / CHOOSING)
         return _chosen(plans, held_out, carry_out, folder)
 
 
@@ -231,6 +230,12 @@ def _checked(settings: dict[str, Any]) -> Run:
     if "seeds" in settings:
         raise MocaError("a run has one seed=; for several seeds use moca compare (in Python moca.compare)")
     return validate(Run, _placed(settings))
+
+
+def _recorded(settings: dict[str, Any]) -> dict[str, Any]:
+    """The same with what is to be recorded as one value: several names are no several runs."""
+    names = settings.get("record")
+    return settings | {"record": tuple(names)} if isinstance(names, list) else settings
 
 
 def _placed(settings: dict[str, Any]) -> dict[str, Any]:

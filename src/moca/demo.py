@@ -8,6 +8,7 @@ from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.recipes import load_recipe
 from moca.report.comparison import Comparison
+from moca.report.exhibit import planes
 from moca.report.features import Panel, feature_panel
 from moca.report.page import write_report
 from moca.settings import Run, validate
@@ -18,7 +19,7 @@ def demo(out: Path, seeds: int, progress: bool = True) -> tuple[Comparison, Path
     recipe = load_recipe("digits")
     comparison = api.compare(**recipe["settings"], seeds=seeds, out=out, jobs=os.cpu_count() or 1, progress=progress)
     panels = [_plane(recipe["plane"], name) for name in recipe["plane"]["perturb"]]
-    return comparison, write_report(comparison, panels, recipe["about"]["text"])
+    return comparison, write_report(comparison, [planes(panels)], recipe["about"]["text"])
 
 
 def _plane(settings: dict[str, object], perturb: str) -> Panel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import shutil
@@ -19,7 +20,20 @@ def environment(device: torch.device) -> dict[str, Any]:
     return {name: version for name, version in versions().items() if name in ("moca", "torch", "python")} | {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
+        "host": platform.node(),
+        "code": code(),
     }
+
+
+@functools.cache
+def code() -> str:
+    """Which code it is: the version, and where it runs from a checkout the commit, with a mark if files differ."""
+    checkout, git = Path(moca.__file__).parents[2], shutil.which("git")
+    if git is None or not (checkout / ".git").exists():
+        return moca.__version__
+    command = [git, "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{moca.__version__}+{said}" if said else moca.__version__
 
 
 def hardware(device: torch.device) -> dict[str, Any]:

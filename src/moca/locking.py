@@ -36,6 +36,18 @@ def lock(path: Path, wait: bool = True) -> Iterator[bool]:
             os.close(file)
 
 
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock of that name; the file is not made where there is none."""
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not _held(file, wait=False)
+    finally:
+        os.close(file)
+
+
 def _held(file: int, wait: bool) -> bool:
     try:
         _acquire(file, wait)

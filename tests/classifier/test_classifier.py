@@ -145,7 +145,8 @@ def test_kept_and_taken_up_it_goes_on_as_if_nothing_had_happened(small, tmp_path
 
 def test_a_finished_run_is_one(tmp_path):
     run = moca.run(model="convnet:width=4", epochs=3, tasks=2, memory=50, device="cpu", out=tmp_path / "run")
-    model = ContinualClassifier.load(run.folder, device="cpu")
+    model = moca.load_model(run.folder, device="cpu")
+    assert isinstance(model, ContinualClassifier)
     digits = moca.load("digits")
     assert model.classes_.tolist() == list(digits.classes)
     labels = [digits.classes[c] for c in digits.test.labels.tolist()]
@@ -191,3 +192,11 @@ def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small,
     again, fresh = model.learn(*lesson(2, 3)), small(epochs=2).learn(*lesson(2, 3))
     assert again.classes_.tolist() == [2, 3]
     np.testing.assert_array_equal(again.decision_function(bars(2, 3)), fresh.decision_function(bars(2, 3)))
+
+
+@pytest.mark.parametrize(("count", "steps"), [(1, 150), (6, 150), (20, 150)])
+def test_a_lesson_of_few_images_is_not_short(small, count, steps):
+    told = []
+    model = small(epochs=None).learn(*lesson(0, 1), said=lambda done, total: None)
+    model.learn(*lesson(2, count=count), said=lambda done, total: told.append(total))
+    assert told == [steps] * steps

@@ -141,7 +141,7 @@ def test_a_combination_counts_with_all_of_its_seeds_only(toy, tmp_path):
     assert [r.status for r in chosen.choosing.results] == ["finished", "diverged"]
     assert [pick.label for pick in chosen.picks] == ["er lr=0.1"]
     assert "best of 2, 1 of which did not finish" in chosen.told
-    with pytest.raises(MocaError, match="nothing can be chosen: no combination finished .*; see d/choosing"):
+    with pytest.raises(MocaError, match=r"nothing can be chosen: no combination finished .*; see d/choosing"):
         moca.compare(**TINY | {"lr": [1e29, 1e30]}, data=toy, choose=0.25, out="d")
 
 

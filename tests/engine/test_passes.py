@@ -182,6 +182,18 @@ def test_clean_is_one_pass_a_batch(learner, first_task):
     assert_same(statistics(model), expected)
 
 
+@pytest.mark.parametrize(
+    ("learner", "first_task", "sequence"),
+    [("er", True, "n"), ("er", False, "b"), ("derpp", True, "n"), ("derpp", False, "1b")],
+)
+def test_replay_is_the_new_batch_until_classes_are_old_and_then_the_replayed_ones(learner, first_task, sequence):
+    passes, model = setup(learner, "none", bn_passes="replay", first_task=first_task)
+    given = batches(2 if learner == "derpp" else 1)
+    expected = literally(model, given, sequence)
+    call(passes, given)
+    assert_same(statistics(model), expected)
+
+
 def test_share_of_clean_passes():
     """Momentum 0.1: the new batch comes first and gets 0.09, the replay batch then 0.1, which is 53 % of both."""
     passes, model = setup("er", "none", bn_passes="clean")
@@ -192,8 +204,9 @@ def test_share_of_clean_passes():
     torch.testing.assert_close(norm.running_mean, 0.09 * new + 0.1 * replay)
 
 
-def test_concatenated_is_one_pass_over_both():
-    passes, model = setup("er:passes=concatenated", "none", "clean")
+@pytest.mark.parametrize("bn_passes", ["clean", "replay"])
+def test_concatenated_is_one_pass_over_both(bn_passes):
+    passes, model = setup("er:passes=concatenated", "none", bn_passes)
     given = batches(1)
     twin = copy.deepcopy(model)
     h = twin.encoder(torch.cat([given["n"].x, given["b"].x]))
@@ -215,9 +228,9 @@ def test_features_are_those_of_each_batch_alone_whatever_the_sequence(method):
     torch.testing.assert_close(new.logits, twin.classify(new.features))
 
 
-@pytest.mark.parametrize("bn_passes", ["clean", "official"])
+@pytest.mark.parametrize("bn_passes", ["replay", "clean", "official"])
 def test_without_replay_only_new_data_move_the_statistics(bn_passes):
-    passes, model = setup("er", "none", bn_passes=bn_passes, first_task=True)
+    passes, model = setup("er", "none", bn_passes=bn_passes, first_task=bn_passes != "replay")
     given = {"n": batches(1)["n"]}
     expected = literally(model, given, "n")
     call(passes, given)

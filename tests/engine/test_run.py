@@ -3,11 +3,13 @@
 import json
 import math
 import os
+import platform
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -39,7 +41,7 @@ FAST = {
     "device": "cpu",
     "threads": 1,
 }
-TIMES = ("seconds", "images_per_second")
+TIMES = ("seconds", "images_per_second", "started")
 
 
 def lines(path):
@@ -106,6 +108,10 @@ def test_the_numbers_of_a_finished_run(finished):
     replayed = 32 * (finished.steps - 1)
     assert kept["images_per_second"] * kept["seconds"] == pytest.approx(2 * 1347 + replayed)
     assert kept["environment"]["torch"] == torch.__version__
+    assert kept["environment"]["host"] == platform.node()
+    assert kept["environment"]["code"].startswith(moca.__version__)
+    assert kept["class_names"] == [str(digit) for digit in range(10)]
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(kept["started"])) < timedelta(hours=1)
     assert kept["notes"] == []
 
 

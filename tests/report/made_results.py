@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from moca.engine.folder import RunFolder
 from moca.engine.result import Result
+from moca.parts import LEARNERS, PERTURBATIONS
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
@@ -32,5 +34,21 @@ def comparison(folder, methods):
     entries = []
     for label, runs in methods.items():
         for seed, run in enumerate(runs):
-            entries.append((label, result(folder, run, seed) if isinstance(run, float) else run))
+            entries.append((label, result(folder, run, seed, **method(label)) if isinstance(run, float) else run))
     return Comparison(entries, folder)
+
+
+def method(label):
+    """The settings that a label such as er+wap stands for; none for other labels."""
+    learner, _, perturb = label.partition("+")
+    if learner not in LEARNERS.built_in or perturb not in ("", *PERTURBATIONS.built_in):
+        return {}
+    return {"learner": learner, "perturb": perturb or "none"}
+
+
+def written(result, folder):
+    """The same result in the folder of a run."""
+    result.folder = folder
+    RunFolder.create(folder, result.settings).release()
+    result.save()
+    return folder

@@ -6,8 +6,14 @@ from moca.api import RUNS
 from moca.cli import app
 from moca.cli.options import given
 from moca.engine.compare import plan
-from moca.report.conditions import all_settings, command, sentences
+from moca.report.conditions import command, run_command
+from moca.report.conditions import sentences as sentences_of
 from tests.report.made_results import comparison, result
+
+
+def sentences(made):
+    (setting,) = made.settings
+    return sentences_of(setting)
 
 
 def results_of(folder, seeds=(0, 1), **settings):
@@ -50,6 +56,15 @@ def made_by(line):
 def test_command_makes_the_same_runs(tmp_path, settings):
     results = results_of(tmp_path, **settings)
     assert made_by(command(results)) == [r.settings for r in results]
+
+
+def test_command_of_a_run_makes_the_same_run(tmp_path):
+    (one,) = results_of(tmp_path, seeds=(3,), perturb=["wap:lambda=1.5"], memory="30:per=class", augment=False)
+    words = shlex.split(run_command(one))
+    assert words[:2] == ["moca", "run"]
+    options = given(app.parse_args(words[1:])[1].arguments)
+    (made,) = plan({name: value for name, value in options.items() if name != "seed"}, [int(options["seed"])], RUNS)
+    assert made.settings == one.settings
 
 
 RECIPE = (
@@ -103,10 +118,3 @@ def test_the_memory_of_a_learner_that_draws_nothing_is_named(tmp_path):
     assert "with a memory of 30 samples" in sentences(
         comparison(tmp_path, {"gem": results_of(tmp_path, learner="gem")})
     )
-
-
-def test_all_settings_hold_every_setting(tmp_path):
-    settings = all_settings(results_of(tmp_path, perturb=["none", "vt"]))
-    assert settings["perturb"] == "none; vt:lambda=0.5"
-    assert settings["seed"] == "0; 1"
-    assert {"data", "lr", "head", "threads"} <= settings.keys()

@@ -1,99 +1,161 @@
-from xml.etree import ElementTree
+import itertools
+import json
 
 import numpy as np
 import pytest
 
+from moca.report.exhibit import planes
+from moca.report.facets import MOST, colours, facets
 from moca.report.features import Panel
-from moca.report.figures import accuracy_curves, accuracy_matrices, feature_plane, final_accuracies
-from moca.report.palette import BASELINE, method_colour, method_dash, method_marker
-from moca.report.svg import folded
-from tests.report.made_results import comparison, matrix, result
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def texts(svg):
-    return ["".join(e.itertext()) for e in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+from moca.report.figures import save_figures
+from moca.report.labels import folded
+from moca.report.palette import LOOKS, PAGE, class_colours
+from moca.report.plots import curves, final_accuracies, matrix, over_stream
+from tests.report.made_results import comparison, result
 
 
-def fills(svg, tag="path"):
-    root = ElementTree.fromstring(svg)
-    return [e.get("style", "") for e in root.iter(SVG + tag)]
+def setting(tmp_path, methods):
+    (made,) = comparison(tmp_path, methods).settings
+    return made
 
 
 @pytest.fixture
-def rows(tmp_path):
-    return comparison(tmp_path, {"er": [0.5, 0.7], "er+wap": [0.8, 0.6]}).rows
+def facet(tmp_path):
+    (made,) = facets(setting(tmp_path, {"er": [0.5, 0.7], "er+wap": [0.8, 0.6]}))
+    return made
 
 
-@pytest.mark.parametrize("draw", [accuracy_curves, accuracy_matrices, final_accuracies])
-def test_figures_are_bare_svg_with_text_as_text(draw, rows):
-    svg = draw(rows)
-    root = ElementTree.fromstring(svg)
-    assert root.tag == f"{SVG}svg"
-    assert root.get("role") == "img" and root.get("aria-label")
-    assert svg.startswith("<svg")
-    assert {"er", "er+wap"} <= set(texts(svg))
-    assert not list(root.iter(f"{SVG}metadata")) and not list(root.iter(f"{SVG}style"))
-    assert not list(root.iter(f"{SVG}image"))
-    assert "DejaVu" not in svg
-    assert len(svg) < 30_000
-    assert draw(rows) == svg
+def _linear(colour):
+    channels = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+    return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
 
 
-def test_first_method_is_grey_and_all_looks_differ():
-    assert method_colour(0) == BASELINE
-    looks = {(method_colour(i), method_dash(i), method_marker(i)) for i in range(20)}
-    assert len(looks) == 20
+def _luminance(colour):
+    return _linear(colour) @ [0.2126, 0.7152, 0.0722]
+
+
+def test_colours_stand_out_from_the_page_and_none_comes_twice():
+    for page, own in zip(PAGE, zip(*((look.light, look.dark) for look in LOOKS), strict=True), strict=True):
+        assert len(set(own)) == len(LOOKS) == 8
+        for colour in own:
+            high, low = sorted((_luminance(page), _luminance(colour)), reverse=True)
+            assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
+    assert len({look.marker for look in LOOKS}) == len({look.symbol for look in LOOKS}) == 8
+    assert class_colours(0, old=True) != class_colours(0, old=False)
+
+
+VISIONS = {
+    "usual": np.eye(3),
+    "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "no blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+"""How linear RGB looks without one of the three kinds of cones, after Machado, Oliveira and Fernandes (2009)."""
+
+
+@pytest.mark.parametrize("seen", VISIONS)
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_colours_differ_for_every_kind_of_colour_vision(seen, page):
+    white = np.array([0.9505, 1.0, 1.089])
+    to_xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+    def lab(colour):
+        x, y, z = np.cbrt(to_xyz @ np.clip(np.array(VISIONS[seen]) @ _linear(colour), 0, 1) / white)
+        return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+    every = [lab(getattr(look, page)) for look in LOOKS]
+    assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(every, 2)) > 12
+
+
+def test_few_methods_share_one_figure(tmp_path):
+    made = setting(tmp_path, {f"m{i}": [result(tmp_path, 0.5, lr=0.1 + i)] for i in range(8)})
+    assert [len(facet.rows) for facet in facets(made)] == [8]
+    assert colours(made) == list(range(8))
+
+
+def test_many_methods_are_shared_out_by_learner(tmp_path):
+    perturbs = ("gaussian", "vt", "wap", "vmf", "doa_new", "doa_old", "add_new", "minus_new")
+    runs = {"er": [0.5], "derpp": [0.6], **{f"er+{p}": [0.5] for p in perturbs}, "derpp+wap": [0.7]}
+    made = setting(tmp_path, runs)
+    shared = {facet.title: [row.label for row in facet.rows] for facet in facets(made)}
+    assert list(shared) == ["Without perturbation", "Perturbations of er (1 of 2)", "Perturbations of er (2 of 2)",
+                            "Perturbations of derpp"]  # fmt: skip
+    assert shared["Without perturbation"] == ["er", "derpp"]
+    assert shared["Perturbations of derpp"] == ["derpp", "derpp+wap"]
+    both = [shared[f"Perturbations of er ({i} of 2)"] for i in (1, 2)]
+    assert all(labels[0] == "er" and len(labels) <= MOST for labels in both)
+    assert sorted(both[0][1:] + both[1][1:]) == sorted(f"er+{p}" for p in perturbs)
+    assert set(colours(made)) == {None}, "a colour would mean several methods"
+
+
+def test_methods_with_the_same_memory_share_a_figure(tmp_path):
+    learners = ("er", "derpp", "mir", "agem", "er_ace")
+    runs = {
+        f"{name} {size}": [result(tmp_path, 0.5, learner=name, memory=size)] for name in learners for size in (20, 50)
+    }
+    made = facets(setting(tmp_path, runs))
+    assert [{str(row.run.memory) for row in facet.rows} for facet in made] == [{"20"}, {"50"}]
+
+
+def test_every_method_is_in_a_figure(tmp_path):
+    runs = {f"er+wap lr={lr}": [result(tmp_path, 0.5, perturb="wap", lr=lr)] for lr in np.arange(1, 21) / 10}
+    made = setting(tmp_path, {**runs, "er": [0.3]})
+    shown = {row.label for facet in facets(made) for row in facet.rows}
+    assert shown == {row.label for row in made.rows}
+    assert all(len(facet.rows) <= MOST for facet in facets(made))
+
+
+def test_curves_are_means_over_seeds_with_a_band_of_one_deviation(tmp_path):
+    a, b = ([[0.1, 0.1], [1.0, 0.1], [0.5, 0.9]], [[0.1, 0.1], [0.8, 0.1], [0.3, 0.7]])
+    made = setting(tmp_path, {"er": [result(tmp_path, a), result(tmp_path, b, 1)]})
+    band, line = curves(facets(made)[0], "test images")["data"]
+    assert (line["x"], line["y"]) == ([1, 2], [90.0, 60.0])  # 100 and 80; 70 and 50
+    assert line["legendgroup"] == band["legendgroup"], "they are hidden together"
+    assert band["y"] == pytest.approx([90 + 200**0.5, 60 + 200**0.5, 60 - 200**0.5, 90 - 200**0.5], abs=0.01)
+    assert line["customdata"] == [" ± 14.14"] * 2 and "n = 2" in line["hovertemplate"]
+
+
+def test_every_seed_is_a_dot_and_the_mean_a_stroke(facet):
+    traces = final_accuracies(facet, "test images")["data"]
+    assert [trace["x"] for trace in traces] == [[50.0, 70.0], [60.0], [80.0, 60.0], [70.0]]
+    assert traces[1]["error_x"]["array"] == pytest.approx([200**0.5], abs=0.001)
 
 
 def test_matrix_holds_the_mean_over_seeds_of_learned_tasks_only(tmp_path):
     a = [[0.1, 0.1], [1.0, 0.11], [0.5, 0.9]]
     b = [[0.1, 0.1], [0.9, 0.11], [0.3, 0.8]]
-    row = comparison(tmp_path, {"er": [result(tmp_path, a), result(tmp_path, b, 1)]}).rows
-    numbers = [t for t in texts(accuracy_matrices(row)) if t.isdigit()]
-    assert sorted(numbers) == sorted(["1", "2", "1", "2", "95", "40", "85"])  # ticks, and the lower triangle
+    runs = [result(tmp_path, a), result(tmp_path, b, 1)]
+    for run in runs:
+        run.class_names, run.task_classes = ["cat", "dog", "owl"], [2, 1]
+    (trace,) = matrix(setting(tmp_path, {"er": runs}).rows[0])["data"]
+    assert trace["z"] == [[95.0, None], [40.0, 85.0]]
+    assert [told for _, told in trace["customdata"][1]] == [" (cat, dog)", " (owl)"]
 
 
 def test_joint_matrix_shows_every_task(tmp_path):
-    rows = comparison(tmp_path, {"joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]])]}).rows
-    assert {"91", "82", "73", "all"} <= set(texts(accuracy_matrices(rows)))
+    row = setting(tmp_path, {"joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]])]}).rows[0]
+    (trace,) = matrix(row)["data"]
+    assert (trace["z"], trace["y"]) == ([[91.0, 82.0, 73.0]], ["all"])
+
+
+def test_a_method_that_learns_all_at_once_is_a_level_line(tmp_path):
+    made = setting(tmp_path, {"joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]])]})
+    (line,) = curves(facets(made)[0], "test images")["data"]
+    assert line["x"] == [1, 3] and line["y"] == pytest.approx([82.0, 82.0])
+
+
+def test_looks_on_the_way_are_drawn_where_there_are_any(tmp_path, facet):
+    assert over_stream(facet, "test images") is None
+    run = result(tmp_path, 0.5)
+    run.over_stream = [[10, 0.25], [20, 0.5]]
+    (line,) = over_stream(facets(setting(tmp_path, {"er": [run]}))[0], "test images")["data"]
+    assert (line["x"], line["y"]) == ([10, 20], [25.0, 50.0])
 
 
 def test_long_names_break_between_options():
     assert folded("er+wap:lambda=1.5,steps=2 lr=0.03", 18) == ["er+wap:lambda=1.5,", "steps=2 lr=0.03"]
     assert folded("er", 18) == ["er"]
     assert "".join(folded("x" * 50, 18)) == "x" * 50 and max(map(len, folded("x" * 50, 18))) <= 18
-
-
-def test_matrix_of_many_tasks_stays_small(tmp_path):
-    rows = comparison(tmp_path, {"er": [result(tmp_path, matrix(0.5, 50), data="digits")]}).rows
-    svg = accuracy_matrices(rows)
-    assert len(svg) < 300_000
-    assert "100" not in texts(svg)
-
-
-def test_every_seed_is_a_dot(rows):
-    dots = [s for s in fills(final_accuracies(rows), "use") if "stroke: #ffffff" in s]
-    assert len(dots) == 4
-
-
-def test_a_method_without_a_finished_run_is_named(tmp_path):
-    broken = result(tmp_path, [[0.1, 0.1]], 0, "diverged")
-    rows = comparison(tmp_path, {"er": [0.5], "er+vt": [broken]}).rows
-    assert {"er+vt", "no run finished"} <= set(texts(final_accuracies(rows)))
-    assert "er+vt" in texts(accuracy_curves(rows))
-    assert "er+vt" not in texts(accuracy_matrices(rows))
-
-
-@pytest.mark.parametrize(
-    "label", ["$x^", "a_b $\\alpha$", "<&>'\"", "学习 \N{GRINNING FACE}", "_hidden", "n\nl\x00", "x" * 500]
-)
-def test_any_label_can_be_drawn(tmp_path, label):
-    rows = comparison(tmp_path, {label: [0.5, 0.6], "other": [0.7, 0.6]}).rows
-    for draw in (accuracy_curves, accuracy_matrices, final_accuracies):
-        shown = [t.lstrip("\u200b").rstrip("…") for t in texts(draw(rows))]
-        assert any(len(t) > 1 and label.replace("\n", " ").replace("\x00", " ").startswith(t) for t in shown)
 
 
 def plane(classes=4, each=5, title="er"):
@@ -104,11 +166,25 @@ def plane(classes=4, each=5, title="er"):
 
 
 def test_feature_plane_tells_old_from_new():
-    svg = feature_plane([plane(), plane(title="er+wap")])
-    assert {"er", "er+wap", "old class", "new class", "a", "b", "c", "d"} <= set(texts(svg))
-    filled = [s for s in fills(svg, "use") if "fill-opacity: 0.65" in s]
-    assert len(filled) == 2 * 2 * 5, "old samples are filled, new ones open"
+    (title, plot), _ = planes([plane(), plane(title="er+wap")]).plots
+    points = [trace for trace in plot["data"] if trace["mode"] == "markers"]
+    assert title == "er" and [trace["name"] for trace in points] == list("abcd")
+    assert [trace["marker"]["symbol"] for trace in points] == ["circle"] * 2 + ["triangle-up-open"] * 2
+    assert sum(len(trace["x"]) for trace in points) == 20
 
 
 def test_feature_plane_of_many_points_stays_small():
-    assert len(feature_plane([plane(4, 5000)])) < 500_000
+    ((_, plot),) = planes([plane(4, 5000)]).plots
+    assert len(json.dumps(plot)) < 100_000
+
+
+def test_figures_for_print(tmp_path, monkeypatch):
+    monkeypatch.setattr("moca.report.figures.DOTS", 40)
+    label = "_hidden $x^ <&> \N{GRINNING FACE}\n" + "x" * 100
+    runs = {"er": [0.5, 0.7], label: [result(tmp_path, 0.5, perturb="wap")],
+            "joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]], learner="joint")]}  # fmt: skip
+    made = save_figures(comparison(tmp_path, runs), tmp_path / "figures")
+    assert sorted(path.name for path in made) == sorted(f"{name}.{kind}" for name in ("accuracy", "final", "matrices")
+                                                        for kind in ("pdf", "png"))  # fmt: skip
+    for path in made:
+        assert path.read_bytes()[:4] == (b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")

@@ -3,70 +3,159 @@ import re
 
 import pytest
 
+from moca import MocaError
+from moca.report import tables
+from moca.report.exhibit import Exhibit
 from moca.report.page import render, write_report
+from moca.report.table import of_texts
 from tests.report.made_results import comparison, matrix, result
-from tests.report.seen_page import cells, text_of
+from tests.report.seen_page import cells, data_of, text_of
 
 
 def test_means_and_deviations_are_those_of_the_comparison(tmp_path):
     made = comparison(tmp_path, {"er": [0.70, 0.74, 0.81], "er+wap": [0.75, 0.74, 0.90]})
     page = render(made)
     for row in made.rows:
-        assert cells(page, row.label)[2] == row.spread("final_accuracy").percent()
-    assert cells(page, "er")[1:5] == ["3", "75.00 ± 5.57", "–", "–"]
+        assert cells(page, row.label)["Final accuracy"] == row.spread("final_accuracy").percent()
+    line = cells(page, "er")
+    assert (line["Seeds"], line["Final accuracy"], line["Gain on its learner"]) == ("3", "75.00 ± 5.57", "–")
 
 
-def test_differences_are_paired_by_seed(tmp_path):
-    made = comparison(tmp_path, {"er": [0.70, 0.74, 0.81], "er+wap": [0.75, 0.74, 0.90]})
+def test_gains_are_paired_by_seed(tmp_path):
+    page = render(comparison(tmp_path, {"er": [0.70, 0.74, 0.81], "er+wap": [0.75, 0.74, 0.90]}))
     # By hand: 5, 0 and 9 points; mean 14/3, deviation sqrt((0.1111 + 21.7778 + 18.7778) / 2) = 4.5092.
-    assert cells(render(made), "er+wap")[3:5] == ["+4.67 ± 4.51", "2 of 3"]
+    assert cells(page, "er+wap")["Gain on its learner"] == "+4.67 ± 4.51"
+    line = cells(page, "er+wap", "perturbations")
+    assert (line["Its learner"], line["Higher with"], line["n"], line["Test"]) == ("er", "2 of 3", "3", "paired t")
+    # t = 4.6667 / (4.5092 / sqrt(3)) = 1.7926 with two degrees of freedom: 1 - t / sqrt(t^2 + 2) = 0.215.
+    assert line["p"] == line["p (Holm)"] == "0.21"
+
+
+def test_each_perturbation_is_held_against_its_own_learner(tmp_path):
+    made = comparison(tmp_path, {"er": [0.5, 0.6], "derpp": [0.7, 0.8], "derpp+wap": [0.6, 0.7], "er+wap": [0.6, 0.8]})
+    page = render(made)
+    assert cells(page, "derpp+wap", "perturbations")["Its learner"] == "derpp"
+    assert cells(page, "derpp+wap")["Gain on its learner"].startswith("−10.00")
+    assert cells(page, "er+wap")["Gain on its learner"].startswith("+15.00")
+    assert cells(page, "er", "learners")["derpp"].startswith("−20.00")
+    assert cells(page, "derpp", "learners")["er"].startswith("+20.00")
+
+
+def test_learners_are_held_against_those_with_the_same_memory(tmp_path):
+    runs = {
+        f"{learner} memory={size}": [result(tmp_path, accuracy, learner=learner, memory=size)]
+        for (learner, size), accuracy in {
+            ("er", 50): 0.5,
+            ("derpp", 50): 0.6,
+            ("er", 99): 0.7,
+            ("derpp", 99): 0.9,
+        }.items()
+    }
+    (setting,) = comparison(tmp_path, runs | {"joint": [result(tmp_path, 0.95, learner="joint")]}).settings
+    heads = [table.head[1:] for table in tables.learners(setting)]
+    assert heads == [("er memory=50", "derpp memory=50", "joint"), ("er memory=99", "derpp memory=99", "joint")]
+    (alone,) = comparison(tmp_path, {name: runs[name] for name in ("er memory=50", "er memory=99")}).settings
+    (table,) = tables.learners(alone)
+    assert table.rows[1][1].text == "+20.00", "where nothing else can be compared, memories are"
+
+
+def test_a_perturbation_with_other_settings_than_its_learner_is_not_held_against_it(tmp_path):
+    other = [result(tmp_path, 0.9, seed, perturb="wap", memory=500) for seed in (0, 1)]
+    page = render(comparison(tmp_path, {"er": [0.5, 0.6], "er+wap memory=500": other}))
+    assert "Perturbations against their learners" not in page
 
 
 def test_pairs_need_the_same_seed(tmp_path):
-    made = comparison(
-        tmp_path, {"a": [result(tmp_path, 0.5, seed=1), result(tmp_path, 0.6, seed=2)], "b": [0.9, 0.8, 0.7]}
-    )
-    assert made["b"].differences(made["a"], "final_accuracy") == pytest.approx([0.3, 0.1])
-    assert cells(render(made), "b")[3:5] == ["+20.00 ± 14.14", "2 of 2"]
+    first = [result(tmp_path, 0.5, seed=1), result(tmp_path, 0.6, seed=2)]
+    made = comparison(tmp_path, {"er": first, "er+wap": [0.9, 0.8, 0.7]})
+    assert made["er+wap"].differences(made["er"], "final_accuracy") == pytest.approx([0.3, 0.1])
+    assert cells(render(made), "er+wap")["Gain on its learner"] == "+20.00 ± 14.14"
 
 
-def test_a_method_that_does_not_help_is_said_not_to(tmp_path):
+def test_seeds_that_are_not_shared_get_another_test(tmp_path):
+    first = [result(tmp_path, 0.4, seed=7), result(tmp_path, 0.7, seed=8)]
+    line = cells(render(comparison(tmp_path, {"er": first, "er+wap": [0.9, 0.8, 0.7]})), "er+wap", "perturbations")
+    assert (line["Difference"], line["n"], line["Test"], line["Higher with"]) == ("+25.00", "3 and 2", "Welch t", "–")
+
+
+def test_a_perturbation_that_does_not_help_is_said_not_to(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+vt": [0.6, 0.75]}))
-    assert "No other method has a higher mean final accuracy than er." in text_of(page)
-    assert cells(page, "er+vt")[3:5] == ["−7.50 ± 3.54", "0 of 2"]
+    assert "No perturbation has a higher mean final accuracy than its learner." in text_of(page)
+    assert cells(page, "er+vt")["Gain on its learner"] == "−7.50 ± 3.54"
 
 
-def test_a_gain_within_the_deviation_is_called_chance(tmp_path):
+def test_a_gain_that_the_test_does_not_see_is_called_chance(tmp_path):
     page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.6, 0.95], "er+vt": [0.5, 0.5]})))
-    assert "er+wap gains most on er: +2.50 ± 17.68 points, higher with 1 of 2 seeds. No gain on er: er+vt." in page
-    assert "it may well be chance" in page
+    assert "er+wap gains most on er: +2.50 ± 17.68 points, higher with 1 of 2 seeds." in page
+    # Their t is 0.2 with one degree of freedom: p = 1 - 2 atan(0.2) / pi; the smaller one of er+vt is doubled instead.
+    assert (
+        "Paired t-test, n = 2, p = 0.87 (put right for 2 such differences): it may well be chance; 2 seeds are few"
+        in page
+    )
+    assert "No gain: er+vt." in page
 
 
-def test_caption_says_how_many_seeds_and_what_plus_minus_is(tmp_path):
-    page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "b": [0.7]})))
-    assert "Means of 1 to 2 seeds in percent" in page
+def test_a_clear_gain_is_marked_and_called_so(tmp_path):
+    made = comparison(tmp_path, {"er": [0.50, 0.51, 0.52, 0.53, 0.54], "er+wap": [0.60, 0.61, 0.62, 0.64, 0.64]})
+    page = render(made)
+    assert "p < 0.001: more than chance." in text_of(page)
+    assert cells(page, "er+wap")["Gain on its learner"] == "+10.20 ± 0.45 *"
+
+
+def test_caption_says_what_the_numbers_are(tmp_path):
+    page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.7, 0.75]})))
     assert "± is the sample standard deviation over seeds" in page
+    assert "put right for all differences of the table (Holm)" in page
 
 
 def test_one_seed_has_no_deviation(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.7], "er+wap": [0.75]}))
-    assert cells(page, "er+wap")[1:5] == ["1", "75.00", "+5.00", "1 of 1"]
+    line = cells(page, "er+wap")
+    assert (line["Seeds"], line["Final accuracy"], line["Gain on its learner"]) == ("1", "75.00", "+5.00")
+    assert cells(page, "er+wap", "perturbations")["Test"] == "none"
     assert "One seed cannot tell a difference from chance." in text_of(page)
 
 
+def test_held_out_images_are_said_wherever_numbers_stand(tmp_path):
+    runs = {"er": [result(tmp_path, 0.7, s, validation=0.1) for s in (0, 1)],
+            "er+wap": [result(tmp_path, 0.7 + s / 10, s, validation=0.1, perturb="wap") for s in (0, 1)]}  # fmt: skip
+    page = render(comparison(tmp_path, runs))
+    assert "test images" not in text_of(page)
+    assert text_of(page).count("a held-out share (0.1) of the training images") >= 7
+    for plot in data_of(page)["plots"][:2]:
+        assert "held-out training images" in str(plot["layout"])
+
+
+def test_other_data_and_other_images_get_a_section_each(tmp_path):
+    runs = {
+        "er": [result(tmp_path, 0.7)],
+        "er data=mnist": [result(tmp_path, 0.9, data="mnist")],
+        "er validation=0.1": [result(tmp_path, 0.8, validation=0.1)],
+    }
+    page = render(comparison(tmp_path, runs))
+    assert page.count("<section id=") == 3
+    assert "Their numbers do not compare" in text_of(page)
+    titles = re.findall(r"<h2>(.*?)</h2>", page)[:3]
+    assert titles[0] == "digits, 3 tasks" and titles[1].startswith("mnist") and "held-out" in titles[2]
+    assert "Learners against each other" not in page
+
+
 def test_a_diverged_run_is_listed_and_does_not_count(tmp_path):
-    broken = result(tmp_path, matrix(0.0)[:2], 1, "diverged", "the loss is no longer a finite number at step 7")
-    page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [result(tmp_path, 0.9), broken]}))
-    assert cells(page, "er+wap")[1:4] == ["1 of 2", "90.00", "+20.00"]
-    assert "er+wap, seed 1: diverged – the loss is no longer a finite number at step 7" in text_of(page)
+    message = "the loss is no longer a finite number at step 7"
+    broken = result(tmp_path, matrix(0.0)[:2], 1, "diverged", message, perturb="wap")
+    moved = [result(tmp_path, 0.9, perturb="wap"), broken]
+    page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": moved}))
+    line = cells(page, "er+wap")
+    assert (line["Seeds"], line["Final accuracy"], line["Gain on its learner"]) == ("1 of 2", "90.00", "+20.00")
+    assert f"er+wap, seed 1: diverged – {message}" in text_of(page)
 
 
 def test_nothing_finished(tmp_path):
     stopped = result(tmp_path, [[0.1, 0.1]], 0, "interrupted", "stopped after step 3")
-    page = render(comparison(tmp_path, {"er": [stopped], "er+wap": [stopped]}))
-    assert cells(page, "er")[1:] == ["0 of 1"] + ["–"] * 10
+    page = render(comparison(tmp_path, {"er": [stopped]}))
+    assert list(cells(page, "er").values())[1:] == ["0 of 1"] + ["–"] * 8
     assert "stopped after step 3" in page
-    assert "<svg" not in page
+    assert "plotly.js v" not in page, "the library is left out where nothing is drawn"
 
 
 def test_no_runs_at_all(tmp_path):
@@ -77,54 +166,88 @@ def test_joint_has_no_forgetting(tmp_path):
     joint = [[0.3, 0.3, 0.3], [0.9, 0.95, 1.0]]
     made = comparison(tmp_path, {"er": [0.7], "joint": [result(tmp_path, joint, learner="joint")]})
     line = cells(render(made), "joint")
-    assert line[2] == "95.00"
-    assert line[6:9] == ["–"] * 3
+    assert line["Final accuracy"] == "95.00"
+    assert [line[name] for name in ("Forgetting", "BWT", "FWT")] == ["–"] * 3
 
 
 def test_a_single_task_has_no_forgetting(tmp_path):
     page = render(comparison(tmp_path, {"er": [result(tmp_path, [[0.1], [0.9]])]}))
-    assert cells(page, "er")[6:9] == ["–"] * 3
+    assert [cells(page, "er")[name] for name in ("Forgetting", "BWT", "FWT")] == ["–"] * 3
     assert "nan" not in text_of(page).lower()
 
 
 def test_accuracy_that_is_not_known(tmp_path):
     unknown = [[0.0, float("nan")], [1.0, float("nan")], [0.5, float("nan")]]
-    page = render(comparison(tmp_path, {"er": [result(tmp_path, unknown)], "b": [result(tmp_path, unknown)]}))
-    assert cells(page, "b")[2:5] == ["–"] * 3
+    runs = {"er": [result(tmp_path, unknown)], "er+wap": [result(tmp_path, unknown, perturb="wap")]}
+    page = render(comparison(tmp_path, runs))
+    assert cells(page, "er+wap")["Final accuracy"] == "–"
     assert "nothing can be compared" in page
+    assert "NaN" not in page[page.index('id="data"') : page.index("</script>", page.index('id="data"'))]
 
 
-def test_labels_and_messages_are_escaped(tmp_path):
-    evil = '<script>alert("x")</script> & $\\frac$ \x00'
-    broken = result(tmp_path, [[0.1, 0.1]], 1, "diverged", "<img src=http://x/>")
-    made = comparison(tmp_path, {evil: [0.7, 0.8], "_b": [0.5, broken]})
-    page = render(made, about="<b>mine</b>")
-    assert "<script" not in page
-    assert "<img" not in page
-    assert "<b>" not in page
-    assert "&lt;script&gt;alert" in page
-    assert '<script>alert("x")</script> & $\\frac$' in text_of(page)
+EVIL = '<script>alert("x")</script><img src=x onerror=alert(1)> & $\\frac$ %{y} <a href="http://x">x</a> \x00'
+
+
+def test_words_of_the_user_stay_words(tmp_path):
+    broken = result(tmp_path, [[0.1, 0.1, 0.1]], 1, "diverged", "<img src=http://x/>", notes=["<b>note</b>"])
+    named = result(tmp_path, 0.7)
+    named.class_names, named.task_classes = ["</script><b>"] * 3, [1, 1, 1]
+    named.folder = tmp_path / "<i>run"
+    made = comparison(tmp_path, {EVIL: [named, 0.8], "_b": [0.5, broken]})
+    page = render(made, [Exhibit("<b>mine</b>", tables=[of_texts("<b>", ["<b>"], [["<b>"]])])], about="<b>mine</b>")
+    body = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert body.count("<script") == 1 and "</script><" not in body.replace("</script>\n", "")
+    for tag in ("<img", "<b>", "<i>", '<a href="http'):
+        assert tag not in body
+    assert EVIL.replace("\x00", "").strip() in text_of(page).replace("\x00", "")
+    plots = data_of(page)["plots"]
+    told = [trace.get("name", "") for plot in plots for trace in plot["data"]]
+    told += [text for plot in plots for trace in plot["data"] if trace["type"] == "heatmap"
+             for line in trace["customdata"] for _, text in line]  # fmt: skip
+    assert any("script" in text for text in told)
+    assert not any(re.search(r"<(?!br>)", text) for text in told), "plotly reads some HTML in names"
 
 
 def test_page_asks_for_nothing_from_outside(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.75, 0.7]}))
-    assert "default-src 'none'" in page
-    assert not re.search(r"<(script|link|img|iframe|object|embed|base)\b", page)
-    assert not re.search(r"\bsrc\s*=|@import|url\((?!#)", page)
-    assert all(target.startswith("#") for target in re.findall(r"href=\"([^\"]*)", page))
-    addresses = set(re.findall(r"https?://[^\s\"'<]+", page))
-    assert addresses <= {"http://www.w3.org/2000/svg"}, "a namespace is only a name"
+    body = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
+    assert "default-src 'none'" in page and "script-src 'sha256-" in page and "connect-src" not in page
+    assert not re.search(r"<(link|img|iframe|object|embed|base)\b", body)
+    assert not re.search(r"\bsrc\s*=|@import|url\((?!#)|\bon\w+=", body)
+    assert all(target.startswith("#") for target in re.findall(r"href=\"([^\"]*)", body))
+    assert not re.findall(r"https?://[^\s\"'<]+", body)
+
+
+def test_the_library_is_there_once(tmp_path):
+    page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er data=mnist": [result(tmp_path, 0.9, data="mnist")]}))
+    assert page.count("plotly.js v") == 1
 
 
 def test_ids_are_unique(tmp_path):
-    ids = re.findall(r"\bid=\"([^\"]+)", render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.75, 0.7]})))
-    assert len(ids) == len(set(ids))
+    page = re.sub(r"<script.*?</script>", "", render(comparison(tmp_path, {"er": [0.7], "er+wap": [0.7]})), flags=re.S)
+    ids = re.findall(r"\bid=\"([^\"]+)", page)
+    assert len(ids) == len(set(ids)) > 4
 
 
 def test_notes_name_their_methods(tmp_path):
     full = result(tmp_path, 0.7, notes=["nothing need be forgotten"])
     page = text_of(render(comparison(tmp_path, {"er": [full], "derpp": [full], "joint": [0.9]})))
     assert "nothing need be forgotten (er, derpp)" in page
+
+
+def test_settings_that_differ_are_marked_and_the_others_listed(tmp_path):
+    runs = {label: [result(tmp_path, 0.7, lr=lr)] for label, lr in (("a", 0.1), ("b", 0.1), ("c", 0.5))}
+    page = render(comparison(tmp_path, runs))
+    assert [cells(page, label, "settings") for label in "abc"] == [
+        {"Method": "a", "lr": "0.1"}, {"Method": "b", "lr": "0.1"}, {"Method": "c", "lr": "0.5"}]  # fmt: skip
+    assert page.count('<td class="mark">') == 1 and '<td class="mark">0.5</td>' in page
+    assert "epochs 1" in text_of(page)
+
+
+def test_runs_that_were_left_out_are_named(tmp_path):
+    made = comparison(tmp_path, {"er": [0.7]})
+    made.left_out.append("runs/b: still running")
+    assert "1 run left out: runs/b: still running" in text_of(render(made))
 
 
 def test_written_once_and_the_same_each_time(tmp_path):
@@ -134,3 +257,9 @@ def test_written_once_and_the_same_each_time(tmp_path):
     assert path == tmp_path / "new" / "report.html"
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
     assert write_report(made).read_bytes() == first
+
+
+def test_a_page_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MocaError, match=r"the report cannot be written to .*file.*; choose another"):
+        write_report(comparison(tmp_path, {"er": [0.7]}), path=tmp_path / "file" / "page.html")

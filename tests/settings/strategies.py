@@ -10,6 +10,7 @@ from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Choice, Run, Seeds, Sett
 from moca.settings.arrival import Arrival
 from moca.settings.choice import options_of
 from moca.settings.memory import Memory
+from moca.settings.run import RECORDINGS
 
 
 def classes_of(kind: Kind) -> tuple[type[Choice], ...]:
@@ -82,6 +83,7 @@ def choice_of(kind: str) -> st.SearchStrategy[Settings]:
 def runs(draw: Any) -> Run:
     """Any valid run."""
     special = {kind: choice_of(kind) for kind in CHOICES} | {
+        "frozen": choice_of("model"),
         "data": st.sampled_from(["digits", "seq-cifar10"]),
         "memory": settings_of(Memory),
         "seed": settings_of(Seeds),
@@ -90,8 +92,9 @@ def runs(draw: Any) -> Run:
         "protocol": st.sampled_from(["offline", "online"]),
         "tasks": st.integers(1, 9) | st.lists(st.integers(1, 9), min_size=2).map(tuple),
         "class_order": st.sampled_from(["natural", "random"]) | st.permutations(range(5)).map(tuple),
-        "bn_passes": st.sampled_from(["clean", "official"]) | st.text("nb", min_size=1, max_size=5),
+        "bn_passes": st.sampled_from(["replay", "clean", "official"]) | st.text("nb", min_size=1, max_size=5),
         "device": st.sampled_from(["auto", "cpu"]),
+        "record": st.sets(st.sampled_from(RECORDINGS)).map(sorted).map(tuple),
     }
     given = {
         name: draw(special[name] if name in special else values(field))

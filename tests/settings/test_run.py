@@ -28,7 +28,7 @@ def test_defaults():
     assert run.optimiser == optimisers.SGD(momentum=0.0, weight_decay=0.0, nesterov=False, anew=True)
     assert run.schedule == optimisers.Constant(anew=True)
     assert (run.batch, run.replay_batch) == (32, None)
-    assert (run.learner.passes, run.bn_passes, run.short_batch) == ("separate", "clean", "perturb")
+    assert (run.learner.passes, run.bn_passes, run.short_batch) == ("separate", "replay", "perturb")
     assert run.memory == Memory(size=200, per="total")
 
 

@@ -13,6 +13,7 @@ from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
 from moca import __version__
+from moca.cli.analyse import analyse
 from moca.cli.bench import command as bench
 from moca.cli.config import with_config
 from moca.cli.data import app as data_app
@@ -20,6 +21,9 @@ from moca.cli.model import app as model_app
 from moca.cli.model import learn, predict
 from moca.cli.options import given, with_run_options
 from moca.cli.paper import app as paper_app
+from moca.cli.report import report
+from moca.cli.runs import runs
+from moca.cli.serve import serve
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.starting import loading
@@ -72,6 +76,7 @@ app.command(with_run_options(run), name="run")
 app.command(data_app)
 app.command(learn)
 app.command(predict)
+app.command(serve)
 app.command(model_app)
 
 
@@ -134,6 +139,9 @@ def compare(
 app.command(with_run_options(compare, several=True, without=("seed",)), name="compare")
 
 
+app.command(analyse)
+app.command(runs)
+app.command(report)
 app.command(bench, name="bench")
 app.command(paper_app)
 

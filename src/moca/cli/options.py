@@ -15,7 +15,7 @@ _GROUP = Group("What to run", sort_key=1)
 
 def with_run_options(function: Callable[..., Any], several: bool = False, without: tuple[str, ...] = ()) -> Any:
     """The function, taking as keywords its own options and every setting of a run; with `several`, of many runs."""
-    return with_options(function, Run, tuple(Run.model_fields) if several else (), without)
+    return with_options(function, Run, tuple(Run.model_fields) if several else ("record",), without)
 
 
 def with_options(

@@ -31,12 +31,9 @@ def show_result(result: Result) -> None:
     console.print(f"Run folder: {result.folder}", soft_wrap=True, highlight=False)
 
 
-_SHARED = "first task taken from a run that begins alike, with its seconds"
-
-
 def show_comparison(comparison: Comparison) -> None:
     """Mean and standard deviation of each method, what they cost, and where the files are."""
-    from moca.engine.alike import SHARED
+    from moca.engine.alike import SHARED, SHARED_IN_SHORT
     from moca.report.chosen import Chosen
 
     if isinstance(comparison, Chosen):
@@ -49,7 +46,8 @@ def show_comparison(comparison: Comparison) -> None:
     by_note: dict[str, list[str]] = {}
     for row in comparison.rows:
         for note in dict.fromkeys(note for result in row.results for note in result.notes):
-            by_note.setdefault(_SHARED if note.startswith(SHARED) else note, []).append(row.label)
+            labels = by_note.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, [])
+            labels += [row.label] * (row.label not in labels)
     for note, labels in by_note.items():
         of = "" if len(labels) == len(comparison.rows) else f"{', '.join(labels)}: "
         console.print(Text(f"Note: {of}{note}."), soft_wrap=True)

@@ -32,11 +32,11 @@ class TooLarge(ValueError):
     """More pixels than are decoded."""
 
 
-def decode(item: Item, size: int | None = None, colour: bool = False) -> Pixels:
-    """One image as (height, width, channels)."""
+def decode(item: Item, size: int | None = None, colour: bool = False, most: int = MAX_PIXELS) -> Pixels:
+    """One image of at most so many pixels as (height, width, channels)."""
     with _opened(item) as file, Image.open(file, formats=FORMATS) as opened:
-        if opened.width * opened.height > MAX_PIXELS:
-            raise TooLarge(f"{opened.width}x{opened.height} pixels are more than {MAX_PIXELS:,}")
+        if opened.width * opened.height > most:
+            raise TooLarge(f"{opened.width}x{opened.height} pixels are more than {most:,}")
         return pixels(opened, size, colour)
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SHARED = "its first task was trained by"
 """How the note of a run begins that took it over."""
+SHARED_IN_SHORT = "first task taken from a run that begins alike, with its seconds"
+"""The same of several runs."""
 _OWN = "perturbation"
 """What each run keeps of its own, wherever in its state: it has not been asked yet."""
 

@@ -65,7 +65,8 @@ class CapturedStep:
         if memory is not None and learning.stores:
             memory.offered += len(index)
         losses = dict(zip(recording.names, recording.losses.clone().unbind(), strict=True))
-        return Step(losses, {name: tensor.clone() for name, tensor in recording.outputs.items()})
+        outputs = recording.outputs if learning.outputs.due else {}
+        return Step(losses, {name: tensor.clone() for name, tensor in outputs.items()})
 
     def _record(self, index: Tensor) -> _Recording:
         """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
@@ -99,9 +100,11 @@ class CapturedStep:
         learning, memory = self.learning, self.learning.memory
         values = {t.data_ptr(): t.clone() for t in tensors_in(learning.state())}
         offered, images = memory.offered if memory is not None else 0, learning.images_trained
+        due, learning.outputs.due = learning.outputs.due, True  # a recorded step has all that anybody ever wants
         try:
             yield
         finally:
+            learning.outputs.due = due
             for tensor in tensors_in(learning.state()):
                 if tensor.data_ptr() in values:
                     tensor.copy_(values[tensor.data_ptr()])

@@ -1,7 +1,7 @@
 """Accuracy of a model on every task of a stream."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -27,6 +27,8 @@ class Accuracies:
     """Among all classes: the model is not told the task."""
     task_il: list[float]
     """Among the classes of the sample's task."""
+    by_class: list[float | None] = field(default_factory=list)
+    """On the samples of each class, all classes competing; None where it has none."""
 
 
 @torch.no_grad()
@@ -42,15 +44,19 @@ def evaluate(
         return predict(x)
 
     device = next(model.parameters()).device
-    class_il, task_il = [], []
+    class_il, task_il, classes = [], [], stream.classes
+    right, all_of = (torch.zeros(classes, dtype=torch.int64, device=device) for _ in range(2))
     asked = torch.cat([task.test for task in stream])
     all_scores = in_evaluation(model, asked_on, stream.test.images, asked, stream.protocol)
     for task, scores in zip(stream, all_scores.split([len(task.test) for task in stream]), strict=True):
         y = stream.test.labels[task.test].to(device)
         own = torch.tensor([c for c in task.tested if c < scores.shape[1]], device=device)
-        class_il.append(_share(scores.argmax(1) == y))
+        correct = scores.argmax(1) == y
+        right, all_of = right + y[correct].bincount(minlength=classes), all_of + y.bincount(minlength=classes)
+        class_il.append(_share(correct))
         task_il.append(_share(own[scores[:, own].argmax(1)] == y) if len(own) else 0.0)
-    return Accuracies(class_il, task_il)
+    of_class = zip(right.tolist(), all_of.tolist(), strict=True)
+    return Accuracies(class_il, task_il, [n / count if count else None for n, count in of_class])
 
 
 @torch.no_grad()

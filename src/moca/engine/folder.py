@@ -5,6 +5,7 @@ steps.jsonl        losses and learning rate of every step
 tasks.jsonl        accuracy on every task, before training and after each task
 result.json        the accuracy matrix and the numbers made from it
 model.safetensors  the final weights, if kept, with settings, classes and how images are prepared
+analysis.json      what was recorded while training, or found by `moca analyse`; large arrays in analysis.npz
 learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
 tracking.json      only where it is tracked: the trackers, and what the run is known by there
@@ -12,7 +13,11 @@ traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 
 The folder of a comparison has such a lock, too, while its runs are carried out.
+
+Torch is imported where tensors are read or written, so that runs can be listed without it.
 """
+
+from __future__ import annotations
 
 import io
 import json
@@ -22,17 +27,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import safetensors.torch
-import torch
+from typing import TYPE_CHECKING, Any
 
 from moca import __version__, traces
-from moca.data.protocol import Protocol
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.settings import Run, validate
 from moca.settings.older import renewed
+
+if TYPE_CHECKING:
+    import torch
+
+    from moca.data.protocol import Protocol
+    from moca.models.frozen import Frozen
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
@@ -60,14 +67,22 @@ def make_folder(path: Path) -> bool:
     return False
 
 
-def described(run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
-    """What a file says of a classifier in words: settings, classes, and how images are prepared for it."""
-    return {
-        "settings": run.model_dump(mode="json", by_alias=True),
-        "classes": list(classes),
-        "protocol": {name: value for name, value in asdict(protocol).items() if name != "recipe"},
-        "shape": list(shape),
-    }
+def described(
+    run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int], frozen: Frozen | None = None
+) -> dict[str, Any]:
+    """What a file says of a classifier in words: settings, classes, and how images are prepared for it; where it learns
+    on the features of a frozen encoder, also how they are prepared for that one."""
+    run = run if frozen is None else run.model_copy(update={"frozen": frozen.choice})
+    words = {"settings": run.model_dump(mode="json", by_alias=True), "classes": list(classes)}
+    words |= _prepared(protocol, shape)
+    if frozen is not None:
+        words["frozen"] = _prepared(frozen.protocol, frozen.shape) | {"weights": frozen.digest}
+    return words
+
+
+def _prepared(protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(protocol).items() if name != "recipe"}
+    return {"protocol": told, "shape": list(shape)}
 
 
 class RunFolder:
@@ -92,7 +107,7 @@ class RunFolder:
         self._held.close()
 
     @classmethod
-    def create(cls, path: Path, settings: Run) -> "RunFolder":
+    def create(cls, path: Path, settings: Run) -> RunFolder:
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
         folder.claim()
@@ -107,7 +122,7 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: Path) -> RunFolder:
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
             several = "; a comparison goes on when it is given again" if next(path.glob(f"*/{SETTINGS}"), None) else ""
@@ -138,6 +153,10 @@ class RunFolder:
         """Write a JSON file in one go."""
         self._replace(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+        """Write a file in one go."""
+        self._replace(name, content)
+
     def append(self, name: str, records: list[dict[str, Any]]) -> None:
         """Add lines to a JSON-lines file."""
         with _writing(self.path), (self.path / name).open("a") as file:
@@ -145,6 +164,8 @@ class RunFolder:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Keep a state to go on from, and how long the line files were then."""
+        import torch
+
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
         content = io.BytesIO()
         torch.save({"state": state, "lengths": lengths}, content)
@@ -152,6 +173,8 @@ class RunFolder:
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
+        import torch
+
         kept: dict[str, Any] = {"state": None, "lengths": {}}
         if (self.path / CHECKPOINT).exists():
             try:
@@ -183,6 +206,9 @@ class RunFolder:
 
     def save_model(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Keep the weights, with facts about them, and what else the state of a learning holds."""
+        import safetensors.torch
+        import torch
+
         content = io.BytesIO()
         torch.save({name: part for name, part in state.items() if name != "model"}, content)
         self._replace(LEARNING, content.getbuffer())
@@ -191,6 +217,9 @@ class RunFolder:
 
     def load_model(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was kept: the facts, and the state."""
+        import safetensors
+        import torch
+
         try:
             with safetensors.safe_open(self.path / MODEL, "pt") as file:
                 about = json.loads(file.metadata()["moca"])

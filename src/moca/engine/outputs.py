@@ -23,6 +23,9 @@ KNOWN = (
 class Outputs:
     """Takes the wanted tensors out of the batches of a step. Those of a batch that is not there are left out."""
 
+    due = True
+    """Whether they are wanted of the next step."""
+
     def __init__(self, wanted: Sequence[str]) -> None:
         for name in wanted:
             if name not in KNOWN:
@@ -31,14 +34,14 @@ class Outputs:
 
     def watch(self, new: Batch, replays: Sequence[Batch]) -> None:
         """Before the gradients are computed: keep those that are wanted."""
-        for name in self.wanted:
+        for name in self.wanted if self.due else ():
             if name.endswith(_GRADIENT) and (tensor := _find(name, new, replays)) is not None and tensor.requires_grad:
                 tensor.retain_grad()
 
     def collect(self, new: Batch, replays: Sequence[Batch]) -> dict[str, Tensor]:
         """After the update: what was wanted, by name."""
         found = {}
-        for name in self.wanted:
+        for name in self.wanted if self.due else ():
             tensor = _find(name, new, replays)
             if tensor is not None and name.endswith(_GRADIENT):
                 tensor = tensor.grad

@@ -14,8 +14,9 @@ from moca.models.batches import batches_apart
 class Passes:
     """Gives the batches of a step their features, and the new batch its logits.
 
-    `rule` says which passes move BatchNorm's running statistics: one a batch (`clean`), those of the official code
-    (`official`), or a sequence such as nbb. It has no influence on training.
+    `rule` says which passes move BatchNorm's running statistics, with which the network is tested: those of replayed
+    batches once classes are old, until then of the new one (`replay`); one a batch (`clean`); the official code's
+    (`official`); or a sequence such as nbb. It has no influence on training.
     """
 
     def __init__(self, rule: str, learner: Learner) -> None:
@@ -36,8 +37,12 @@ class Passes:
 
     def _sequence(self, new: Batch, replays: Sequence[Batch]) -> str:
         """Which passes move the statistics, by their letters; none means each batch once."""
-        if self.rule == "clean" or self.official is None:
-            return "" if self.rule in ("clean", "official") else self.rule
+        if self.rule == "clean" or self.learner.together:
+            return ""
+        if self.rule == "replay":
+            return self.learner.batches[1:] if replays and not self.learner.first_task else "n"
+        if self.official is None:
+            return self.rule
         if not replays:
             return self.official.without_replay
         if self.learner.first_task:

@@ -46,6 +46,10 @@ class Result:
     """How many classes each task is judged on."""
     over_stream: list[list[float]] = field(default_factory=list)
     """Where it was evaluated on the way: after how many steps, and the mean accuracy over the tasks begun by then."""
+    started: str = field(default="", compare=False)
+    """When it was begun, in UTC as ISO 8601 writes it; empty in results of older versions."""
+    class_names: list[str] = field(default_factory=list)
+    """What the classes are called, in the order in which they arrive; empty in results of older versions."""
 
     @property
     def summary(self) -> Summary:
@@ -98,6 +102,8 @@ class Result:
                 "task_il_matrix": self.task_il_matrix,
                 "task_classes": self.task_classes,
                 "over_stream": self.over_stream,
+                "class_names": self.class_names,
+                "started": self.started,
                 "environment": self.environment,
                 "notes": self.notes,
             },

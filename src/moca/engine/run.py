@@ -6,8 +6,9 @@ import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
@@ -26,8 +27,25 @@ from moca.measures import accuracy
 from moca.settings import Run
 from moca.streams import Stream
 
+if TYPE_CHECKING:
+    from moca.measures.record.recorder import Recorder
+
 _FLUSH = (50, 500)
-"""Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time."""
+"""Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time; of steps with
+outputs, which take room, no more than the former."""
+
+
+def recorder_of(settings: Run) -> Recorder | None:
+    """What records a run that is to be recorded."""
+    if not settings.record:
+        return None
+    from moca.measures.record.recorder import Recorder
+
+    return Recorder(settings.record)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def refuse_ended(out: Path) -> None:
@@ -49,6 +67,8 @@ class Running:
     """Whether the learner has been told that the current task is over."""
     shared_with = ""
     """The run that its first task was trained by, if not by itself."""
+    started = ""
+    """When it was begun first, in UTC."""
 
     def __init__(
         self,
@@ -62,6 +82,9 @@ class Running:
         """The settings leave nothing open. `start` or `resume` then gives the run its folder."""
         self.settings, self.stream, self.keep_model = settings, stream, keep_model
         self.first_task = first_task or FirstTask()
+        self.recorder = recorder_of(settings)
+        watchers = [*watchers, *([self.recorder] if self.recorder else [])]
+        self.asking = [watcher for watcher in watchers if watcher.wants]
         self.trainer = Trainer(settings, stream, [name for watcher in watchers for name in watcher.wants])
         self.advance = advance or (lambda steps, where: None)
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
@@ -70,10 +93,13 @@ class Running:
         self.over_stream: list[list[float]] = []
         self.seconds = 0.0
         self.waiting: list[tuple[tuple[int, int, int, float], Step]] = []
+        if self.recorder:
+            self.recorder.attach(self)
 
     def start(self, out: Path) -> Self:
         """A new run, in a fresh folder."""
         self.folder = RunFolder.create(out, self.settings)
+        self.started = _now()
         try:
             self.first_task.begin(self)
         except BaseException:
@@ -90,6 +116,7 @@ class Running:
             kept = self.folder.load_checkpoint(self.trainer.learning.device)
             if kept is not None:
                 self.load_state_dict(kept)
+            self.started = (kept or {}).get("started") or _now()
             self.first_task.begin(self)
         except BaseException:
             self.folder.release()
@@ -127,20 +154,24 @@ class Running:
         except Stopped:
             self._interrupted()
             return
-        if self.keep_model:
+        if self.keep_model or "weights" in self.settings.record:
             self._save_model()
         self._ended("finished")
 
     def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
         learning, begun = self.trainer.learning, time.perf_counter()
-        rhythm = _FLUSH[learning.device.type == "cuda" and not learning.outputs.wanted]
+        rhythm, holding = _FLUSH[learning.device.type == "cuda"], 0
         schedule, every = self.trainer.schedule, self.settings.evaluate_every
         try:
+            self._ask()
             for step in self.trainer.steps():
                 place = (schedule.steps_done, schedule.task, schedule.epoch, schedule.learning_rate)
                 self.waiting.append((place, step))
-                if len(self.waiting) == rhythm:
+                holding += bool(step.outputs)
+                if len(self.waiting) == rhythm or holding == _FLUSH[0]:
                     self._flush()
+                    holding = 0
+                self._ask()
                 if every and schedule.steps_done % every == 0:
                     self._look()
                 if interrupt.requested:
@@ -149,6 +180,12 @@ class Running:
             self._flush()
         finally:
             self.seconds += time.perf_counter() - begun
+
+    def _ask(self) -> None:
+        """Whether anybody wants the outputs of the next step."""
+        if self.asking:
+            schedule = self.trainer.schedule
+            self.trainer.learning.outputs.due = any(watcher.due(schedule) for watcher in self.asking)
 
     def _flush(self) -> None:
         """Read the losses of the last steps from the device, once for all who watch."""
@@ -201,8 +238,9 @@ class Running:
         self.seconds -= time.perf_counter() - begun
 
     def _save_model(self) -> None:
-        about = described(self.settings, self.stream.names, self.stream.protocol, self.stream.shape)
-        self.folder.save_model(self.trainer.learning.state(), about)
+        learning, stream, frozen = self.trainer.learning, self.stream, self.stream.dataset.frozen
+        about = described(learning.settings, stream.names, stream.protocol, stream.shape, frozen)
+        self.folder.save_model(learning.state() | ({"frozen": frozen.state()} if frozen else {}), about)
 
     def _interrupted(self) -> None:
         self.folder.save_checkpoint(self.state())
@@ -226,10 +264,14 @@ class Running:
             trained - self.images_before,
             [len(task.tested) for task in self.stream],
             self.over_stream,
+            self.started,
+            list(self.stream.names),
         )
         if status == "interrupted":
             self.folder.release()
         else:
+            if self.recorder:
+                self.recorder.save()
             self.result.save()
             self.folder.finish()
         self.first_task.leave(self)
@@ -278,8 +320,10 @@ class Running:
             "task_il": self.task_il,
             "over_stream": self.over_stream,
             "seconds": self.seconds,
+            "started": self.started,
             "shared_with": self.shared_with,
             "task_ended": self.task_ended,
+            "recorded": self.recorder.state() if self.recorder else [],
             "data": self.stream.dataset.fingerprint,
             # It may go on elsewhere, but as what it was.
             "settings": self.settings.model_dump(
@@ -306,6 +350,8 @@ class Running:
             self.trainer.load_state_dict(state["trainer"])
             self.over_stream, self.shared_with = state["over_stream"], state["shared_with"]
             self.task_ended = state["task_ended"]
+            if self.recorder:
+                self.recorder.load_state_dict(state["recorded"])
         except KeyError:
             raise MocaError(
                 f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "

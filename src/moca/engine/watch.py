@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from moca.errors import Diverged
 if TYPE_CHECKING:
     from moca.engine.result import Result
     from moca.engine.run import Running
+    from moca.engine.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,14 @@ class Watcher:
     `wants` names outputs of a step (`moca.engine.outputs.KNOWN`), such as "replay.features".
     """
 
-    wants: ClassVar[Sequence[str]] = ()
+    wants: Sequence[str] = ()
 
     def begin(self, run: Running) -> None:
         """A run begins, or goes on."""
+
+    def due(self, schedule: Schedule) -> bool:
+        """Whether it wants the outputs of the step that comes next; one that nobody wants costs nothing."""
+        return True
 
     def steps(self, records: Sequence[StepRecord]) -> None:
         """Some steps have been done; by default each is handed to `step`."""

@@ -175,7 +175,7 @@ class Estimates:
         """The rule, or n where what it mixes is not there: with nothing stored, of replayed batches in the first task,
         and where BatchNorm takes new and replayed samples for one batch."""
         apart = rule.mix == "memory" or not (self.learner.first_task or self._as_one)
-        return rule if self._stores and apart else N
+        return rule if self.stores and apart else N
 
     def under(self, rule: Rule) -> Statistics:
         """The statistics under a rule that means itself."""
@@ -193,7 +193,7 @@ class Estimates:
     @cached_property
     def new(self) -> Statistics:
         """Of batches of the current task; where BatchNorm takes replayed samples with them, of both together."""
-        if self._as_one and self._stores:
+        if self._as_one and self.stores:
             return averaged(self.model, (torch.cat([self.learner.see(n).x, b]) for n, b in self._replays()))
         return averaged(self.model, (self.learner.see(new).x for new in self._news()))
 
@@ -209,7 +209,8 @@ class Estimates:
         return averaged(self.model, map(self.learner.view, parts))
 
     @property
-    def _stores(self) -> bool:
+    def stores(self) -> bool:
+        """Whether there is anything to replay."""
         return self.memory is not None and len(self.memory) > 0 and "image" in self.memory.fields
 
     @property

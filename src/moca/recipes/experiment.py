@@ -20,7 +20,7 @@ from moca.settings import Run, Settings, validate
 
 _OPTIONS = ("lambda", "fixed_angle", "steps")
 """What a cell says about its perturbation in the perturbation's own words."""
-_ELSEWHERE = {"seed", "device", "data_dir", "threads", "precision", "execution", "evaluate_every"}
+_ELSEWHERE = {"seed", "device", "data_dir", "threads", "precision", "execution", "evaluate_every", "record"}
 """What makes no other run of it but the same one with another seed, on another machine, or looked at more often."""
 
 

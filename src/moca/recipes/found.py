@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from moca.engine.folder import RESULT, SETTINGS
+from moca.engine.folder import RESULT
+from moca.engine.listing import run_folders
 from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.recipes.cells import Cell
@@ -26,8 +27,8 @@ class Found:
     def __init__(self, *places: Path) -> None:
         self.results: list[Result] = []
         self.unreadable: list[str] = []
-        for path in sorted({path.parent for place in places for path in place.rglob(RESULT)}):
-            if (path / SETTINGS).is_file():
+        for path in sorted(run_folders(*(place for place in places if place.is_dir()))):
+            if (path / RESULT).is_file():
                 try:
                     self.results.append(Result.load(path))
                 except MocaError as error:

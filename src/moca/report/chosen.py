@@ -48,9 +48,9 @@ class Chosen(Comparison):
             f"are those of the best of several, and so a little too good."
         )
 
-    def save(self) -> None:
+    def save(self, folder: str | Path | None = None) -> None:
         """Also chosen.json, an entry a method."""
-        super().save()
+        super().save(folder)
         entries = [
             {
                 "chosen": pick.label,
@@ -61,13 +61,12 @@ class Chosen(Comparison):
             }
             for pick in self.picks
         ]
-        (self.folder / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
+        (Path(folder or self.folder) / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:
-        """One page with what was found on the test images, and what was chosen by."""
-        tested = [(row.label, r) for row in self.rows for r in row.results]
-        held_out = [(f"{row.label} (held out)", r) for row in self.choosing.rows for r in row.results]
-        return write_report(Comparison([*tested, *held_out], self.folder, self.cost), about=self.told)
+        """One page: first what was found on the test images, then the runs that it was chosen by."""
+        runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
+        return write_report(Comparison(runs, self.folder, self.cost), about=self.told)
 
 
 def _picked(pick: Pick) -> str:

@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Column, Table
+from rich.table import Column as TableColumn
+from rich.table import Table
 
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
+from moca.report import sameness
+from moca.report.spread import Spread
+from moca.settings import Run
 
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and sample standard deviation of one number over the runs that finished."""
-
-    mean: float
-    std: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """The spread of some values; the standard deviation of a single one is unknown."""
-        known = np.array([v for v in values if math.isfinite(v)])
-        return cls(
-            float(known.mean()) if len(known) else math.nan, float(known.std(ddof=1)) if len(known) > 1 else math.nan
-        )
-
-    def percent(self) -> str:
-        """As a percentage, as tables print it."""
-        if math.isnan(self.mean):
-            return "-"
-        return f"{100 * self.mean:.2f}" + ("" if math.isnan(self.std) else f" ± {100 * self.std:.2f}")
+__all__ = ["Comparison", "Row", "Setting", "Spread"]
 
 
 @dataclass(frozen=True)
@@ -53,32 +38,113 @@ class Row:
         """Only runs that reached the end count."""
         return [r for r in self.results if r.status == "finished"]
 
+    @property
+    def run(self) -> Run:
+        """The settings that its runs share."""
+        return self.results[0].settings
+
+    @property
+    def perturbed(self) -> bool:
+        """Whether a perturbation takes part."""
+        return self.run.perturb.name != "none"
+
+    @functools.cached_property
+    def _numbers(self) -> list[dict[str, float]]:
+        return [r.numbers() for r in self.finished]
+
+    def values(self, number: str) -> list[float]:
+        """One of the numbers of each run that finished; NaN where it has none."""
+        return [numbers.get(number, math.nan) for numbers in self._numbers]
+
     def spread(self, number: str) -> Spread:
         """Mean and deviation of one of the numbers of a result."""
         if self.results and number not in (known := self.results[0].numbers()):
             raise MocaError(f"a result has no number '{number}'; {nearest(number, known)}")
-        return Spread.of([r.numbers()[number] for r in self.finished])
+        return Spread.of(self.values(number))
 
     def differences(self, other: Row, number: str) -> list[float]:
         """How far this method is above another, for each seed that both finished with and that has the number."""
-        theirs = {r.settings.seed: r.numbers()[number] for r in other.finished}
-        ours = {r.settings.seed: r.numbers()[number] for r in self.finished}
+        theirs = dict(zip((r.settings.seed for r in other.finished), other.values(number), strict=True))
+        ours = dict(zip((r.settings.seed for r in self.finished), self.values(number), strict=True))
         pairs = [value - theirs[seed] for seed, value in ours.items() if seed in theirs]
         return [difference for difference in pairs if math.isfinite(difference)]
 
 
-class Comparison:
-    """The results of `moca compare`, a row for each method."""
+@dataclass(frozen=True)
+class Setting:
+    """Methods that can be held against each other: they learn one stream and are judged on the same images."""
 
-    def __init__(self, results: Sequence[tuple[str, Result]], folder: Path, cost: Cost | None = None) -> None:
-        self.folder, self.cost = folder, cost
-        labels = dict.fromkeys(label for label, _ in results)
-        self.rows = [Row(label, [r for name, r in results if name == label]) for label in labels]
+    title: str
+    rows: list[Row]
 
     @property
     def results(self) -> list[Result]:
         """All runs."""
         return [r for row in self.rows for r in row.results]
+
+    @property
+    def finished(self) -> list[Row]:
+        """Methods of which a run reached the end."""
+        return [row for row in self.rows if row.finished]
+
+    @property
+    def judged(self) -> str:
+        """The images behind the numbers."""
+        return sameness.judged(self.results[0].settings)
+
+    def own_learner(self, row: Row) -> Row | None:
+        """The method that differs from this one in nothing but its having no perturbation."""
+        if not row.perturbed:
+            return None
+        wanted = sameness.method(row.run, without=("perturb",))
+        plain = (other for other in self.rows if not other.perturbed)
+        return next((other for other in plain if sameness.method(other.run, without=("perturb",)) == wanted), None)
+
+
+class Comparison:
+    """Results side by side, a row for each method: of `moca compare`, or of any runs that were done before."""
+
+    def __init__(
+        self,
+        results: Sequence[tuple[str, Result]],
+        folder: Path,
+        cost: Cost | None = None,
+        left_out: Sequence[str] = (),
+    ) -> None:
+        self.folder, self.cost = folder, cost
+        self.left_out = list(left_out)
+        """Runs that were found but cannot be compared, each with the reason."""
+        self.settings = _apart(results)
+        """Its methods, those apart that learn another stream or are judged on other images."""
+
+    @classmethod
+    def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
+        """All finished runs in some folders, of whatever depth, whatever made them.
+
+        Those that are not finished, cannot be read or are there twice are left out; `left_out` names them.
+        """
+        from moca.report.loading import load
+
+        several = [folders] if isinstance(folders, str | Path) else list(folders)
+        if not several:
+            raise MocaError("give at least one folder of runs")
+        labelled, left_out = load([Path(place) for place in several])
+        return cls(labelled, Path(several[0]) if len(several) == 1 else Path(), left_out=left_out)
+
+    @property
+    def results(self) -> list[Result]:
+        """All runs."""
+        return [r for row in self.rows for r in row.results]
+
+    @property
+    def rows(self) -> list[Row]:
+        """All methods; those of one name in several settings are told apart."""
+        names = Counter(row.label for setting in self.settings for row in setting.rows)
+        return [
+            Row(f"{row.label} ({setting.title})", row.results) if names[row.label] > 1 else row
+            for setting in self.settings
+            for row in setting.rows
+        ]
 
     @property
     def mistakes(self) -> list[str]:
@@ -94,7 +160,9 @@ class Comparison:
     def __rich__(self) -> Table:
         """Mean and standard deviation of each method."""
         columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
-        table = Table(Column("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
+        table = Table(
+            TableColumn("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation"
+        )
         for title in (*columns.values(), "s a run"):
             table.add_column(title, justify="right", no_wrap=True)
         for row in self.rows:
@@ -113,19 +181,37 @@ class Comparison:
             plain.print(self)
         return shown.get().rstrip()
 
-    def save(self) -> None:
-        """Write runs.csv, a line a run; comparison.json, an entry a method; and cost.json, if runs were done now."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "runs.csv").open("w", newline="") as file:
+    def save(self, folder: str | Path | None = None) -> None:
+        """Write runs.csv, a line a run; tidy.csv (and tidy.parquet where pyarrow is), a line for each run, task and
+        number; comparison.json, an entry a method; and cost.json, if runs were done now."""
+        from moca.report import tidy
+
+        folder = Path(folder or self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
+        with (folder / "runs.csv").open("w", newline="", encoding="utf-8", errors="replace") as file:
             writer = csv.writer(file)
-            for i, (label, result) in enumerate((row.label, r) for row in self.rows for r in row.results):
-                numbers = result.numbers()
-                if i == 0:
-                    writer.writerow(["method", "seed", "status", *numbers, "folder"])
-                writer.writerow([label, result.settings.seed, result.status, *numbers.values(), result.folder.name])
-        (self.folder / "comparison.json").write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
+            if self.results:
+                writer.writerow(["method", "seed", "status", *numbers, "folder"])
+            for label, result in ((row.label, r) for row in self.rows for r in row.results):
+                known = result.numbers()
+                values = [known.get(name, math.nan) for name in numbers]
+                writer.writerow([label, result.settings.seed, result.status, *values, result.folder.name])
+        tidy.write(self, folder)
+        (folder / "comparison.json").write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
         if self.cost:
-            (self.folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
+            (folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
+
+
+def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:
+    apart: dict[str, dict[str, list[Result]]] = {}
+    for label, result in results:
+        apart.setdefault(sameness.stream(result.settings), {}).setdefault(label, []).append(result)
+    titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in apart.values()])
+    return [
+        Setting(title, [Row(label, runs) for label, runs in rows.items()])
+        for title, rows in zip(titles, apart.values(), strict=True)
+    ]
 
 
 def _entry(row: Row) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Under which conditions the runs of a comparison were made."""
+"""Under which conditions runs were made, and the commands that make them again."""
 
 from __future__ import annotations
 
@@ -8,26 +8,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moca.engine.result import Result
-from moca.report.comparison import Comparison
+from moca.report.comparison import Setting
+from moca.report.sameness import judged, word
 from moca.settings import RECIPE, Choice, Run, Seeds
 
 
-def sentences(comparison: Comparison) -> str:
+def sentences(setting: Setting) -> str:
     """One paragraph: data, tasks, memory, epochs, seeds, what is measured, hardware and versions."""
-    results, methods = comparison.results, len(comparison.rows)
+    results, methods = setting.results, len(setting.rows)
     runs = [r.settings for r in results]
     replaying = [run for run in runs if run.learner.part is None or run.learner.make().has_memory]
     memory = f" with a memory of {_memory(replaying)}," if replaying else ""
-    held_out = _distinct(run.validation for run in runs)
-    judged = (
-        "the test images" if held_out == [0.0] else f"a held-out share ({_either(held_out)}) of the training images"
-    )
     return (
         f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "
         f"{_either(run.data_name for run in runs)} in {_count(_distinct(_tasks(r) for r in results), 'task')}, one "
         f"after the other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
-        f"{_seeds(_distinct(run.seed for run in runs))}. After each task {judged} of every task are classified, all "
-        f"classes competing. {_where(results)}"
+        f"{_seeds(_distinct(run.seed for run in runs))}. After each task {judged(runs[0])} of every task are "
+        f"classified, all classes competing. {_where(results)}"
     )
 
 
@@ -46,25 +43,31 @@ def command(results: Sequence[Result]) -> str | None:
     numbers = [s.seed for s in seeds]
     if math.prod(map(len, values.values())) * len(seeds) != len(runs) or seeds != [Seeds(seed=n) for n in numbers]:
         return None
-    words, default = ["moca", "compare"], Run()
+    options = _options(values)
+    several = numbers != list(range(len(numbers)))
+    seeded = ["--seed", *map(str, numbers)] if several else ["--seeds", str(len(numbers))]
+    return None if options is None else shlex.join(["moca", "compare", *options, *seeded])
+
+
+def run_command(result: Result) -> str | None:
+    """The command that makes exactly this run, if there is one."""
+    run = result.settings
+    if run.in_python_only:
+        return None
+    options = _options({name: [getattr(run, name)] for name in Run.model_fields if name != "seed"})
+    return None if options is None else shlex.join(["moca", "run", *options, "--seed", str(run.seed)])
+
+
+def _options(values: dict[str, list[Any]]) -> list[str] | None:
+    """The words of a command that leave nothing to recipes; None where a setting can be had by leaving it out only."""
+    words, default = [], Run()
     for name, given in values.items():
         if given != [getattr(default, name)] or (name in RECIPE and given != [None]):  # recipes have other defaults
             if None in given:
                 return None
-            exact = [value.in_full() if isinstance(value, Choice) else _word(value) for value in given]
+            exact = [value.in_full() if isinstance(value, Choice) else word(value) for value in given]
             words += [f"--{name.replace('_', '-')}", *exact]
-    several = numbers != list(range(len(numbers)))
-    words += ["--seed", *map(str, numbers)] if several else ["--seeds", str(len(numbers))]
-    return shlex.join(words)
-
-
-def all_settings(results: Sequence[Result]) -> dict[str, str]:
-    """Every setting with its value, or values where it varies."""
-    runs = [r.settings for r in results]
-    return {
-        name: "; ".join(_word(value) for value in _distinct(getattr(run, name) for run in runs))
-        for name in Run.model_fields
-    }
+    return words
 
 
 def _where(results: Sequence[Result]) -> str:
@@ -106,7 +109,3 @@ def _either(values: Iterable[object]) -> str:
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(values))
-
-
-def _word(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

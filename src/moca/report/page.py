@@ -2,82 +2,215 @@
 
 from __future__ import annotations
 
+import base64
+import functools
+import hashlib
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from moca.report import conditions
-from moca.report.comparison import Comparison
-from moca.report.figures import accuracy_curves, accuracy_matrices, feature_plane, final_accuracies
-from moca.report.table import COLUMNS, lines
+from moca.engine.alike import SHARED
+from moca.errors import MocaError
+from moca.report import conditions, plots, tables
+from moca.report.comparison import Comparison, Setting
+from moca.report.exhibit import Exhibit, analyses
+from moca.report.facets import colours, facets
+from moca.report.palette import LOOKS
+from moca.report.plots import Plot
+from moca.report.table import Table
 from moca.report.verdict import verdict
 
-if TYPE_CHECKING:
-    from moca.report.features import Panel
-
 REPORT = "report.html"
+_MOST_OPEN = 12
+"""Matrices that are shown at once; more of them wait to be unfolded."""
 
 
 def write_report(
-    comparison: Comparison, feature_panels: Sequence[Panel] | None = None, about: str | None = None
+    comparison: Comparison,
+    exhibits: Sequence[Exhibit] = (),
+    about: str | None = None,
+    path: str | Path | None = None,
 ) -> Path:
-    """Write report.html into the folder of the comparison; `about` is a paragraph of the user's own."""
-    comparison.folder.mkdir(parents=True, exist_ok=True)
-    path = comparison.folder / REPORT
-    path.write_text(render(comparison, feature_panels or (), about), encoding="utf-8", errors="replace")
+    """Write the page, by default report.html in the folder of the comparison; `about` is a paragraph of one's own."""
+    path = Path(path or comparison.folder / REPORT)
+    page = render(comparison, exhibits, about)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise MocaError(f"the report cannot be written to '{path}': {error.strerror}; choose another --out") from None
     return path
 
 
-def render(comparison: Comparison, feature_panels: Sequence[Panel] = (), about: str | None = None) -> str:
+@dataclass
+class _Part:
+    """One setting as the page shows it."""
+
+    setting: Setting
+    verdict: str
+    conditions: str
+    command: str | None
+    summary: _Copied
+    held_against: list[_Copied]
+    figures: list[dict[str, Any]]
+    matrices: list[tuple[str, int]]
+    differing: _Copied | None
+    same: dict[str, str]
+    methods: list[tuple[str, str]]
+    runs: _Copied
+    unfinished: list[tuple[str, Any]]
+    notes: dict[str, list[str]]
+
+
+@dataclass
+class _Copied:
+    """A table with the place of its texts among the page's data."""
+
+    table: Table
+    place: int
+
+
+@dataclass
+class _Data:
+    """What the page's script needs: figures to draw and tables to copy."""
+
+    plots: list[Plot] = field(default_factory=list)
+    tables: list[dict[str, str]] = field(default_factory=list)
+
+    def plot(self, plot: Plot) -> int:
+        """The place of a figure."""
+        self.plots.append(plot)
+        return len(self.plots) - 1
+
+    def table(self, table: Table) -> _Copied:
+        """A table that can be copied."""
+        self.tables.append({"csv": table.csv(), "markdown": table.markdown(), "latex": table.latex()})
+        return _Copied(table, len(self.tables) - 1)
+
+    def json(self) -> Markup:
+        """As text that ends no script element, whatever is in it."""
+        looks = [{"light": look.light, "dark": look.dark} for look in LOOKS]
+        told = json.dumps({"plots": self.plots, "tables": self.tables, "looks": looks},
+                          allow_nan=False, separators=(",", ":"))  # fmt: skip
+        return Markup(told.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"))
+
+
+def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str | None = None) -> str:
     """The page as text. It holds no date, so that the same results give the same page."""
-    rows, results = comparison.rows, comparison.results
-    finished = [row for row in rows if row.finished]
-    source = files("moca.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(source).render(
+    data = _Data()
+    parts = [_part(setting, data) for setting in comparison.settings]
+    shown = [(exhibit, [(title, data.plot(plot)) for title, plot in exhibit.plots],
+              [data.table(table) for table in exhibit.tables])
+             for exhibit in (*exhibits, *analyses(comparison))]  # fmt: skip
+    scripts = [_plotly() if data.plots else "", _own("page.js")]
+    return _template().render(
         title=_title(comparison),
         about=about,
-        conditions=conditions.sentences(comparison) if results else "",
-        command=conditions.command(results),
-        settings=conditions.all_settings(results) if results else {},
-        columns=COLUMNS,
-        lines=lines(comparison),
-        first=rows[0].label if rows else "",
-        seeds=_seeds(comparison),
-        verdict=verdict(comparison),
-        curves=Markup(accuracy_curves(rows)) if finished else None,
-        dots=Markup(final_accuracies(rows)) if finished else None,
-        matrices=[Markup(accuracy_matrices([row])) for row in finished],
-        planes=[Markup(feature_plane([panel])) for panel in feature_panels],
-        unfinished=[(row.label, r) for row in rows for r in row.results if r.status != "finished"],
-        notes=_notes(comparison),
+        parts=parts,
+        exhibits=shown,
+        left_out=comparison.left_out,
+        meanings=_meanings(comparison),
+        styles=Markup(_own("page.css")),
+        scripts=[Markup(script) for script in scripts if script],
+        allowed=" ".join(f"'sha256-{_hash(script)}'" for script in scripts if script),
+        data=data.json(),
+        plots=data.plots,
+        looks=LOOKS,
+        open_matrices=_MOST_OPEN,
+    )
+
+
+def latex_tables(comparison: Comparison) -> str:
+    """The tables of the page that papers have: the summaries, and methods held against each other."""
+    made = []
+    for setting in comparison.settings:
+        several = (tables.summary(setting, colours(setting)), tables.perturbations(setting), *tables.learners(setting))
+        made += [table.latex() for table in several if table]
+    return "\n".join(["% \\usepackage{booktabs}", *made])
+
+
+def _part(setting: Setting, data: _Data) -> _Part:
+    drawn, where = facets(setting), plots.of(setting)
+    figures = []
+    for facet in drawn:
+        stream = plots.over_stream(facet, where)
+        figures.append({
+            "title": facet.title,
+            "curves": data.plot(plots.curves(facet, where)),
+            "dots": data.plot(plots.final_accuracies(facet, where)),
+            "stream": data.plot(stream) if stream else None,
+        })  # fmt: skip
+    held = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
+    differing, same = tables.settings(setting)
+    commands = {row.label: conditions.command(row.finished) for row in setting.finished}
+    return _Part(
+        setting,
+        verdict(setting),
+        conditions.sentences(setting),
+        conditions.command(setting.results),
+        data.table(tables.summary(setting, colours(setting))),
+        [data.table(table) for table in held],
+        figures,
+        [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
+        data.table(differing) if differing else None,
+        same,
+        [(label, command) for label, command in commands.items() if command],
+        data.table(tables.runs(setting)),
+        [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
+        _notes(setting),
     )
 
 
 def _title(comparison: Comparison) -> str:
-    rows, data = comparison.rows, sorted({r.settings.data_name for r in comparison.results})
-    if not rows:
+    data = list(dict.fromkeys(r.settings.data_name for r in comparison.results))
+    methods = list(dict.fromkeys(row.label for setting in comparison.settings for row in setting.rows))
+    if not methods:
         return "A comparison without runs"
-    return f"{rows[0].label if len(rows) == 1 else f'{len(rows)} methods'} on {', '.join(data)}"
+    return f"{methods[0] if len(methods) == 1 else f'{len(methods)} methods'} on {', '.join(data)}"
 
 
-def _seeds(comparison: Comparison) -> str:
-    """How many finished runs stand behind a mean."""
-    counts = sorted({len(row.finished) for row in comparison.rows if row.finished})
-    if not counts:
-        return "no seed"
-    least, most = counts[0], counts[-1]
-    return f"{least} to {most} seeds" if least < most else f"{most} seed{'' if most == 1 else 's'}"
+def _meanings(comparison: Comparison) -> list[tables.Column]:
+    shown = {column.number for setting in comparison.settings for column in tables.columns(setting)}
+    return [column for column in tables.COLUMNS if column.number in shown]
 
 
-def _notes(comparison: Comparison) -> dict[str, list[str]]:
+def _notes(setting: Setting) -> dict[str, list[str]]:
     """Each note with the methods it is about."""
     notes: dict[str, list[str]] = {}
-    for row in comparison.rows:
+    for row in setting.rows:
         for note in dict.fromkeys(n for r in row.results for n in r.notes):
-            notes.setdefault(note, []).append(row.label)
+            told = (
+                "first task taken from a run that begins alike, with its seconds" if note.startswith(SHARED) else note
+            )
+            labels = notes.setdefault(told, [])
+            labels += [row.label] * (row.label not in labels)
     return notes
+
+
+@functools.cache
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_own("page.html.jinja"))
+
+
+@functools.cache
+def _own(name: str) -> str:
+    return files("moca.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _plotly() -> str:
+    """The library that draws, as it comes with its Python package."""
+    return files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8").replace("\r", "")
+
+
+@functools.cache
+def _hash(script: str) -> str:
+    """What lets a browser run this script and no other."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,30 +1,55 @@
-"""Colours that people with any kind of colour vision can tell apart."""
+"""Colours that people with any kind of colour vision can tell apart, on white and on dark pages."""
 
-BASELINE = "#6b7075"
-_METHODS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_DASHES = ("-", "--", ":", "-.")
+from typing import NamedTuple
 
-_OLD = ("#332288", "#4477AA", "#66CCEE", "#44AA99", "#117733")  # cool ones of Paul Tol's schemes
-_NEW = ("#DDAA33", "#EE7733", "#CC3311", "#AA4499", "#882255")  # and warm ones
+
+class Look(NamedTuple):
+    """How a method is drawn: its colour on a light and on a dark page, and for print without colour marker and dash."""
+
+    light: str
+    dark: str
+    marker: str
+    symbol: str
+    dash: str
+
+
+LOOKS = (
+    Look("#5f6670", "#aab2bb", "o", "circle", "solid"),
+    Look("#0062a0", "#62b7ec", "s", "square", "solid"),
+    Look("#d55e00", "#ff8f52", "^", "triangle-up", "solid"),
+    Look("#00815f", "#41a38e", "D", "diamond", "solid"),
+    Look("#cc518e", "#e876cf", "v", "triangle-down", "dash"),
+    Look("#8d5200", "#eabb3e", "P", "cross", "dash"),
+    Look("#6f4cc0", "#b38fff", "X", "x", "dash"),
+    Look("#2596c4", "#86e2f6", "*", "star", "dash"),
+)
+"""The first one, the baseline, is grey. There are no more: a figure has at most that many lines."""
+
+PAGE = ("#ffffff", "#14171b")
+"""What they stand on."""
+
+_OLD = ("#332288", "#4477AA", "#2b9bc0", "#44AA99", "#117733")  # cool ones of Paul Tol's schemes
+_NEW = ("#b8860b", "#EE7733", "#CC3311", "#AA4499", "#882255")  # and warm ones
+_OLD_DARK = ("#9a8cf0", "#7fb0e0", "#66CCEE", "#5fd0bc", "#5cbf7a")
+_NEW_DARK = ("#DDAA33", "#ff9a5c", "#ff7a66", "#dd88cc", "#e06c9f")
 
 
 def method_colour(place: int) -> str:
-    """The colour of a method by its place in the comparison; the first one, the baseline, is grey."""
-    return _METHODS[(place - 1) % len(_METHODS)] if place else BASELINE
+    """Of a method in print, by its place in the figure."""
+    return LOOKS[place].light
 
 
 def method_marker(place: int) -> str:
-    """A marker that differs from those of the neighbours, for print without colour."""
-    return _MARKERS[place % len(_MARKERS)]
-
-
-def method_dash(place: int) -> str:
-    """A line style that changes once the colours are used up."""
-    return _DASHES[max(place - 1, 0) // len(_METHODS) % len(_DASHES)]
+    """Its marker, for print without colour."""
+    return LOOKS[place].marker
 
 
 def class_colour(place: int, old: bool) -> str:
-    """Old classes are cool, new ones warm; `place` counts within the group."""
-    group = _OLD if old else _NEW
-    return group[place % len(group)]
+    """Of a class in print."""
+    return class_colours(place, old)[0]
+
+
+def class_colours(place: int, old: bool) -> tuple[str, str]:
+    """Of a class on a light and on a dark page. Old ones are cool, new ones warm; `place` counts within the group."""
+    light, dark = (_OLD, _OLD_DARK) if old else (_NEW, _NEW_DARK)
+    return light[place % len(light)], dark[place % len(dark)]

@@ -1,121 +1,111 @@
-"""The result table of a report, as text."""
+"""A table that can be shown on a page and copied as CSV, Markdown and LaTeX."""
 
 from __future__ import annotations
 
-import math
+import csv
+import io
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moca.report.comparison import Comparison, Row, Spread
-from moca.report.palette import method_colour
-
 UNKNOWN = "\N{EN DASH}"
+_MINUS = "\N{MINUS SIGN}"
+_ESCAPED = {
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    _MINUS: "$-$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    UNKNOWN: "--",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\N{NO-BREAK SPACE}": "~",
+}
+"""What LaTeX would read as something else."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A mean as printed, and what stands small behind it."""
+    """What stands in a table, and what stands small behind it."""
 
-    mean: str = UNKNOWN
+    text: str = UNKNOWN
     aside: str = ""
+    mark: bool = False
+    """To be looked at: a difference that is more than chance, or a setting unlike the others."""
+    copied: str = ""
+    """What a button in its place copies."""
+    colour: int | None = None
+    """Of the line that belongs to it."""
+
+    @property
+    def whole(self) -> str:
+        """In one piece."""
+        return " ".join(filter(None, (self.text, self.aside))) + "*" * self.mark
 
 
 @dataclass(frozen=True)
-class Column:
-    """A number of the table: what it is called, how to print it, and one line that explains it."""
+class Table:
+    """Rows of cells under a head; the first column says what a row is about."""
 
-    number: str
-    title: str
-    meaning: str
-    unit: str = "percent"
+    name: str
+    """One word or two, for labels and file names."""
+    head: tuple[str, ...]
+    rows: list[tuple[Cell, ...]]
+    caption: str = ""
+    about: str = ""
+    """What tells it from tables of the same name, for labels."""
 
+    def csv(self) -> str:
+        """With what stands behind a number in a column of its own, and nothing that a program would trip over."""
+        apart = [any(row[place].aside for row in self.rows) for place in range(len(self.head))]
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        heads = [[_plain(title)] + [f"{_plain(title)} ±"] * more for title, more in zip(self.head, apart, strict=True)]
+        writer.writerow([title for some in heads for title in some])
+        for row in self.rows:
+            cells = [[_value(c)] + [c.aside.removeprefix("± ")] * more for c, more in zip(row, apart, strict=True)]
+            writer.writerow([text for some in cells for text in some])
+        return file.getvalue()
 
-COLUMNS = (
-    Column(
-        "final_accuracy",
-        "Final accuracy\N{NO-BREAK SPACE}↑",
-        "mean accuracy over all tasks after the last one; all classes compete",
-    ),
-    Column(
-        "average_incremental_accuracy",
-        "Average incremental\N{NO-BREAK SPACE}↑",
-        "mean, over the stages, of the mean accuracy over the tasks learned by then",
-    ),
-    Column(
-        "forgetting",
-        "Forgetting\N{NO-BREAK SPACE}↓",
-        "how far each earlier task has fallen from the best it ever was since it was learned, on average",
-    ),
-    Column(
-        "bwt",
-        "BWT\N{NO-BREAK SPACE}↑",
-        "backward transfer: how much each earlier task has changed since it was learned, on average",
-    ),
-    Column(
-        "fwt",
-        "FWT\N{NO-BREAK SPACE}↑",
-        "forward transfer: accuracy on each task just before it is learned, above that of the untrained model",
-    ),
-    Column(
-        "task_il_accuracy",
-        "Task-IL accuracy\N{NO-BREAK SPACE}↑",
-        "final accuracy when the task of each sample is known, so that only the classes of its task compete",
-    ),
-    Column("seconds", "Seconds", "training time of a run, evaluation excluded", "seconds"),
-    Column("images_per_second", "Images/s", "new and replayed images trained on in a second", "rate"),
-)
+    def markdown(self) -> str:
+        """As GitHub shows it; numbers to the right."""
+        lines = [[_pipe(title) for title in self.head], ["---", *["---:"] * (len(self.head) - 1)]]
+        lines += [[_pipe(cell.copied or cell.whole) for cell in row] for row in self.rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+    def latex(self) -> str:
+        """For a paper, with booktabs."""
+        columns = "l" + "r" * (len(self.head) - 1)
+        known = re.sub(r"[^a-z0-9]+", "-", f"{self.name} {self.about}".lower()).strip("-")
+        body = [" & ".join(_tex(cell.copied or cell.whole) for cell in row) + r" \\" for row in self.rows]
+        return "\n".join([
+            r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
+            " & ".join(map(_tex, self.head)) + r" \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
+            rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{known}}}",
+            r"\end{table}", "",
+        ])  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Line:
-    """One method of the table."""
-
-    label: str
-    colour: str
-    seeds: str
-    cells: dict[str, Cell]
-    difference: Cell
-    better: str
+def of_texts(name: str, head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
+    """A table of plain texts."""
+    return Table(name, tuple(head), [tuple(map(Cell, row)) for row in rows], caption)
 
 
-def lines(comparison: Comparison) -> list[Line]:
-    """The table, a line for each method."""
-    return [_line(row, place, comparison.rows[0]) for place, row in enumerate(comparison.rows)]
+def _value(cell: Cell) -> str:
+    return cell.copied or ("" if cell.text == UNKNOWN else cell.text.replace(_MINUS, "-"))
 
 
-def _line(row: Row, place: int, first: Row) -> Line:
-    finished, begun = len(row.finished), len(row.results)
-    differences = row.differences(first, "final_accuracy") if place else []
-    return Line(
-        row.label,
-        method_colour(place),
-        f"{finished}" if finished == begun else f"{finished} of {begun}",
-        {c.number: _cell(row.spread(c.number), c.unit) for c in COLUMNS},
-        signed(Spread.of(differences)),
-        f"{sum(d > 0 for d in differences)} of {len(differences)}" if differences else UNKNOWN,
-    )
+def _plain(title: str) -> str:
+    return title.replace("\N{NO-BREAK SPACE}", " ").rstrip(" ↑↓")
 
 
-def _cell(spread: Spread, unit: str) -> Cell:
-    if math.isnan(spread.mean):
-        return Cell()
-    if unit == "percent":
-        return Cell(percent(spread.mean), _plus_minus(spread))
-    digits = 0 if unit == "rate" or spread.mean >= 1000 else 1 if spread.mean >= 10 else 2
-    return Cell(f"{spread.mean:,.{digits}f}")
+def _pipe(text: str) -> str:
+    """Nothing of it ends a cell or is read as HTML."""
+    return " ".join(re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text).split())
 
 
-def signed(spread: Spread) -> Cell:
-    """A difference in percentage points, with its sign."""
-    if math.isnan(spread.mean):
-        return Cell()
-    shown = percent(spread.mean)
-    return Cell(f"+{shown}" if spread.mean > 0 and shown != "0.00" else shown, _plus_minus(spread))
-
-
-def percent(share: float) -> str:
-    """A share as a percentage, with a true minus sign and no negative zero."""
-    return f"{round(100 * share, 2) + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
-
-
-def _plus_minus(spread: Spread) -> str:
-    return "" if math.isnan(spread.std) else f"± {100 * spread.std:.2f}"
+def _tex(text: str) -> str:
+    return "".join(_ESCAPED.get(c, c if c.isprintable() else " ") for c in text)

@@ -1,40 +1,69 @@
-"""What the differences to the first method say, in plain words."""
+"""What the differences say, in plain words."""
 
 from __future__ import annotations
 
 import math
 
-from moca.report.comparison import Comparison, Spread
-from moca.report.table import percent, signed
+from moca.report.comparison import Row, Setting, Spread
+from moca.report.significance import FEW, LEVEL, Difference, difference, holm
+from moca.report.tables import against_own_learner, chance, signed
+
+_MOST_NAMED = 6
 
 
-def verdict(comparison: Comparison) -> str:
-    """Whether any method did better than the first one, and how sure one can be with so few seeds."""
-    if len(comparison.rows) < 2:
+def verdict(setting: Setting) -> str:
+    """Whether any perturbation did better than its learner, which learner did best, and how sure one can be."""
+    gains = [(row, own, gain) for row, (own, gain) in zip(setting.rows, against_own_learner(setting), strict=True)
+             if own and gain]  # fmt: skip
+    return " ".join(filter(None, [_perturbations(gains), _learners(setting)]))
+
+
+def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
+    if not gains:
         return ""
-    first, *others = comparison.rows
-    differences = {row.label: row.differences(first, "final_accuracy") for row in others}
-    known = {label: values for label, values in differences.items() if not math.isnan(Spread.of(values).mean)}
+    known = [entry for entry in gains if not math.isnan(entry[2].spread.mean)]
     if not known:
-        return f"No seed finished both with {first.label} and with another method, so nothing can be compared."
-    best = max(known, key=lambda label: Spread.of(known[label]).mean)
-    spread, seeds = Spread.of(known[best]), len(known[best])
-    if spread.mean <= 0:
-        return f"No other method has a higher mean final accuracy than {first.label}." + _caution(spread, seeds)
-    shown = signed(spread)
-    size = f"{shown.mean} {shown.aside}".strip()
-    wins = sum(d > 0 for d in known[best])
-    worse = [label for label, values in known.items() if Spread.of(values).mean <= 0]
-    return (
-        f"{best} gains most on {first.label}: {size} points, higher with {wins} of {seeds} seeds."
-        + (f" No gain on {first.label}: {', '.join(worse)}." if worse else "")
-        + _caution(spread, seeds)
+        return "No perturbation finished with its learner, so nothing can be compared."
+    row, own, gain = max(known, key=lambda entry: entry[2].spread.mean)
+    adjusted = dict(zip((id(g) for _, _, g in known), holm([g.p for _, _, g in known]), strict=True))[id(gain)]
+    several = f" (put right for {len(known)} such differences)" if len(known) > 1 else ""
+    if gain.spread.mean <= 0:
+        return f"No perturbation has a higher mean final accuracy than its learner. {_caution(gain, adjusted, several)}"
+    worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
+    return f"{row.label} gains most on {own.label}: {_size(gain)}. {_caution(gain, adjusted, several)}" + (
+        f" No gain: {_named(worse)}." if worse else ""
     )
 
 
-def _caution(spread: Spread, seeds: int) -> str:
-    if seeds < 2:
-        return " One seed cannot tell a difference from chance."
-    if 0 < spread.mean <= spread.std:
-        return f" The gain is within one standard deviation ({percent(spread.std)}): it may well be chance."
-    return ""
+def _learners(setting: Setting) -> str:
+    plain = [row for row in setting.finished if not row.perturbed]
+    known = [row for row in plain if not math.isnan(Spread.of(row.values("final_accuracy")).mean)]
+    if len(known) < 2:
+        return ""
+    best, second, *others = sorted(known, key=lambda row: -Spread.of(row.values("final_accuracy")).mean)
+    ahead = difference(best, second)
+    of = f"Of the {len(known)} methods without perturbation" if others else "Without perturbation"
+    return f"{of} {best.label} has the highest mean, before {second.label}: {_size(ahead)}. {_caution(ahead, ahead.p)}"
+
+
+def _size(gain: Difference) -> str:
+    shown = signed(gain.spread)
+    size = f"{shown.text} {shown.aside}".strip()
+    return f"{size} points" + (f", higher with {gain.wins} of {gain.seeds[0]} seeds" if gain.paired else "")
+
+
+def _caution(gain: Difference, adjusted: float, several: str = "") -> str:
+    """How sure one can be, with the test and its n."""
+    if not gain.test:
+        if min(gain.seeds) < 2:
+            return "One seed cannot tell a difference from chance."
+        return "All seeds agree to the last digit, so there is nothing to test."
+    name = "Paired t-test" if gain.test == "paired t" else "Welch's t-test"
+    sure = "more than chance" if adjusted < LEVEL else "it may well be chance"
+    few = f"; {max(gain.seeds)} seeds are few, and only large differences can be told" if min(gain.seeds) <= FEW else ""
+    return f"{name}, n = {gain.n}, p = {chance(adjusted).removeprefix('= ')}{several}: {sure}{few}.".replace("= <", "<")
+
+
+def _named(labels: list[str]) -> str:
+    more = len(labels) - _MOST_NAMED
+    return ", ".join(labels[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
-from moca.errors import MocaError
+from moca.errors import MocaError, nearest
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
@@ -49,9 +49,26 @@ def _tasks(value: Any) -> Any:
     return _split(value) if isinstance(value, str) and "," in value else value
 
 
+RECORDINGS = ("angles", "gradients", "perturbation", "batch_norm", "weights")
+"""What can be recorded while training."""
+
+
+def _recorded(value: Any) -> Any:
+    """Names, each once and in order; `all` stands for all of them."""
+    named = _split(value) if isinstance(value, str) else value
+    if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+        return value
+    several = [name for part in named for name in _split(part)]
+    for name in several:
+        if name not in ("all", *RECORDINGS):
+            raise MocaError(f"record = '{name}': {nearest(name, ('all', *RECORDINGS))}")
+    return tuple(name for name in RECORDINGS if name in several or "all" in several)
+
+
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
 AtLeastOne = Annotated[int, Field(ge=1)]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
+Recorded = Annotated[tuple[str, ...], BeforeValidator(_recorded)]
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 _LARGEST = 1e30
@@ -87,7 +104,9 @@ class Run(Settings):
     )
     learner: Learner = Field("er", validate_default=True, description="how to learn; in proxy protocols pass")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
-    memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
+    memory: Annotated[Memory, short(Memory)] = Field(
+        Memory(), description="samples kept for replay, or what they may take: 50MB"
+    )
     protocol: str | None = Field(
         None, description="how the data set is used: offline, online, ... [default: its first, see moca data ls]"
     )
@@ -108,11 +127,16 @@ class Run(Settings):
     optimiser: Optimiser = Field(SGD(), description="how the weights follow the gradients")
     schedule: Schedule = Field(Constant(), description="how the learning rate changes")
     model: Model | None = Field(None, description="encoder")
+    frozen: Model | None = Field(
+        None,
+        description="encoder whose weights stay as they are: images pass it once, and the model learns on its features",
+    )
     head: Head = Field(Cosine(), description="classifier")
     bn_passes: str = Field(
-        "clean",
-        description="passes that move BatchNorm's statistics: one a batch (clean), the official code's (official), or "
-        "your own, such as nbb: the new batch once, the replay batch twice",
+        "replay",
+        description="passes that move BatchNorm's statistics: of replayed batches once classes are old (replay), one a "
+        "batch (clean), the official code's (official), or your own, such as nbb: the new batch once, the replay batch "
+        "twice",
     )
     short_batch: Literal["perturb", "skip"] = Field(
         "perturb",
@@ -127,6 +151,11 @@ class Run(Settings):
     augment: bool = Field(True, description="the data set's augmentation")
     evaluate_every: int | None = Field(
         None, ge=1, description="evaluate every so many steps too, for the accuracy over the stream (anytime accuracy)"
+    )
+    record: Recorded = Field(
+        (),
+        description="what to write down for analyses (moca analyse), any of: angles, gradients, perturbation, "
+        "batch_norm, weights (which moca run keeps anyway); or all",
     )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
@@ -161,8 +190,8 @@ class Run(Settings):
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
-        kinds = (LEARNERS, PERTURBATIONS, ENCODERS)
-        return [(kind, made) for kind in kinds if (made := getattr(self, kind.setting)) is not None]
+        kinds = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
+        return [(kind, made) for name, kind in kinds.items() if (made := getattr(self, name)) is not None]
 
     @property
     def data_name(self) -> str:
@@ -197,11 +226,11 @@ class Run(Settings):
         if why := learner.why_not(perturb):
             fits = "perturb=none" if learner.refuses else "another perturbation (gaussian, vmf, doa_new, vt)"
             raise MocaError(f"'{self.learner}' cannot take '{self.perturb.name}': {why}; use {fits} or another learner")
-        if self.bn_passes != "clean" and learner.together:
+        if self.bn_passes not in ("replay", "clean") and learner.together:
             raise MocaError(
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
             )
-        if self.bn_passes not in ("clean", "official"):
+        if self.bn_passes not in ("replay", "clean", "official"):
             self._check_passes(learner.batches)
         elif self.bn_passes == "official" and learner.official_passes(perturb) is None:
             raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
@@ -210,7 +239,7 @@ class Run(Settings):
     def _check_passes(self, letters: str) -> None:
         if not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
-                f"bn_passes = '{self.bn_passes}': use clean, official, or the passes in order, made of "
+                f"bn_passes = '{self.bn_passes}': use replay, clean, official, or the passes in order, made of "
                 f"{', '.join(letters)} (n: new batch, b: replay batch, 1, 2, ...: the draws before it)"
             )
 

@@ -1,0 +1,75 @@
+"""`moca report`: any finished runs as a page, tables and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from moca.errors import MocaError
+from moca.starting import loading
+
+_MOST_TOLD = 8
+
+
+def report(
+    *runs: Path,
+    out: Annotated[Path, Parameter(help="the page to write")] = Path("report.html"),
+    tables: Annotated[Path | None, Parameter(show_default=False)] = None,
+    figures: Annotated[Path | None, Parameter(show_default=False)] = None,
+    latex: Annotated[Path | None, Parameter(show_default=False)] = None,
+) -> None:
+    """Draw finished runs, whatever made them: one HTML page that needs nothing else.
+
+    Runs on other data, other tasks or other test images get a section of their own. Runs that are not finished, or that
+    this version cannot read, are named and left out.
+
+    Parameters
+    ----------
+    runs
+        Folders of runs, of comparisons, or above such.
+    tables
+        Also write runs.csv, a line a run, and tidy.csv (with pyarrow tidy.parquet, too): a line for each run, task and
+        number, settings as columns; into this folder.
+    figures
+        Also write the figures as PDF and PNG, for print, into this folder.
+    latex
+        Also write the tables as LaTeX to this file.
+    """
+    if not runs:
+        raise MocaError("moca report needs folders of runs, such as: moca report runs")
+    with loading():
+        from moca.cli.show import console
+        from moca.report.comparison import Comparison
+        from moca.report.page import latex_tables, write_report
+
+    comparison = Comparison.load(runs)
+    page = write_report(comparison, path=out)
+    console.print(comparison)
+    for reason in comparison.left_out[:_MOST_TOLD]:
+        console.print(f"Left out: {reason}", soft_wrap=True, highlight=False, markup=False)
+    if len(comparison.left_out) > _MOST_TOLD:
+        console.print(f"Left out: {len(comparison.left_out) - _MOST_TOLD} more, which the page names.")
+    if len(comparison.settings) > 1:
+        console.print(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
+    if tables:
+        comparison.save(tables)
+        console.print(f"Tables: {tables}", soft_wrap=True, highlight=False, markup=False)
+    if figures:
+        from moca.report.figures import save_figures
+
+        made = save_figures(comparison, figures)
+        console.print(f"Figures: {len(made)} files in {figures}", soft_wrap=True, highlight=False, markup=False)
+    if latex:
+        _write(latex, latex_tables(comparison))
+        console.print(f"LaTeX: {latex}", soft_wrap=True, highlight=False, markup=False)
+    console.print(f"Report: {page}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise MocaError(f"'{path}' cannot be written: {error.strerror}") from None

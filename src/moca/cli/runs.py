@@ -1,0 +1,160 @@
+"""`moca runs`: the runs in some folders, at a glance."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moca.engine.listing import RUNS, Listed, State, chosen, listed
+
+_COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
+_WIDE = 100
+"""Columns of a terminal that has room for the whole table."""
+_MOST_TOLD = 12
+Several = Parameter(consume_multiple=True, negative=(), show_default=False)
+Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
+
+
+def runs(
+    *folders: Path,
+    learner: Annotated[list[str] | None, Several] = None,
+    perturb: Annotated[list[str] | None, Several] = None,
+    data: Annotated[list[str] | None, Several] = None,
+    state: Annotated[list[State] | None, Several] = None,
+    sort: Sort = "name",
+    json: bool = False,
+) -> None:
+    """List runs: what they are, how they stand, what came out, and what to do next.
+
+    Parameters
+    ----------
+    folders
+        Folders of runs, of comparisons, or above such [default: runs]
+    learner
+        Only runs of these learners.
+    perturb
+        Only runs with these perturbations; none is one of them.
+    data
+        Only runs on these data sets.
+    state
+        Only runs in these states; older are those of a moca whose settings this one cannot read.
+    sort
+        Names upwards, the latest last, the largest accuracy, time and size first.
+    json
+        As JSON, an object a run.
+    """
+    places = folders or ((RUNS,) if RUNS.is_dir() else ())
+    every = list(listed(*places))
+    shown = chosen(every, learner or (), perturb or (), data or (), state or (), sort)
+    if json:
+        _as_json(shown)
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = max(console.width, 2 * _WIDE)  # a file or a pager has no edge
+    if not shown:
+        where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
+        others = f"; {len(every)} other{'s' * (len(every) != 1)} there" if every else ""
+        console.print(Text(f"No such run in {where}{others}."), soft_wrap=True)
+        return
+    console.print(_table(shown, places, console.width))
+    _tell_next(console, [run for run in shown if run.state not in ("finished", "running")], places)
+    states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
+    finished = sum(run.state == "finished" for run in shown)
+    more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
+    console.print(Text(f"{states}; {_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
+    if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
+        console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
+
+
+def _tell_next(console: Console, unfinished: Sequence[Listed], places: Sequence[Path]) -> None:
+    """Lines that can be copied, which the cells of a narrow table cannot."""
+    for run in unfinished[:_MOST_TOLD]:
+        console.print(Text.assemble((f"{_name(run, places)}: ", "dim"), run.next), soft_wrap=True)
+    if len(unfinished) > _MOST_TOLD:
+        console.print(
+            Text(f"and {len(unfinished) - _MOST_TOLD} more that did not finish; --json tells all"), style="dim"
+        )
+
+
+def _as_json(shown: Sequence[Listed]) -> None:
+    Console(soft_wrap=True, highlight=False, markup=False).print(
+        Text(json.dumps([run.facts() for run in shown], indent=2))
+    )
+
+
+def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table:
+    columns = {
+        "run": [Text(_name(run, places)) for run in shown],
+        "method": [Text(run.method) for run in shown],
+        "data": [Text(run.data) for run in shown],
+        "seed": [Text("" if run.seed is None else str(run.seed)) for run in shown],
+        "state": [_state(run) for run in shown],
+        "accuracy %": [Text(_accuracy(run)) for run in shown],
+        "started": [Text(_when(run.started)) for run in shown],
+        "time": [Text(_long(run.seconds)) for run in shown],
+        "size": [Text(_bytes(run.size)) for run in shown],
+    }
+    if width < _WIDE:
+        del columns["size"], columns["method"], columns["started"]  # the name says most of it
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    kept = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
+    for name in kept:
+        number = name in ("seed", "accuracy %", "time", "size")
+        fold = name in ("run", "method")
+        table.add_column(name, justify="right" if number else "left", no_wrap=not fold,
+                         overflow="fold" if fold else "ellipsis", min_width=12 if fold else None)  # fmt: skip
+    for row in zip(*kept.values(), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _name(run: Listed, places: Sequence[Path]) -> str:
+    """Below the place where it was found, if there is but one."""
+    if len(places) == 1 and run.folder != places[0]:
+        return str(run.folder.relative_to(places[0]))
+    return str(run.folder)
+
+
+def _state(run: Listed) -> Text:
+    unfinished = run.state in ("running", "stopped", "failed") and run.learned
+    return Text(run.state + (f", {run.learned} done" if unfinished else ""), _COLOURS.get(run.state, "red"))
+
+
+def _accuracy(run: Listed) -> str:
+    return "" if math.isnan(run.accuracy) else f"{100 * run.accuracy:.2f}{'*' * run.held_out}"
+
+
+def _when(started: str) -> str:
+    try:
+        return datetime.fromisoformat(started).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return ""
+
+
+def _long(seconds: float) -> str:
+    if math.isnan(seconds):
+        return ""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"

@@ -1,0 +1,235 @@
+"""Runs at a glance: the run folders below some places, each read as plain JSON. No torch is needed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from moca import __version__
+from moca.engine.folder import LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
+from moca.errors import MocaError
+from moca.locking import is_held
+from moca.settings import Run
+from moca.settings.older import renewed
+
+RUNS = Path("runs")
+"""Where runs go unless told otherwise."""
+
+State = Literal["finished", "running", "stopped", "failed", "diverged", "damaged", "older"]
+"""Older: of a version of moca whose settings this one cannot read."""
+STATES: tuple[State, ...] = get_args(State)
+
+
+def run_folders(*places: Path) -> list[Path]:
+    """The folders below some places, or these themselves, that hold a run; there is none within another."""
+    found: dict[Path, None] = {}
+    for place in places:
+        if not place.is_dir():
+            why = "it is a file" if place.exists() else "there is none"
+            raise MocaError(f"'{place}' is no folder of runs: {why}")
+        for folder, below, names in os.walk(place):
+            below.sort()
+            if SETTINGS in names:
+                found.setdefault(Path(folder))
+                below.clear()
+    return list(found)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run as far as its plain files tell without being checked."""
+
+    folder: Path
+    state: State
+    why: str = ""
+    """What is wrong with it, where something is."""
+    data: str = ""
+    learner: str = ""
+    perturb: str = ""
+    seed: int | None = None
+    learned: int = 0
+    """Tasks that it has learned."""
+    accuracy: float = math.nan
+    """Final accuracy, of a finished run."""
+    held_out: bool = False
+    """Judged on a held-out share of the training data instead of the test set."""
+    started: str = ""
+    """In UTC, as ISO 8601 writes it; when its settings were written, where nothing else is known."""
+    seconds: float = math.nan
+    """Training time."""
+    size: int = 0
+    """Bytes of its files."""
+    in_python_only: bool = False
+
+    @property
+    def method(self) -> str:
+        """Learner and perturbation."""
+        return self.learner + f"+{self.perturb}" * (self.perturb not in ("", "none"))
+
+    @property
+    def next(self) -> str:
+        """What to do with it."""
+        path = shlex.quote(str(self.folder))
+        resume = "moca.resume(...) in Python" if self.in_python_only else f"moca resume {path}"
+        return {
+            "finished": f"moca report {path}",
+            "running": "wait for it",
+            "stopped": resume,
+            "failed": f"see {TRACEBACK} there, then {resume}",
+            "diverged": "run it again with a smaller lr",
+            "damaged": self.why,
+            "older": self.why,
+        }[self.state]
+
+    def facts(self) -> dict[str, Any]:
+        """As JSON can hold them."""
+        return {
+            "folder": str(self.folder), "state": self.state, "why": self.why, "method": self.method,
+            "learner": self.learner, "perturb": self.perturb, "data": self.data, "seed": self.seed,
+            "learned": self.learned, "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            "held_out": self.held_out, "started": self.started,
+            "seconds": None if math.isnan(self.seconds) else self.seconds, "size": self.size, "next": self.next,
+        }  # fmt: skip
+
+    @classmethod
+    def at(cls, folder: Path) -> Listed:
+        """What the files of a run folder say; never an error, since one bad run must not hide the others."""
+        sizes, written = _files(folder)
+        ended = RESULT in sizes
+        told: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": written}
+        try:
+            settings = _read(folder / SETTINGS)
+            told |= _asked_for(settings)
+            settings = renewed(settings)
+        except (ValueError, KeyError) as error:
+            why = f"{SETTINGS} cannot be read ({error}); bring it back, or remove the run"
+            return cls(**told, state="damaged", why=why)
+        try:
+            told |= _found_out(folder / RESULT) if ended else _so_far(folder / TASKS)
+        except ValueError as error:
+            return cls(**told, state="damaged", why=f"{RESULT} cannot be read ({error}); remove it and resume the run")
+        if unknown := sorted(settings.keys() - Run.model_fields.keys()):
+            why = f"of a version of moca whose {', '.join(unknown)} moca {__version__} does not know; run it again"
+            return cls(**told | {"state": "older", "why": why})
+        if not ended:
+            going = "running" if is_held(folder / LOCK) else "failed" if TRACEBACK in sizes else "stopped"
+            told["state"] = going
+        return cls(**told)
+
+
+def listed(*places: Path) -> Iterator[Listed]:
+    """All runs below some places."""
+    return (Listed.at(folder) for folder in run_folders(*places))
+
+
+def _files(folder: Path) -> tuple[dict[str, int], str]:
+    """The size of each file, and when the settings were written."""
+    sizes, written = {}, ""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_file():
+                about = entry.stat()
+                sizes[entry.name] = about.st_size
+                if entry.name == SETTINGS:
+                    written = datetime.fromtimestamp(about.st_mtime, UTC).isoformat(timespec="seconds")
+    return sizes, written
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object; anything else is a ValueError of a few words."""
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ValueError(error.strerror) from None
+    except (ValueError, RecursionError):
+        raise ValueError("it is no JSON") from None
+    if not isinstance(content, dict):
+        raise ValueError("it holds something else")
+    return content
+
+
+def _so_far(path: Path) -> dict[str, Any]:
+    """Of a run that has not ended: the last whole line about its tasks."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        try:
+            told = json.loads(line)
+            return {"learned": int(told["learned"]), "seconds": float(told["seconds"])}
+        except (ValueError, KeyError, TypeError):
+            continue  # not whole yet
+    return {}
+
+
+def _found_out(path: Path) -> dict[str, Any]:
+    """Of a run that has ended: its result."""
+    result = _read(path)
+    try:
+        accuracy = result["final_accuracy"]
+        return {
+            "state": "finished" if result["status"] == "finished" else "diverged",
+            "why": str(result.get("message") or ""),
+            "learned": max(0, len(result["accuracy_matrix"]) - 1),
+            "accuracy": math.nan if accuracy is None else float(accuracy),
+            "seconds": float(result["seconds"]),
+        } | ({"started": str(result["started"])} if result.get("started") else {})
+    except (KeyError, TypeError):
+        raise ValueError("something is missing") from None
+
+
+def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
+    def called(value: Any) -> str:
+        return str(value.get("name", "?") if isinstance(value, dict) else value)
+
+    def own(value: Any) -> bool:
+        return isinstance(value, dict) and value.get("own") is True
+
+    try:
+        seed = settings["seed"]
+        return {
+            "data": Path(called(settings["data"])).name,
+            "learner": called(settings["learner"]),
+            "perturb": called(settings["perturb"]),
+            "seed": int(seed["seed"] if isinstance(seed, dict) else seed),
+            "held_out": bool(settings.get("validation")),
+            "in_python_only": any(own(settings.get(name)) for name in ("data", "learner", "perturb", "model")),
+        }
+    except (KeyError, TypeError):
+        raise ValueError("a setting is missing") from None
+
+
+SORTS: dict[str, Callable[[Listed], Any]] = {
+    "name": lambda run: str(run.folder),
+    "method": lambda run: (run.method, run.data, run.seed or 0),
+    "data": lambda run: (run.data, run.method, run.seed or 0),
+    "seed": lambda run: (run.seed or 0, run.method),
+    "state": lambda run: STATES.index(run.state),
+    "accuracy": lambda run: -run.accuracy if run.accuracy == run.accuracy else math.inf,
+    "when": lambda run: run.started,
+    "long": lambda run: -run.seconds if run.seconds == run.seconds else math.inf,
+    "size": lambda run: -run.size,
+}
+"""What runs can be sorted by: names upwards, the latest last, and the largest numbers first."""
+
+
+def chosen(
+    runs: Sequence[Listed] | Iterator[Listed],
+    learner: Sequence[str] = (),
+    perturb: Sequence[str] = (),
+    data: Sequence[str] = (),
+    state: Sequence[str] = (),
+    sort: str = "name",
+) -> list[Listed]:
+    """Those that have one of the values asked for, of every kind that was asked for."""
+    wanted = {"learner": learner, "perturb": perturb, "data": data, "state": state}
+    kept = [run for run in runs if all(not values or getattr(run, name) in values for name, values in wanted.items())]
+    return sorted(kept, key=SORTS[sort])

@@ -1,0 +1,195 @@
+"""The analyses of a run that has ended: what was recorded while it trained, and what its files tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moca.engine.folder import LOCK, MODEL, RESULT, SETTINGS, TASKS, RunFolder
+from moca.engine.learning import Learning
+from moca.engine.material import Material
+from moca.engine.result import Result
+from moca.engine.schedule import Schedule
+from moca.errors import MocaError
+from moca.locking import lock
+from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, write
+from moca.measures.confusion import forgetting_by_class
+from moca.measures.of_model import OfModel
+from moca.settings import Run, validate
+from moca.streams import Stream
+
+RECORDED = {
+    "angles": ("angle_deviation", "angle deviation in training"),
+    "gradients": ("gradient_spectrum", "singular values of feature gradients"),
+    "perturbation": ("perturbation_angle", "angle of the perturbation"),
+    "batch_norm": ("batch_norm_shift", "BatchNorm statistics against each other"),
+}
+"""What each recording leads to: its analysis, and what that is about."""
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """A run and its analyses."""
+
+    result: Result
+    analyses: Analyses
+    missing: list[str]
+    """What is not there, a line each that says how to get it."""
+
+    def __getitem__(self, name: str) -> Analysis:
+        """One of them by its name."""
+        if name not in self.analyses:
+            raise MocaError(f"run '{self.result.folder}' has no analysis '{name}'; it has {', '.join(self.analyses)}")
+        return self.analyses[name]
+
+    @property
+    def numbers(self) -> dict[str, float | None]:
+        """All numbers, by the name of the analysis and their own: `calibration: expected calibration error`."""
+        return {f"{name}: {key}": value for name, a in self.analyses.items() for key, value in a.numbers.items()}
+
+
+def analyse(run: str | os.PathLike[str] | Result, *, device: str = "auto", again: bool = False, **own: Any) -> Analysed:
+    """The analyses of a run that has ended, also written to analysis.json in its folder.
+
+    Those of the final model need its weights (which `moca.run` keeps, and a comparison with record="weights"), and the
+    images; what was computed before is taken as it is, unless `again`. A run with parts that exist in Python only is
+    handed them again: `moca.analyse(folder, data=...)`.
+    """
+    path = run.folder if isinstance(run, Result) else Path(run)
+    folder = RunFolder.open(path)
+    _refuse_unfinished(folder)
+    result = Result.load(path)
+    before = read(folder)
+    found = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
+    missing = _unrecorded(result, found)
+    computed = {name: analysis for name, analysis in before.items() if analysis.source == "computed"}
+    if again or not _fresh(folder, computed):
+        computed, why = _computed(folder, result, device, own)
+        missing += why
+        write(folder, found | computed)
+    return Analysed(result, read(folder), missing)
+
+
+def _refuse_unfinished(folder: RunFolder) -> None:
+    if (folder.path / RESULT).is_file():
+        return
+    if (folder.path / LOCK).is_file():
+        with lock(folder.path / LOCK, wait=False) as free:
+            if not free:
+                raise MocaError(f"run '{folder.path}' is still going on; wait for its end")
+    raise MocaError(f"run '{folder.path}' has not ended; go on with: moca resume {shlex.quote(str(folder.path))}")
+
+
+def _fresh(folder: RunFolder, computed: Analyses) -> bool:
+    """Whether all that can be computed was, after the weights were written."""
+    weights, written = folder.path / MODEL, folder.path / FILE
+    return "confusion" in computed and weights.is_file() and written.stat().st_mtime >= weights.stat().st_mtime
+
+
+def _unrecorded(result: Result, found: Analyses) -> list[str]:
+    """A line for each analysis that had to be recorded while training, and was not."""
+    lines = []
+    for name, (analysis, about) in RECORDED.items():
+        if analysis in found or (name == "perturbation" and result.settings.perturb.name == "none"):
+            continue
+        if name in result.settings.record:
+            why = "there was none to be found" if name == "batch_norm" else "the run did not come so far"
+            lines.append(f"{about}: was recorded, but {why}")
+        else:
+            lines.append(f"{about}: was not recorded; run again with --record {name}")
+    return lines
+
+
+def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Analyses, list[str]]:
+    """What the files of a run tell, and why some of them do not."""
+    if result.status != "finished":
+        return {}, [f"the final model: there is none, the run has {result.status}"]
+    if not (folder.path / MODEL).is_file():
+        return {}, ["the final model: its weights were not kept; run again with --record weights"]
+    if result.settings.in_python_only and not own:
+        return {}, ["the final model: parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)"]
+    try:
+        settings = validate(Run, dict(result.settings) | {"device": device} | own)
+        complete, stream = Material()(settings)
+        learning = _learning(folder, complete, stream)
+    except MocaError as error:
+        return {}, [f"the final model: {error}"]
+    model = OfModel(learning, stream)
+    found = model.analyses()
+    why = []
+    if "calibration" not in found:
+        why.append(f"calibration: '{complete.learner.name}' predicts by scores of its own, which are no logits")
+    by_class = _by_class(folder)
+    if len(by_class) > 2 and len(model.came) == len(by_class[-1]):
+        found["forgetting_by_class"] = _forgetting(by_class[1:], model)
+    elif by_class:
+        why.append("forgetting of each class: there is one task only, or not every class came")
+    else:
+        why.append("forgetting of each class: the run is of an older moca, which did not write it down")
+    return found, why
+
+
+def _learning(folder: RunFolder, settings: Run, stream: Stream) -> Learning:
+    about, state = folder.load_model()
+    if list(about["classes"]) != list(stream.names):
+        raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
+    learning = Learning(settings, stream.protocol, stream.shape, state["classes"], Schedule(settings, stream).offered)
+    learning.load_state_dict(state)
+    return learning
+
+
+def _by_class(folder: RunFolder) -> list[list[float | None]]:
+    """The accuracy of each class before training and after each task; nothing of older runs."""
+    try:
+        lines = [json.loads(line) for line in (folder.path / TASKS).read_text().splitlines()]
+    except (OSError, ValueError):
+        return []
+    return [line["by_class"] for line in lines if line.get("by_class")]
+
+
+def _forgetting(stages: list[list[float | None]], model: OfModel) -> Analysis:
+    came = [model.came[c] for c in range(len(model.came))]
+    fallen = forgetting_by_class(stages, came)
+    known = [value for value in fallen if value is not None]
+    old = [c for c, value in enumerate(fallen) if value is not None]
+    return Analysis(
+        "Forgetting of each class",
+        "How far the accuracy on a class has fallen from the best that it had after an earlier task.",
+        {
+            "mean": sum(known) / len(known) if known else None,
+            "of the class that lost most": max(known, default=None),
+        },
+        {
+            "forgetting_by_class": Plot(
+                "bars",
+                Axis("Class", [model.stream.names[c] for c in old]),
+                Axis("Accuracy lost"),
+                {"test": listed(fallen[c] for c in old)},
+            )
+        },
+    )
+
+
+def _by_number(path: Path) -> list[tuple[bool, int, str]]:
+    """As people sort: memory=200 before memory=1000, and a method before what is added to it."""
+    parts = re.split(r"(\d+)", path.name.replace("+", "~"))
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
+
+
+def runs_below(places: list[Path]) -> list[Path]:
+    """The run folders among and below these; a comparison's folder stands for its runs."""
+    found: list[Path] = []
+    for place in places:
+        if (place / SETTINGS).is_file():
+            found.append(place)
+            continue
+        below = sorted((path.parent for path in place.glob(f"*/{SETTINGS}")), key=_by_number)
+        if not below:
+            raise MocaError(f"'{place}' is no run folder, nor are there any in it")
+        found += below
+    return list(dict.fromkeys(found))

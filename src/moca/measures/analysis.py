@@ -1,0 +1,155 @@
+"""What an analysis found, in a form that anything can draw or print without knowing what it is about.
+
+analysis.json of a run folder:
+
+    {"format": 1,
+     "analyses": {NAME: {
+         "title":    what it is called,
+         "about":    a sentence: what it tells,
+         "source":   "recorded" while training, or "computed" from the run's files afterwards,
+         "numbers":  {what is counted, with its unit: a number or null},
+         "plots":    {NAME: {
+             "kind":    "lines", "bars", "matrix" or "points",
+             "x", "y":  {"name": with its unit, "values": numbers or words (lines: of x; bars: of x; matrix: of both),
+                         "log": true where the axis is logarithmic},
+             "series":  {NAME: lines and bars: a value for each of x;
+                               matrix: rows of values, a row for each of y;
+                               points: {"x": [...], "y": [...], "class": [...], "old": [true, ...],
+                                        "vectors": [[x, y], ...]}},
+             "value":   what the entries of a matrix are, with their unit,
+             "diagonal": true where the line y = x is worth seeing,
+             "mark":    a place of x that is worth seeing, or null}}}}}
+
+Values that are not known are null. Arrays too large for it are in analysis.npz, as NAME/what.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moca.engine.folder import RunFolder
+from moca.errors import MocaError
+
+FILE, ARRAYS = "analysis.json", "analysis.npz"
+_FORMAT = 1
+_DIGITS = 6
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows, and where its values are."""
+
+    name: str
+    values: list[Any] = field(default_factory=list)
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Something to be drawn: one or several series over the same axes."""
+
+    kind: Literal["lines", "bars", "matrix", "points"]
+    x: Axis
+    y: Axis
+    series: dict[str, Any]
+    value: str = ""
+    """What the entries of a matrix are."""
+    diagonal: bool = False
+    """Whether the line y = x is worth seeing."""
+    mark: float | None = None
+    """A place of x that is worth seeing."""
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Plot:
+        """From its form in JSON."""
+        return cls(**dict(kept) | {"x": Axis(**kept["x"]), "y": Axis(**kept["y"])})
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What was found out about one thing."""
+
+    title: str
+    about: str
+    numbers: dict[str, float | None] = field(default_factory=dict)
+    plots: dict[str, Plot] = field(default_factory=dict)
+    source: Literal["recorded", "computed"] = "computed"
+    arrays: Arrays = field(default_factory=dict)
+    """What is too large for JSON."""
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Analysis:
+        """From its form in JSON."""
+        return cls(**dict(kept) | {"plots": {name: Plot.read(plot) for name, plot in kept["plots"].items()}})
+
+
+Analyses = dict[str, Analysis]
+
+
+def write(folder: RunFolder, analyses: Analyses) -> None:
+    """Write analysis.json, and analysis.npz where an analysis has arrays."""
+    kept = {
+        name: {key: value for key, value in asdict(analysis).items() if key != "arrays"}
+        for name, analysis in analyses.items()
+    }
+    arrays = {f"{name}/{what}": array for name, a in analyses.items() for what, array in a.arrays.items()}
+    if arrays:
+        content = io.BytesIO()
+        np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
+        folder.write_bytes(ARRAYS, content.getbuffer())
+    text = json.dumps({"format": _FORMAT, "analyses": known(kept)}, allow_nan=False)  # a line each would be many
+    folder.write_bytes(FILE, f"{text}\n".encode())
+
+
+def read(folder: RunFolder) -> Analyses:
+    """What analysis.json and analysis.npz hold; nothing where they are not there."""
+    if not (folder.path / FILE).is_file():
+        return {}
+    try:
+        kept = folder.read_json(FILE)
+        if kept["format"] != _FORMAT:
+            raise ValueError(kept["format"])
+        analyses = {name: Analysis.read(analysis) for name, analysis in kept["analyses"].items()}
+        if (folder.path / ARRAYS).is_file():
+            with np.load(folder.path / ARRAYS) as arrays:
+                for key in arrays.files:
+                    name, _, what = key.partition("/")
+                    if name in analyses:
+                        analyses[name].arrays[what] = arrays[key]
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        raise MocaError(
+            f"{folder.path / FILE} is damaged or of another version of moca ({error}); remove it, and what was not "
+            "recorded while training can be computed again"
+        ) from None
+    return analyses
+
+
+def known(value: Any) -> Any:
+    """The same as JSON can hold it: numbers to six digits, null where there is none."""
+    if isinstance(value, dict):
+        return {name: known(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [known(part) for part in value]
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
+    return value
+
+
+def numbered(count: int) -> list[int]:
+    """1, 2, ..., as people count tasks and singular values."""
+    return list(range(1, count + 1))
+
+
+def listed(values: Iterable[float | None]) -> list[float | None]:
+    """With null for what is no number."""
+    return [None if value is None or math.isnan(value) else float(value) for value in values]

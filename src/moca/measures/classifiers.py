@@ -1,0 +1,23 @@
+"""Angles between the classifiers of tasks (the paper's Fig. 9)."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from moca import sphere
+
+
+def angles_between_tasks(vectors: Tensor, tasks: Sequence[Sequence[int]]) -> Tensor:
+    """Entry (a, b): the mean angle in degrees between the vector of a class of task a and one of task b.
+
+    Within a task, over pairs of different classes; NaN where it has one class alone.
+    """
+    unit = vectors.detach().double()
+    angles = sphere.angle(unit.unsqueeze(1), unit.unsqueeze(0)).rad2deg()
+    other = ~torch.eye(len(unit), dtype=torch.bool, device=unit.device)
+    means = [
+        [angles[list(a)][:, list(b)][other[list(a)][:, list(b)]].mean() for b in tasks]  # of no pair: NaN
+        for a in tasks
+    ]
+    return torch.stack([torch.stack(row) for row in means])

@@ -1,0 +1,288 @@
+"""What can be found out about a model that has learnt a stream, from its weights and the stream's images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from moca.engine.evaluate import in_evaluation
+from moca.engine.learning import Learning
+from moca.learners import Learner
+from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbered
+from moca.measures.angles import angle_deviation, mean_over
+from moca.measures.calibration import reliability
+from moca.measures.classifiers import angles_between_tasks
+from moca.measures.confusion import by_task, confusion
+from moca.measures.fisher import angular_fisher_score
+from moca.measures.probe import probe_predictions
+from moca.streams import Stream
+
+_PROBED = 5000
+"""Training images that a linear probe is fitted to, at most."""
+_POINTS = 1000
+"""Features of a plane that are kept to be drawn, at most."""
+_NAMES = 100
+"""Classes up to which a confusion matrix has a row for each."""
+
+
+class OfModel:
+    """A model, and what it makes of the images of its stream in evaluation mode."""
+
+    def __init__(self, learning: Learning, stream: Stream) -> None:
+        self.learning, self.model, self.stream = learning, learning.model, stream
+        self.tasks = [list(task.tested) for task in stream]
+        """The classes of each task."""
+        came: dict[int, int] = {}
+        for number, classes in enumerate(self.tasks):
+            for c in classes:
+                came.setdefault(c, number)
+        self.came = came
+        self.old = sorted(c for c, task in came.items() if task < len(stream) - 1)
+        self.new = sorted(c for c, task in came.items() if task == len(stream) - 1)
+
+    @cached_property
+    def test(self) -> Tensor:
+        """Indices of all test images."""
+        index: Tensor = torch.cat([task.test for task in self.stream]).unique()
+        return index
+
+    @cached_property
+    def labels(self) -> Tensor:
+        """Of all test images."""
+        return self.stream.test.labels[self.test]
+
+    @cached_property
+    def features(self) -> Tensor:
+        """Of all test images."""
+        return self._of(self.stream.test.images, self.test)
+
+    @cached_property
+    def scores(self) -> Tensor:
+        """What the learner gives every class, for all test images."""
+        predict, images = self.learning.predict, self.stream.test.images
+        return in_evaluation(self.model, predict, images, self.test, self.stream.protocol).cpu()
+
+    @cached_property
+    def train(self) -> Tensor:
+        """Indices of training images, spread over all tasks."""
+        index: Tensor = torch.cat([task.train for task in self.stream]).unique()
+        index = index[self.stream.train.labels[index].argsort(stable=True)]
+        return index[torch.linspace(0, len(index) - 1, min(len(index), _PROBED)).long()]
+
+    @cached_property
+    def training_features(self) -> Tensor:
+        """Of these training images, not augmented."""
+        return self._of(self.stream.train.images, self.train)
+
+    def _of(self, images: Tensor, index: Tensor) -> Tensor:
+        return in_evaluation(self.model, self.model.encode, images, index, self.stream.protocol).cpu()
+
+    def analyses(self) -> Analyses:
+        """All that this model allows."""
+        with self.learning.numerics():
+            found = {
+                "test_angle_deviation": self.angle_deviation(),
+                "classifier_angles": self.classifier_angles(),
+                "angular_fisher_score": self.fisher_score(),
+                "confusion": self.confusion(),
+                "linear_probe": self.linear_probe(),
+            }
+            if type(self.learning.learner).predict is Learner.predict:  # other scores are no logits
+                found["calibration"] = self.calibration()
+            if self.features.shape[1] == 2:
+                found["feature_plane"] = self.plane()
+        return found
+
+    def angle_deviation(self) -> Analysis:
+        """Of test features (Fig. 1, as its caption has it)."""
+        by_class = angle_deviation(self.features, self.labels)
+        old, new = mean_over(by_class, self.old), mean_over(by_class, self.new)
+        return Analysis(
+            "Intra-class angle deviation of test features",
+            "Mean angle between the test features of a class and their mean direction, of the final model.",
+            {"old classes (degrees)": old, "new classes (degrees)": new},
+            {
+                "test_angle_deviation": Plot(
+                    "bars",
+                    Axis("", ["old classes", "new classes"]),
+                    Axis("Angle deviation (degrees)"),
+                    {"test": listed([old, new])},
+                )
+            },
+        )
+
+    def classifier_angles(self) -> Analysis:
+        """Between the tasks' class vectors (Fig. 9)."""
+        angles = angles_between_tasks(self.model.class_vectors.cpu(), self.tasks)
+        upper = torch.triu(torch.ones_like(angles), 1).bool()
+        shown = [
+            listed(value if a <= b else None for b, value in enumerate(row)) for a, row in enumerate(angles.tolist())
+        ]
+        return Analysis(
+            "Angles between the classifiers of tasks",
+            "Mean angle between the class vectors of two tasks; on the diagonal, between different classes of one.",
+            {
+                "between tasks (degrees)": angles[upper].mean().item(),
+                "within tasks (degrees)": angles.diagonal().nanmean().item(),
+            },
+            {
+                "classifier_angles": Plot(
+                    "matrix",
+                    Axis("Task", numbered(len(angles))),
+                    Axis("Task", numbered(len(angles))),
+                    {"class vectors": shown},
+                    "mean angle (degrees)",
+                )
+            },
+        )
+
+    def fisher_score(self) -> Analysis:
+        """Of test and training features (Table 13)."""
+        of = {
+            "test": (self.features, self.labels),
+            "training": (self.training_features, self.stream.train.labels[self.train]),
+        }
+        scores = {name: [angular_fisher_score(x, y, unit) for unit in (False, True)] for name, (x, y) in of.items()}
+        kinds = ["raw features", "unit features"]
+        return Analysis(
+            "Angular Fisher score",
+            "Spread within classes over spread between them, by cosines; lower is better.",
+            {f"{name}, {kind}": s for name, pair in scores.items() for kind, s in zip(kinds, pair, strict=True)},
+            {
+                "angular_fisher_score": Plot(
+                    "bars",
+                    Axis("", list(kinds)),
+                    Axis("Angular Fisher score"),
+                    {n: listed(s) for n, s in scores.items()},
+                )
+            },
+        )
+
+    def confusion(self) -> Analysis:
+        """Which classes are taken for which."""
+        counts = confusion(self.scores.argmax(1), self.labels, max(self.scores.shape[1], self.stream.classes))
+        blocks = by_task(counts, self.tasks)
+        shares = counts.double() / counts.sum(1, keepdim=True).clamp_min(1)
+        came = sorted(self.came, key=lambda c: (self.came[c], c))
+        of_old = counts[self.old]
+        plots = {"confusion_of_tasks": _shares(numbered(len(blocks)), "task", blocks)}
+        if len(came) <= _NAMES:
+            names = [self.stream.names[c] for c in came]
+            plots = {"confusion": _shares(names, "class", shares[came][:, came])} | plots
+        return Analysis(
+            "Confusion matrix",
+            "Of the test images of each class (a row), the share taken for each class.",
+            {
+                "accuracy on all test images": (counts.diagonal().sum() / counts.sum()).item(),
+                "old classes taken for new ones": (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item()
+                if self.old
+                else math.nan,
+            },
+            plots,
+            arrays={"counts": counts.numpy()},
+        )
+
+    def calibration(self) -> Analysis:
+        """Whether the classifier is right as often as it says."""
+        found = reliability(self.scores.softmax(1), self.labels)
+        return Analysis(
+            "Calibration",
+            "How often a prediction is right against how sure the classifier is of it; ECE is their mean distance.",
+            {"expected calibration error": found.ece, "confidence above accuracy": found.overconfidence},
+            {
+                "calibration": Plot(
+                    "lines",
+                    Axis("Confidence", found.centres),
+                    Axis("Accuracy"),
+                    {"predictions": listed(found.accuracy)},
+                    diagonal=True,
+                )
+            },
+            arrays={"counts": torch.tensor(found.counts).numpy(), "confidence": torch.tensor(found.confidence).numpy()},
+        )
+
+    def linear_probe(self) -> Analysis:
+        """How well the classes can be told by the features alone."""
+        classes = max(self.scores.shape[1], self.stream.classes)
+        probed = probe_predictions(self.training_features, self.stream.train.labels[self.train], self.features, classes)
+        right = {"linear probe": probed == self.labels, "own classifier": self.scores.argmax(1) == self.labels}
+
+        def share(rows: Tensor, chosen: Sequence[int]) -> float:
+            return rows[torch.isin(self.labels, torch.tensor(chosen))].double().mean().item()
+
+        return Analysis(
+            "Linear probe",
+            f"Accuracy of a linear classifier fitted to the features of {len(self.train)} training images of all "
+            "tasks: what the encoder knows, whatever the classifier has forgotten.",
+            {f"accuracy, {name}": rows.double().mean().item() for name, rows in right.items()},
+            {
+                "linear_probe": Plot(
+                    "bars",
+                    Axis("Task", numbered(len(self.tasks))),
+                    Axis("Accuracy on its test images"),
+                    {name: listed(share(rows, task) for task in self.tasks) for name, rows in right.items()},
+                )
+            },
+        )
+
+    def plane(self) -> Analysis:
+        """Two-dimensional features of the memory and the last task, and of test images (Fig. 2)."""
+        learning, last = self.learning, self.stream[-1].train
+        images, labels = [self.stream.train.images[last]], [self.stream.train.labels[last]]
+        if learning.memory is not None and len(learning.memory) and "image" in learning.memory.fields:
+            stored = {name: tensor.cpu() for name, tensor in learning.memory.all().items()}
+            replayed = torch.isin(stored["y"], torch.tensor(self.old))
+            images, labels = [stored["image"][replayed], *images], [stored["y"][replayed], *labels]
+        pixels, y = torch.cat(images), torch.cat(labels)
+        trained = self._of(pixels, torch.arange(len(pixels)))
+        vectors = self.model.class_vectors.detach().cpu().tolist()
+        return Analysis(
+            "Features in the plane",
+            "What a two-unit feature layer makes of images of old and new classes; training: what the memory holds of "
+            "old classes, and the last task.",
+            {},
+            {
+                "feature_plane": Plot(
+                    "points",
+                    Axis("First feature"),
+                    Axis("Second feature"),
+                    {
+                        "training": self._points(trained, y, vectors),
+                        "test": self._points(self.features, self.labels, vectors),
+                    },
+                )
+            },
+            arrays={
+                "training": trained.numpy(),
+                "training classes": y.numpy(),
+                "test": self.features.numpy(),
+                "test classes": self.labels.numpy(),
+            },
+        )
+
+    def _points(self, features: Tensor, labels: Tensor, vectors: list[Any]) -> dict[str, Any]:
+        """Some of them, old classes' all the same: there are few in a memory."""
+        old = torch.isin(labels, torch.tensor(self.old))
+        chosen = torch.cat([_some(rows.nonzero().flatten(), _POINTS // 2) for rows in (old, ~old)])
+        points, y = features[chosen], labels[chosen]
+        return {"x": points[:, 0].tolist(), "y": points[:, 1].tolist(), "class": y.tolist(),
+                "old": old[chosen].tolist(), "vectors": vectors}  # fmt: skip
+
+
+def _some(index: Tensor, most: int) -> Tensor:
+    return index[torch.linspace(0, len(index) - 1, min(len(index), most)).long()] if len(index) else index
+
+
+def _shares(names: list[Any], of: str, values: Tensor) -> Plot:
+    return Plot(
+        "matrix",
+        Axis(f"Predicted {of}", names),
+        Axis(f"True {of}", names),
+        {"test": values.tolist()},
+        "share of the row",
+    )

@@ -1,0 +1,99 @@
+"""Intra-class angle deviation of old and new classes in training and on test images, after every task."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from moca.engine.evaluate import in_evaluation
+from moca.engine.watch import StepRecord, TaskRecord
+from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbered
+from moca.measures.angles import angle_deviation, mean_over
+from moca.measures.record.base import Recording, of_classes, replayed_as_seen
+
+if TYPE_CHECKING:
+    from moca.engine.run import Running
+
+_TEST_IMAGES = 20
+"""Of each class, after every task; `moca analyse` takes all of them for the final model."""
+_WORDS = {"trained": "training", "tested": "test"}
+
+
+class Angles(Recording):
+    """Features of the last epoch of a task, replayed ones as perturbed, pooled by class; and those of test images."""
+
+    wants = ("new.features", "new.y", "replay.features", "replay.moved", "replay.y")
+
+    def __init__(self, run: Running) -> None:
+        super().__init__(run)
+        self.features: list[Tensor] = []
+        self.labels: list[Tensor] = []
+
+    def step(self, record: StepRecord) -> None:
+        """Keep its features."""
+        outputs, several = record.outputs, self.run.trainer.learning.model.outputs
+        for rows, y in (
+            (outputs.get("new.features"), outputs.get("new.y")),
+            (replayed_as_seen(outputs), outputs.get("replay.y")),
+        ):
+            if rows is not None and y is not None and len(rows) == len(y):
+                own, labels = of_classes(rows, y, several)
+                self.features.append(own.cpu())
+                self.labels.append(labels.cpu())
+
+    def task(self, record: TaskRecord) -> None:
+        """The deviation of every class."""
+        trained = angle_deviation(torch.cat(self.features), torch.cat(self.labels)) if self.features else {}
+        tested = self._tested()
+        found: dict[str, Any] = {"trained": trained, "tested": tested, "learned": record.learned}
+        for name, classes in (("old", self.old), ("new", self.new)):
+            found |= {f"{name} trained": mean_over(trained, classes), f"{name} tested": mean_over(tested, classes)}
+        self.tasks.append(found)
+        self.features, self.labels = [], []
+
+    def _tested(self) -> dict[int, float]:
+        """On some test images of each class that came."""
+        run, came = self.run, self.old + self.new
+        index = torch.cat([task.test for task in run.stream]).unique()
+        labels = run.stream.test.labels[index]
+        some = torch.cat([index[labels == c][:_TEST_IMAGES] for c in came])
+        model = run.trainer.learning.model
+        features = in_evaluation(model, model.encode, run.stream.test.images, some, run.stream.protocol)
+        return angle_deviation(features.cpu(), run.stream.test.labels[some])
+
+    def analyses(self) -> Analyses:
+        """Of the last task as bars, and over the tasks."""
+        if not self.tasks or math.isnan(self.tasks[-1]["new trained"]):
+            return {}
+        last, angle = self.tasks[-1], Axis("Angle deviation (degrees)")
+        bars = {word: listed([last[f"old {of}"], last[f"new {of}"]]) for of, word in _WORDS.items()}
+        lines = {
+            f"{when} classes, {word}": listed(task[f"{when} {of}"] for task in self.tasks)
+            for of, word in _WORDS.items()
+            for when in ("old", "new")
+        }
+        over_tasks = Plot(
+            "lines",
+            Axis("Tasks learned", numbered(len(self.tasks))),
+            angle,
+            {name: values for name, values in lines.items() if any(value is not None for value in values)},
+        )
+        found = Analysis(
+            "Intra-class angle deviation",
+            "Mean angle between the features of a class and their mean direction, in training as the classifier sees "
+            "them. Old classes that vary less than new ones are remembered by too few samples.",
+            {f"{name} (degrees)": values[-1] for name, values in lines.items()},
+            {
+                "angle_deviation": Plot("bars", Axis("", ["old classes", "new classes"]), angle, bars),
+                "angle_deviation_over_tasks": over_tasks,
+            },
+            "recorded",
+        )
+        return {"angle_deviation": found}
+
+    def state(self) -> dict[str, Any]:
+        """With the features of the task so far."""
+        return super().state() | {"features": self.features, "labels": self.labels}

@@ -1,0 +1,80 @@
+"""What every recording is: told about some steps and every test, it keeps little, and at the end has analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from torch import Tensor
+
+from moca.engine.watch import StepRecord, TaskRecord
+
+if TYPE_CHECKING:
+    from moca.engine.run import Running
+    from moca.measures.analysis import Analyses
+
+
+class Recording:
+    """One kind of thing to be recorded. What it found in each task is in `tasks`, of plain values and tensors."""
+
+    wants: ClassVar[Sequence[str]] = ()
+    """Outputs of a step."""
+    looks: ClassVar[Literal["late", "through"]] = "late"
+    """At steps spread over the last epoch of a task, or over all of it."""
+
+    def __init__(self, run: Running) -> None:
+        self.run, self.tasks = run, list[dict[str, Any]]()
+
+    def step(self, record: StepRecord) -> None:
+        """One of the steps that are looked at has been done."""
+
+    def task(self, record: TaskRecord) -> None:
+        """A task has been learned."""
+
+    def analyses(self) -> Analyses:
+        """What came of it."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on."""
+        return {"tasks": self.tasks}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken."""
+        self.__dict__.update(on_cpu(state))
+
+    @property
+    def old(self) -> list[int]:
+        """Classes of earlier tasks; of joint training, those of all tasks of the stream but the last."""
+        schedule, stream = self.run.trainer.schedule, self.run.stream
+        if len(schedule.tasks) < len(stream):
+            return sorted({c for task in stream[:-1] for c in task.classes} - set(stream[-1].classes))
+        return list(self.run.trainer.learning.learner.old.nonzero().flatten().tolist())
+
+    @property
+    def new(self) -> list[int]:
+        """Classes that came, and are not old."""
+        came = self.run.trainer.learning.learner.seen.nonzero().flatten().tolist()
+        return sorted(set(came) - set(self.old))
+
+
+def on_cpu(value: Any) -> Any:
+    """The same with all tensors where recordings are kept."""
+    if isinstance(value, Tensor):
+        return value.cpu()
+    if isinstance(value, dict):
+        return {name: on_cpu(part) for name, part in value.items()}
+    return [on_cpu(part) for part in value] if isinstance(value, list) else value
+
+
+def of_classes(rows: Tensor, y: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
+    """The rows of the classes themselves with their labels, where a learner has several outputs a class (rotations)."""
+    if outputs == 1:
+        return rows, y
+    own = y % outputs == 0
+    return rows[own], y[own] // outputs
+
+
+def replayed_as_seen(outputs: dict[str, Tensor]) -> Tensor | None:
+    """The replayed features as the classifier saw them; None where nothing was replayed."""
+    return outputs.get("replay.moved", outputs.get("replay.features"))

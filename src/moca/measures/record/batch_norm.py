@@ -1,0 +1,88 @@
+"""BatchNorm statistics of old, new and test images against each other, after every task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from moca.engine.watch import TaskRecord
+from moca.measures.analysis import Analyses, Analysis, Axis, Plot, numbered
+from moca.measures.batch_norm import Estimates, Moments, Statistics, averaged, layers_moved
+from moca.measures.record.base import Recording
+from moca.measures.shift import distance
+
+_BATCHES = 2, 20
+"""Of each kind, after every task: one for every 50 steps, at least and at most."""
+OLD_NEW, HELD_OLD, HELD_NEW = "replayed and new", "running and test of old classes", "running and test of new classes"
+
+
+class StatisticsShift(Recording):
+    """How far statistics are apart: of replayed and new batches, and of what the test normalises by and what test
+    images of old and of new classes have."""
+
+    def task(self, record: TaskRecord) -> None:
+        """The distance in every layer."""
+        learning, settings = self.run.trainer.learning, self.run.settings
+        layers: dict[str, Any] = layers_moved(learning.model)
+        if not layers:
+            return
+        steps = self.run.trainer.schedule.batches * settings.epochs
+        batches = min(max(steps // 50, _BATCHES[0]), _BATCHES[1])
+        estimates = Estimates(self.run.trainer, batches)
+        held: Statistics = {name: Moments(layer.running_mean, layer.running_var) for name, layer in layers.items()}
+        test = {of: self._of_test(those, batches) for of, those in (("old", self.old), ("new", self.new))}
+        pairs = {HELD_OLD: (held, test["old"]), HELD_NEW: (held, test["new"])}
+        if estimates.stores and not learning.learner.first_task:
+            pairs = {OLD_NEW: (estimates.replayed, estimates.new)} | pairs
+        apart = {name: [distance(a[layer], b[layer]) for layer in layers] for name, (a, b) in pairs.items() if a and b}
+        self.tasks.append({"learned": record.learned, "layers": list(layers), "apart": apart})
+
+    def _of_test(self, classes: list[int], batches: int) -> Statistics:
+        """The statistics of so many batches of test images of these classes, spread over them."""
+        stream, learner, batch = self.run.stream, self.run.trainer.learning.learner, self.run.settings.batch
+        index = torch.cat([task.test for task in stream]).unique()
+        index = index[torch.isin(stream.test.labels[index], torch.tensor(classes, dtype=torch.int64))]
+        if not len(index):
+            return {}
+        spread = torch.linspace(0, len(index) - 1, min(len(index), batches * batch)).long()
+        count = -(-len(spread) // batch)
+        parts = [index[spread[start::count]] for start in range(count)]  # dealt out like cards, so that each has all
+        device, model = self.run.trainer.learning.device, self.run.trainer.learning.model
+        return averaged(model, (learner.view(stream.test.images[part].to(device)) for part in parts if len(part) > 1))
+
+    def analyses(self) -> Analyses:
+        """Of the last task layer by layer, and the mean over layers after every task."""
+        if not self.tasks or not self.tasks[-1]["apart"]:
+            return {}
+        last = self.tasks[-1]
+        names = list(dict.fromkeys(name for task in self.tasks for name in task["apart"]))
+
+        def mean(task: dict[str, Any], name: str) -> float | None:
+            layers = task["apart"].get(name)
+            return sum(layers) / len(layers) if layers else None
+
+        apart = Axis("Distance of the statistics")
+        return {
+            "batch_norm_shift": Analysis(
+                "BatchNorm statistics against each other",
+                "Root mean square over channels of how far means and standard deviations are apart, in standard "
+                "deviations; 0 is the same.",
+                {f"mean distance, {name}": mean(last, name) for name in last["apart"]},
+                {
+                    "batch_norm_shift": Plot(
+                        "lines",
+                        Axis("BatchNorm layer, from the image on", numbered(len(last["layers"]))),
+                        apart,
+                        last["apart"],
+                    ),
+                    "batch_norm_shift_over_tasks": Plot(
+                        "lines",
+                        Axis("Tasks learned", [task["learned"] for task in self.tasks]),
+                        apart,
+                        {name: [mean(task, name) for task in self.tasks] for name in names},
+                    ),
+                },
+                "recorded",
+            )
+        }

@@ -1,0 +1,90 @@
+"""By which angle the perturbation moved features while training."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from moca import sphere
+from moca.engine.watch import StepRecord, TaskRecord
+from moca.measures.analysis import Analyses, Analysis, Axis, Plot
+from moca.measures.angles import histogram
+from moca.measures.record.base import Recording
+
+if TYPE_CHECKING:
+    from moca.engine.run import Running
+
+_BINS = 90
+
+
+class Moved(Recording):
+    """The angle between a replayed old-class feature and where it was moved to."""
+
+    wants = ("replay.features", "replay.moved", "replay.old")
+    looks = "through"
+
+    def __init__(self, run: Running) -> None:
+        super().__init__(run)
+        self.counts = torch.zeros(_BINS, dtype=torch.int64)
+        self.course: list[list[float]] = []
+
+    def step(self, record: StepRecord) -> None:
+        """Count its angles."""
+        moved, old = record.outputs.get("replay.moved"), record.outputs.get("replay.old")
+        if moved is None or old is None:
+            return
+        angles: Tensor = sphere.angle(record.outputs["replay.features"], moved)[old].cpu()
+        if len(angles):
+            self.counts = self.counts + histogram(angles, _BINS)
+            ordered = angles.rad2deg().sort().values.tolist()
+            low, middle, high = (ordered[int(share * (len(ordered) - 1))] for share in (0.1, 0.5, 0.9))
+            self.course.append([record.step, low, middle, high])
+
+    def task(self, record: TaskRecord) -> None:
+        """Keep the distribution of the task; of the first one there is none."""
+        if self.course:
+            self.tasks.append({"learned": record.learned, "counts": self.counts, "course": self.course})
+        self.counts, self.course = torch.zeros(_BINS, dtype=torch.int64), []
+
+    def analyses(self) -> Analyses:
+        """The distribution in each task, and its course over the steps."""
+        if not self.run.settings.perturb.make().moves or not self.tasks:
+            return {}
+        total = torch.stack([task["counts"] for task in self.tasks]).sum(0).double()
+        centres = (torch.arange(_BINS).double() + 0.5) * 180 / _BINS
+        steps, low, middle, high = zip(*(line for task in self.tasks for line in task["course"]), strict=True)
+        return {
+            "perturbation_angle": Analysis(
+                "Angle of the perturbation",
+                "By how much replayed old-class features were moved on their sphere.",
+                {
+                    "mean angle (degrees)": ((total * centres).sum() / total.sum()).item(),
+                    "median at the end (degrees)": middle[-1],
+                },
+                {
+                    "perturbation_angle": Plot(
+                        "lines",
+                        Axis("Angle (degrees)", centres.tolist()),
+                        Axis("Share of features"),
+                        {"features": (total / total.sum()).tolist()},
+                    ),
+                    "perturbation_angle_over_steps": Plot(
+                        "lines",
+                        Axis("Step", list(steps)),
+                        Axis("Angle (degrees)"),
+                        {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)},
+                    ),
+                },
+                "recorded",
+                {f"{BIN_COUNTS} {task['learned']}": task["counts"].numpy() for task in self.tasks},
+            )
+        }
+
+    def state(self) -> dict[str, Any]:
+        """With the counts of the task so far."""
+        return super().state() | {"counts": self.counts, "course": self.course}
+
+
+BIN_COUNTS = "counts in bins of 2 degrees, task"

@@ -1,0 +1,62 @@
+"""Which methods share a figure: no more than a reader can tell apart, and those that belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moca.report.comparison import Row, Setting
+from moca.report.palette import LOOKS
+from moca.report.sameness import word
+
+MOST = len(LOOKS)
+"""Lines of a figure."""
+
+
+@dataclass(frozen=True)
+class Facet:
+    """A figure's share of the methods; the place of a method is that of its colour."""
+
+    title: str
+    rows: list[Row]
+
+
+def facets(setting: Setting) -> list[Facet]:
+    """All methods in one figure if they are few; else the learners by themselves, and each learner with its
+    perturbations, in as many figures as it takes."""
+    rows = setting.finished
+    if len(rows) <= MOST:
+        return [Facet("", rows)] if rows else []
+    plain = [row for row in rows if not row.perturbed]
+    alike = sorted(plain, key=lambda row: word(row.run.memory))  # those that compare best side by side
+    made = _shared("Without perturbation", [], alike) if len(plain) > 1 else []
+    families: dict[tuple[str, str], tuple[list[Row], list[Row]]] = {}
+    for row in rows:
+        if row.perturbed:
+            own = setting.own_learner(row)
+            known = (row.run.learner.name, own.label if own else "")
+            first = [own] if own in plain and own else []
+            families.setdefault(known, (first, []))[1].append(row)
+    alone = len(plain) == 1 and not any(first for first, _ in families.values())
+    made += _shared("Without perturbation", [], plain) if alone else []
+    for (learner, label), (first, others) in families.items():
+        made += _shared(f"Perturbations of {label or learner}", first, others)
+    return made
+
+
+def _shared(title: str, first: list[Row], others: list[Row]) -> list[Facet]:
+    """The others, evenly, in figures that all begin with the first."""
+    room = MOST - len(first)
+    figures = -(-len(others) // room)
+    each = -(-len(others) // max(figures, 1))
+    parts = [others[start : start + each] for start in range(0, len(others), max(each, 1))]
+    return [
+        Facet(title + (f" ({number} of {figures})" if figures > 1 else ""), [*first, *part])
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def colours(setting: Setting) -> list[int | None]:
+    """The place of each method's colour, where all of them share one figure; one without a figure has none."""
+    drawn = facets(setting)
+    places = {row.label: place for place, row in enumerate(drawn[0].rows)} if len(drawn) == 1 else {}
+    return [places.get(row.label) for row in setting.rows]

@@ -1,0 +1,65 @@
+"""Finished runs from wherever they lie, named by what tells them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from moca.engine.listing import Listed, listed
+from moca.engine.result import Result
+from moca.errors import MocaError
+from moca.report import sameness
+
+
+def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
+    """The finished runs below some places, each with a label; and those that are left out, each with the reason."""
+    found, left_out = list(listed(*places)), []
+    kept: dict[tuple[str, str, str], Result] = {}
+    for run in found:
+        try:
+            result = _finished(run)
+        except MocaError as error:
+            left_out.append(f"{run.folder}: {error}")
+            continue
+        known = (sameness.stream(result.settings), sameness.method(result.settings), str(result.settings.seed))
+        twin = kept.setdefault(known, result)
+        if twin is not result:
+            left_out.append(f"{run.folder}: the same settings and seed as {twin.folder}")
+    if not kept:
+        told = f": {left_out[0]}" if left_out else ""
+        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
+        where = ", ".join(map(str, places))
+        raise MocaError(f"no finished run in {where}{told}{more}; moca runs lists what is there")
+    return _labelled([(stream, result) for (stream, _, _), result in kept.items()]), left_out
+
+
+def _finished(run: Listed) -> Result:
+    if run.state == "finished":
+        result = Result.load(run.folder)
+        try:
+            result.numbers()
+        except (ValueError, IndexError, TypeError, ZeroDivisionError):
+            raise MocaError("result.json is damaged; remove it, and the run can be done again") from None
+        return result
+    raise MocaError({
+        "running": "still running",
+        "stopped": f"stopped before its end; go on with: {run.next}",
+        "failed": f"failed; {run.next}",
+        "diverged": run.why or "diverged",
+    }.get(run.state, run.why))  # fmt: skip
+
+
+def _labelled(runs: Sequence[tuple[str, Result]]) -> list[tuple[str, Result]]:
+    """Learners without perturbation first, each with its perturbations behind it; names need only tell runs of one
+    stream apart."""
+    made: list[tuple[str, Result]] = []
+    for stream in dict.fromkeys(stream for stream, _ in runs):
+        results = [result for key, result in runs if key == stream]
+        labels = sameness.labels([result.settings for result in results])
+        made += sorted(zip(labels, results, strict=True), key=_order)
+    return made
+
+
+def _order(named: tuple[str, Result]) -> tuple[object, ...]:
+    label, run = named[0], named[1].settings
+    return run.learner.name, run.perturb.name != "none", label, str(run.seed).zfill(9)

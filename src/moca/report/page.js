@@ -1,0 +1,111 @@
+"use strict";
+const told = JSON.parse(document.getElementById("data").textContent);
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+const drawn = new Set();
+
+const dark = () => darkness.matches && !printing;
+const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const faded = (colour, share) => colour + Math.round(255 * share).toString(16).padStart(2, "0");
+const shades = () => dark()
+  ? [[0, "#1c2530"], [0.5, "#27608f"], [1, "#8fcbf5"]]
+  : [[0, "#f2f6fa"], [0.6, "#a3cbe9"], [1, "#1a5b92"]];
+
+function painted(trace) {
+  const { colour, band, own, shades: heat, stroke } = trace.meta;
+  if (heat) return { ...trace, colorscale: shades() };
+  const look = (place) => told.looks[place][dark() ? "dark" : "light"];
+  if (band !== undefined) return { ...trace, fillcolor: faded(look(band), 0.14) };
+  const tone = own ? own[dark() ? 1 : 0] : look(colour);
+  const made = { ...trace, line: { ...trace.line, color: tone }, marker: { ...trace.marker, color: tone } };
+  if (stroke) made.marker.line = { ...trace.marker.line, color: tone };
+  if (trace.error_x) made.error_x = { ...trace.error_x, color: tone };
+  return made;
+}
+
+function axis(given) {
+  return {
+    automargin: true, gridcolor: ink("--rule"), linecolor: ink("--rule"), zerolinecolor: ink("--rule"), tickcolor: ink("--rule"),
+    ...given, title: { standoff: 8, ...given.title, font: { size: 12, color: ink("--faint") } },
+  };
+}
+
+function laid(plot, width) {
+  const given = plot.layout, lines = plot.data.filter((trace) => trace.showlegend !== false).map((trace) => trace.name || "");
+  const folded = lines.map((name) => name.split("<br>"));
+  const across = Math.max(1, Math.floor((width - 20) / (44 + 6.6 * Math.max(1, ...folded.flat().map((line) => line.length)))));
+  const deep = Math.max(1, ...folded.map((name) => name.length));
+  const legend = given.showlegend === false ? 0 : (6 + 16 * deep) * Math.ceil(lines.length / across) + 10;
+  const body = plot.kind === "matrix" && plot.height > 200 ? Math.min(Math.max(width, 220), 340) : plot.kind === "plane" ? Math.min(width, 420) : plot.height;
+  return {
+    ...given, width, height: body + legend, paper_bgcolor: ink("--page"), plot_bgcolor: ink("--page"),
+    font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink("--ink") },
+    margin: { l: plot.kind === "dots" ? 12 : 46, r: 14, t: plot.kind === "dots" ? 6 : 12, b: 44 + legend },
+    xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
+    hoverlabel: { bgcolor: ink("--soft"), bordercolor: ink("--rule"), font: { color: ink("--ink"), size: 12 }, align: "left" },
+    legend: { orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom", font: { size: 12 } },
+    dragmode: false, hovermode: "closest",
+  };
+}
+
+function draw(place) {
+  const box = document.getElementById("plot-" + place), plot = told.plots[place];
+  const layout = laid(plot, box.clientWidth);
+  box.style.minHeight = layout.height + "px";
+  const hidden = (box.data || []).map((trace) => trace.visible);
+  const data = plot.data.map((trace, i) => ({ ...painted(trace), ...(hidden[i] ? { visible: hidden[i] } : {}) }));
+  drawn.add(place);
+  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false });
+}
+
+const seen = new IntersectionObserver((entries) => {
+  for (const entry of entries) {
+    if (entry.isIntersecting) {
+      seen.unobserve(entry.target);
+      draw(Number(entry.target.dataset.plot));
+    }
+  }
+}, { rootMargin: "600px 0px" });
+document.querySelectorAll("[data-plot]").forEach((box) => seen.observe(box));
+
+const again = () => drawn.forEach(draw);
+darkness.addEventListener("change", again);
+let waiting;
+let breadth = innerWidth;
+addEventListener("resize", () => {
+  if (innerWidth === breadth) return;
+  breadth = innerWidth;
+  clearTimeout(waiting);
+  waiting = setTimeout(again, 150);
+});
+addEventListener("beforeprint", () => { printing = true; again(); });
+addEventListener("afterprint", () => { printing = false; again(); });
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = document.body.appendChild(document.createElement("textarea"));
+    area.value = text;
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+  }
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button");
+  if (!button) return;
+  const { copied, table, form, save, of } = button.dataset;
+  if (save) {
+    const place = Number(of), box = document.getElementById("plot-" + place);
+    await draw(place);
+    const name = box.dataset.name.replace(/[^\w+=.-]+/g, "_") || "figure";
+    Plotly.downloadImage(box, { format: save, scale: save === "png" ? 3 : 1, width: box.clientWidth, height: box.layout.height, filename: name });
+    return;
+  }
+  await copy(copied ?? told.tables[Number(table)][form]);
+  const before = button.textContent;
+  button.textContent = "copied";
+  setTimeout(() => { button.textContent = before; }, 1200);
+});

@@ -1,0 +1,113 @@
+"""Which runs are of one method, and which can be held against each other: asked of their settings alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from moca.data import catalogue
+from moca.data.protocol import Protocol, deal
+from moca.recipes.experiment import protocol
+from moca.settings import Run, Settings
+from moca.settings.choice import Own
+
+ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
+"""What makes no other method: another seed, another machine, or more written down."""
+STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
+"""What decides which samples come when, and which images the numbers are about."""
+_TELLING = ("memory", "model", "epochs", "augment")
+"""What a method is not named without, where it varies: beside it numbers say little."""
+
+
+def method(run: Run, without: Iterable[str] = ()) -> str:
+    """Equal for runs that differ at most in their seed and where they were run, and in what is left out."""
+    return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
+
+
+def stream(run: Run) -> str:
+    """Equal for runs that learn the same tasks and are judged on the same images."""
+    return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name
+
+
+def _settled(run: Run) -> Run:
+    """With the tasks, by their sizes, and the class order of its protocol, where an older version left them open."""
+    if run.data_name not in catalogue.names():
+        return run
+    known = catalogue.known(run.data_name)
+    used = known.protocols.get(protocol(run), Protocol((), ()))
+    tasks = run.tasks or used.tasks_for(len(known.classes))
+    if isinstance(tasks, int) and tasks <= len(known.classes):
+        tasks = tuple(map(len, deal(range(len(known.classes)), tasks, run.data_name)))
+    return run.model_copy(update={"tasks": tasks, "class_order": run.class_order or used.class_order})
+
+
+def _dumped(run: Run, without: set[str]) -> str:
+    kept = run.model_dump(mode="json", by_alias=True, exclude={*without, "data"})
+    return json.dumps(kept | ({"protocol": protocol(run)} if "protocol" in kept else {}), sort_keys=True)
+
+
+def judged(run: Run) -> str:
+    """The images that the numbers of a run are about."""
+    return f"a held-out share ({run.validation:g}) of the training images" if run.validation else "the test images"
+
+
+def titles(runs: Sequence[Run]) -> list[str]:
+    """What each of these settings is called: data, protocol, tasks, the images of its numbers, and what else it takes
+    to tell two of them apart."""
+    runs = [_settled(run) for run in runs]
+    made = [_title(run) for run in runs]
+    for name in ("class_order", "arrival", "image_size", "validation", "tasks"):
+        told = [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs]
+        alike: dict[str, set[str]] = {}
+        for title, value in zip(made, told, strict=True):
+            alike.setdefault(title, set()).add(value)
+        made = [
+            f"{title}, {value}" if len(alike[title]) > 1 else title for title, value in zip(made, told, strict=True)
+        ]
+    return made
+
+
+def _title(run: Run) -> str:
+    held_out = "on held-out training images" * (run.validation > 0)
+    return ", ".join(filter(None, [run.data_name, protocol(run), _tasks(run), held_out]))
+
+
+def _tasks(run: Run) -> str:
+    count = len(run.tasks) if isinstance(run.tasks, tuple) else run.tasks
+    return "" if count is None else f"{count} task{'s' * (count != 1)}"
+
+
+def labels(runs: Sequence[Run]) -> list[str]:
+    """A name for each run that is as short as can be while runs of two methods never share one: learner and
+    perturbation, those of their options that vary, and other settings that do."""
+    made = [_with_options(run.learner, [r.learner for r in runs]) for run in runs]
+    moved = [_with_options(run.perturb, [r.perturb for r in runs]) for run in runs]
+    made = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(made, moved, strict=True)]
+    others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
+    for name in others:
+        values = [word(getattr(run, name)) for run in runs]
+        by_label: dict[str, set[str]] = {}
+        for label, value in zip(made, values, strict=True):
+            by_label.setdefault(label, set()).add(value)
+        telling = name in _TELLING and len(set(values)) > 1
+        made = [label + f" {name}={value}" * ((telling and value != "None") or len(by_label[label]) > 1)
+                for label, value in zip(made, values, strict=True)]  # fmt: skip
+    return made
+
+
+def _with_options(choice: Settings, among: Sequence[Settings]) -> str:
+    """The name, with the options in which it differs from another choice of that name."""
+    name = str(getattr(choice, "name", choice))
+    alike = [other for other in among if getattr(other, "name", other) == name]
+    varied = [key for key, value in choice if any(getattr(other, key, None) != value for other in alike)]
+    fields = type(choice).model_fields
+    told = [f"{fields[key].alias or key}={word(getattr(choice, key))}" for key in varied]
+    return name + (":" + ",".join(told) if told else "")
+
+
+def word(value: Any) -> str:
+    """A setting in short."""
+    if isinstance(value, Own):
+        return value.name
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,89 @@
+"""How far two methods are apart, and whether that may be chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from moca.report.spread import Spread
+
+if TYPE_CHECKING:
+    from moca.report.comparison import Row
+
+LEVEL = 0.05
+"""Below it a difference is called more than chance."""
+FEW = 3
+"""Seeds up to which a test sees nothing but large differences."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of one number of two methods: the mean, its spread over shared seeds, and what a t-test makes of it."""
+
+    spread: Spread
+    """Paired by seed where seeds are shared; else the difference of the means, without a deviation."""
+    seeds: tuple[int, int]
+    """How many stand behind it, of the one and of the other method."""
+    wins: int = 0
+    """Shared seeds with which the first is above."""
+    test: Literal["paired t", "Welch t", ""] = ""
+    """None where a single seed, or no spread at all, leaves nothing to test."""
+    p: float = math.nan
+
+    @property
+    def paired(self) -> bool:
+        """Whether the same seeds stand behind both."""
+        return self.test != "Welch t" and self.seeds[0] == self.seeds[1] > 0
+
+    @property
+    def n(self) -> str:
+        """Behind how many seeds it stands."""
+        return str(self.seeds[0]) if self.paired else f"{self.seeds[0]} and {self.seeds[1]}"
+
+
+def difference(ours: Row, theirs: Row, number: str = "final_accuracy") -> Difference:
+    """By how much the first method is above the second."""
+    shared = ours.differences(theirs, number)
+    values = [[v for v in row.values(number) if math.isfinite(v)] for row in (ours, theirs)]
+    if len(shared) >= 2 or (len(shared) == 1 and min(map(len, values)) == 1):
+        spread = Spread.of(shared)
+        t = math.sqrt(len(shared)) * spread.mean / spread.std if spread.std > 0 else math.nan
+        p, counts = _two_sided(t, len(shared) - 1), (len(shared), len(shared))
+        return Difference(spread, counts, sum(d > 0 for d in shared), "" if math.isnan(p) else "paired t", p)
+    if not all(values):
+        return Difference(Spread(math.nan, math.nan), (0, 0))
+    a, b = (Spread.of(v) for v in values)
+    counts = (len(values[0]), len(values[1]))
+    p = _welch(a, b, counts)
+    return Difference(Spread(a.mean - b.mean, math.nan), counts, 0, "" if math.isnan(p) else "Welch t", p)
+
+
+def _welch(a: Spread, b: Spread, counts: tuple[int, int]) -> float:
+    parts = [spread.std**2 / count for spread, count in zip((a, b), counts, strict=True)]
+    total = sum(parts)
+    if min(counts) < 2 or not total > 0:
+        return math.nan
+    freedom = total**2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))
+    return _two_sided((a.mean - b.mean) / math.sqrt(total), freedom)
+
+
+def _two_sided(t: float, freedom: float) -> float:
+    """The chance of a t at least as far from 0."""
+    from scipy.special import stdtr
+
+    return math.nan if math.isnan(t) else float(2 * stdtr(freedom, -abs(t)))
+
+
+def holm(chances: Sequence[float]) -> list[float]:
+    """Each p as it is once all of them are looked at (Holm's step-down); NaN where there was no test."""
+    adjusted = np.full(len(chances), math.nan)
+    tested = [place for place, p in enumerate(chances) if not math.isnan(p)]
+    most = 0.0
+    for rank, place in enumerate(sorted(tested, key=lambda place: chances[place])):
+        most = max(most, min(1.0, (len(tested) - rank) * chances[place]))
+        adjusted[place] = most
+    return [float(p) for p in adjusted]

@@ -1,0 +1,277 @@
+"""The tables of a report."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moca.engine.result import Result
+from moca.report.comparison import Row, Setting, Spread
+from moca.report.conditions import run_command
+from moca.report.sameness import word
+from moca.report.significance import FEW, LEVEL, Difference, difference, holm
+from moca.report.table import UNKNOWN, Cell, Table
+from moca.settings import Run
+
+_MOST_PAIRS = 8
+"""Learners up to which each is held against each other; more of them against the best one."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of the table: what it is called, how to print it, and one line that explains it."""
+
+    number: str
+    title: str
+    meaning: str
+    unit: str = "percent"
+
+
+COLUMNS = (
+    Column(
+        "final_accuracy",
+        "Final accuracy\N{NO-BREAK SPACE}↑",
+        "mean accuracy over all tasks after the last one; all classes compete",
+    ),
+    Column(
+        "average_incremental_accuracy",
+        "Average incremental\N{NO-BREAK SPACE}↑",
+        "mean, over the stages, of the mean accuracy over the tasks learned by then",
+    ),
+    Column(
+        "forgetting",
+        "Forgetting\N{NO-BREAK SPACE}↓",
+        "how far each earlier task has fallen from the best it ever was since it was learned, on average",
+    ),
+    Column(
+        "bwt",
+        "BWT\N{NO-BREAK SPACE}↑",
+        "backward transfer: how much each earlier task has changed since it was learned, on average",
+    ),
+    Column(
+        "fwt",
+        "FWT\N{NO-BREAK SPACE}↑",
+        "forward transfer: accuracy on each task just before it is learned, above that of the untrained model",
+    ),
+    Column(
+        "task_il_accuracy",
+        "Task-IL accuracy\N{NO-BREAK SPACE}↑",
+        "final accuracy when the task of each sample is known, so that only the classes of its task compete",
+    ),
+    Column(
+        "anytime_accuracy",
+        "Anytime accuracy\N{NO-BREAK SPACE}↑",
+        "mean accuracy over the stream, of the tasks begun by then",
+    ),
+    Column("seconds", "Seconds", "training time of a run, evaluation excluded", "seconds"),
+    Column("images_per_second", "Images/s", "new and replayed images trained on in a second", "rate"),
+)
+
+
+def columns(setting: Setting) -> list[Column]:
+    """Those that a run of the setting has a number for; the anytime accuracy is known only where it was asked for."""
+    anytime = any(not math.isnan(v) for row in setting.rows for v in row.values("anytime_accuracy"))
+    return [column for column in COLUMNS if anytime or column.number != "anytime_accuracy"]
+
+
+def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
+    """Every method: mean and deviation over its seeds, and how far it is above its own learner."""
+    gains, shown = against_own_learner(setting), columns(setting)
+    gained = any(gain for _, gain in gains)
+    head = ["Method", "Seeds", shown[0].title, *["Gain on its learner"] * gained, *(c.title for c in shown[1:])]
+    marks = _marks([gain for _, gain in gains if gain])
+    rows = []
+    for row, (_, gain), colour in zip(setting.rows, gains, colours, strict=True):
+        first, *others = (_cell(Spread.of(row.values(c.number)), c.unit) for c in shown)
+        signed_gain = [signed(gain.spread, marks.get(id(gain), False)) if gain else Cell()] * gained
+        rows.append((Cell(row.label, colour=colour), Cell(_seeds(row)), first, *signed_gain, *others))
+    caption = (
+        f"{setting.title}. Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over "
+        "seeds, which a single seed does not have. "
+        + (
+            f"The gain, in percentage points, is that on the same learner without perturbation. {_TEST} "
+            if gained
+            else ""
+        )
+        + f"{UNKNOWN} is a number that is not known or has no meaning here. Arrows point to the better side."
+    )
+    return Table("summary", tuple(head), rows, caption, setting.title)
+
+
+_TEST = (
+    f"* stands where a t-test gives p < {LEVEL:g}, put right for all differences of the table (Holm); differences are "
+    f"paired by seed where seeds are shared, else it is Welch's test. With {FEW} seeds or fewer it sees large "
+    "differences only."
+)
+
+
+def against_own_learner(setting: Setting) -> list[tuple[Row | None, Difference | None]]:
+    """Of each method its learner without perturbation, and how far it is above that."""
+    owns = [setting.own_learner(row) for row in setting.rows]
+    return [(own, difference(row, own) if own else None) for row, own in zip(setting.rows, owns, strict=True)]
+
+
+def perturbations(setting: Setting) -> Table | None:
+    """Each perturbation against its own learner."""
+    pairs = [(row, own, gain) for row, (own, gain) in zip(setting.rows, against_own_learner(setting), strict=True)
+             if own and gain]  # fmt: skip
+    if not pairs:
+        return None
+    chances = holm([gain.p for _, _, gain in pairs])
+    rows = [
+        (Cell(row.label), Cell(own.label), *_told(gain, p)) for (row, own, gain), p in zip(pairs, chances, strict=True)
+    ]
+    head = ("Method", "Its learner", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
+    caption = (
+        f"{setting.title}: each perturbation against its own learner, final accuracy on {setting.judged}, in "
+        f"percentage points. {_TEST}"
+    )
+    return Table("perturbations", head, rows, caption, setting.title)
+
+
+def learners(setting: Setting) -> list[Table]:
+    """Methods without perturbation against each other, those with the same memory in a table."""
+    plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
+    groups = _by_memory(plain)
+    if max(map(len, groups.values()), default=0) < 2:
+        groups = {"": plain}
+    return [_each_against_each(setting, rows, memory) for memory, rows in groups.items() if len(rows) > 1]
+
+
+def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The methods with each memory; one that has none stands beside all of them."""
+    using = [row for row in rows if row.run.learner.part is None or row.run.learner.make().has_memory]
+    sizes = list(dict.fromkeys(word(row.run.memory) for row in using))
+    if len(sizes) < 2:
+        return {"": list(rows)}
+    return {
+        f"memory={size}": [row for row in rows if row not in using or word(row.run.memory) == size] for size in sizes
+    }
+
+
+def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> Table:
+    """Or each against the best one, where there are many."""
+    where = ", ".join(filter(None, (setting.title, memory)))
+    said = f"{where}: methods without perturbation, final accuracy on {setting.judged}, in percentage points"
+    if len(plain) > _MOST_PAIRS:
+        best = max(plain, key=_final)
+        others = [row for row in plain if row is not best]
+        found = [difference(row, best) for row in others]
+        chances = holm([d.p for d in found])
+        rows = [(Cell(row.label), *_told(d, p)) for row, d, p in zip(others, found, chances, strict=True)]
+        head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
+        caption = f"{said}; each against {best.label}, which has the highest mean. {_TEST}"
+        return Table("learners", head, rows, caption, where)
+    every = {(a, b): difference(plain[a], plain[b]) for a in range(len(plain)) for b in range(a)}
+    marks = _marks(list(every.values()))
+
+    def cell(a: int, b: int) -> Cell:
+        if a == b:
+            return Cell("")
+        one = every[max(a, b), min(a, b)]
+        return signed(Spread(one.spread.mean * (1 if a > b else -1), one.spread.std), marks[id(one)])
+
+    rows = [(Cell(row.label), *(cell(a, b) for b in range(len(plain)))) for a, row in enumerate(plain)]
+    counts = sorted({one.n for one in every.values()})
+    caption = f"{said}; n = {' or '.join(counts)} seeds. {_TEST}"
+    return Table("learners", ("Row minus column", *(row.label for row in plain)), rows, caption, where)
+
+
+def _final(row: Row) -> float:
+    return Spread.of(row.values("final_accuracy")).mean
+
+
+def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:
+    """What varies between the methods, unusual values marked; and what is the same in all runs."""
+    values = {name: [_values(row, name) for row in setting.rows] for name in Run.model_fields if name != "seed"}
+    varied = {name: told for name, told in values.items() if len(set(told)) > 1}
+    same = {name: told[0] for name, told in values.items() if name not in varied}
+    if not varied:
+        return None, same
+    usual = {name: Counter(told).most_common(1)[0][0] for name, told in varied.items()}
+    rows = [
+        (Cell(row.label), *(Cell(told[place], mark=told[place] != usual[name]) for name, told in varied.items()))
+        for place, row in enumerate(setting.rows)
+    ]
+    caption = f"{setting.title}: settings in which the methods differ; a value unlike most of them is marked."
+    return Table("settings", ("Method", *varied), rows, caption), same
+
+
+def runs(setting: Setting) -> Table:
+    """Every run, with the command that makes it."""
+    head = ("Run", "Method", "Seed", "Final accuracy", "Forgetting", "Seconds", "Command")
+    rows = [_run(row.label, result) for row in setting.rows for result in row.finished]
+    return Table("runs", head, rows, f"{setting.title}: every run, in percent, on {setting.judged}.")
+
+
+def _run(label: str, result: Result) -> tuple[Cell, ...]:
+    numbers, made = result.numbers(), run_command(result)
+    units = {"final_accuracy": "percent", "forgetting": "percent", "seconds": "seconds"}
+    return (
+        Cell(result.folder.name),
+        Cell(label),
+        Cell(str(result.settings.seed)),
+        *(_cell(Spread(numbers[name], math.nan), unit) for name, unit in units.items()),
+        Cell("copy", copied=made) if made else Cell("made in Python"),
+    )
+
+
+def _values(row: Row, name: str) -> str:
+    return "; ".join(dict.fromkeys(word(getattr(r.settings, name)) for r in row.results))
+
+
+def _seeds(row: Row) -> str:
+    finished, begun = len(row.finished), len(row.results)
+    return f"{finished}" if finished == begun else f"{finished} of {begun}"
+
+
+def _marks(differences: Sequence[Difference]) -> dict[int, bool]:
+    """Which of them are more than chance once all are looked at."""
+    chances = holm([d.p for d in differences])
+    return {id(d): p < LEVEL for d, p in zip(differences, chances, strict=True)}
+
+
+def _told(gain: Difference, p: float) -> tuple[Cell, ...]:
+    wins = f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN
+    tested = bool(gain.test)
+    return (
+        signed(gain.spread, p < LEVEL),
+        Cell(wins),
+        Cell(gain.n),
+        Cell(gain.test or "none"),
+        Cell(chance(gain.p) if tested else UNKNOWN),
+        Cell(chance(p) if tested else UNKNOWN),
+    )
+
+
+def chance(p: float) -> str:
+    """A p as papers print it."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def _cell(spread: Spread, unit: str) -> Cell:
+    if math.isnan(spread.mean):
+        return Cell()
+    if unit == "percent":
+        return Cell(percent(spread.mean), _plus_minus(spread))
+    digits = 0 if unit == "rate" or spread.mean >= 1000 else 1 if spread.mean >= 10 else 2
+    return Cell(f"{spread.mean:,.{digits}f}")
+
+
+def signed(spread: Spread, mark: bool = False) -> Cell:
+    """A difference in percentage points, with its sign."""
+    if math.isnan(spread.mean):
+        return Cell()
+    shown = percent(spread.mean)
+    return Cell(f"+{shown}" if spread.mean > 0 and shown != "0.00" else shown, _plus_minus(spread), mark)
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, with a true minus sign and no negative zero."""
+    return f"{round(100 * share, 2) + 0.0:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def _plus_minus(spread: Spread) -> str:
+    return "" if math.isnan(spread.std) else f"± {100 * spread.std:.2f}"

@@ -1,0 +1,76 @@
+"""All numbers as one tidy table: a row for each run, task and metric, with every setting as a column."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from moca.engine.result import Result
+from moca.report.sameness import word
+from moca.settings import Run
+
+if TYPE_CHECKING:
+    from moca.report.comparison import Comparison
+
+FILE = "tidy.csv"
+PARQUET = "tidy.parquet"
+
+
+def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
+    """Finished runs only; numbers of a whole run have no task, and tasks count from 1."""
+    for setting in comparison.settings:
+        for row in setting.rows:
+            for result in row.finished:
+                about = _about(setting.title, row.label, result)
+                for task, metric, value in _numbers(result):
+                    if math.isfinite(value):
+                        yield about | {"task": task, "metric": metric, "value": value}
+
+
+def _about(title: str, label: str, result: Result) -> dict[str, Any]:
+    kept = result.environment
+    return {
+        "run": result.folder.name,
+        "setting": title,
+        "method": label,
+        "learner_name": result.settings.learner.name,
+        "perturb_name": result.settings.perturb.name,
+        **{name: word(getattr(result.settings, name)) for name in Run.model_fields},
+        "hardware": str(kept.get("device", "")),
+        "host": str(kept.get("host", "")),
+        "code": str(kept.get("code", kept.get("moca", ""))),
+        "started": result.started,
+    }
+
+
+def _numbers(result: Result) -> Iterator[tuple[int | None, str, float]]:
+    for name, value in result.numbers().items():
+        yield None, name, value
+    matrix = result.accuracy_matrix
+    tasks, one_by_one = len(matrix[0]), len(matrix) == len(matrix[0]) + 1
+    for j in range(tasks):
+        yield j + 1, "accuracy_at_the_end", matrix[-1][j]
+        yield j + 1, "task_il_accuracy_at_the_end", result.task_il_matrix[-1][j]
+        if one_by_one:
+            yield j + 1, "accuracy_when_learned", matrix[j + 1][j]
+    for j, value in enumerate(result.accuracy_over_tasks):
+        yield (tasks if not one_by_one else j + 1), "accuracy_on_tasks_so_far", value
+
+
+def write(comparison: Comparison, folder: Path) -> None:
+    """tidy.csv, and where pyarrow is installed tidy.parquet."""
+    made = list(rows(comparison))
+    with (folder / FILE).open("w", newline="", encoding="utf-8", errors="replace") as file:
+        if made:
+            writer = csv.DictWriter(file, list(made[0]))
+            writer.writeheader()
+            writer.writerows(made)
+    if made and importlib.util.find_spec("pyarrow"):
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), folder / PARQUET)

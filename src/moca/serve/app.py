@@ -1,0 +1,262 @@
+"""The service: what can be asked, and who answers."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Annotated, TypeVar
+
+import torch
+from fastapi import FastAPI, File, Form, HTTPException, Query, Request, UploadFile
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse
+from PIL import Image
+
+from moca import __version__
+from moca.data.given import Label
+from moca.data.source import Pixels
+from moca.errors import MocaError
+from moca.serve import answers, page
+from moca.serve.guard import Guard
+from moca.serve.in_use import InUse, Version
+from moca.serve.limits import Limits
+from moca.serve.teaching import Busy, Status, Teaching
+from moca.serve.uploads import Upload, pixels_of, read
+
+Answer = TypeVar("Answer")
+_ABOUT = "A model that keeps learning: what images are, what it remembers that is near them, and new classes."
+_LOOK = 1.0
+"""Seconds between two looks at which version is in use."""
+_LONGEST = 100
+"""Characters of a class's name."""
+Images = Annotated[list[UploadFile], File(description="image files: PNG, JPEG, WebP, BMP, GIF, PPM")]
+Name = Annotated[str, Form(alias="class", description="name of the class that all images show, known or new")]
+
+
+def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: str | None = None) -> FastAPI:
+    """The service of a model; without `teaching` it only tells."""
+    pool = ThreadPoolExecutor(os.cpu_count(), "predict", initializer=torch.set_num_threads, initargs=(1,))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        watch = asyncio.create_task(_watch(in_use))
+        yield
+        watch.cancel()
+        if teaching is not None:
+            await asyncio.to_thread(teaching.stop)
+        pool.shutdown(wait=False, cancel_futures=True)
+
+    async def work(job: Callable[[], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(pool, job)
+
+    app = FastAPI(
+        title="moca", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+    )
+    app.add_middleware(Guard, limits=limits, key=key)
+    app.add_exception_handler(RequestValidationError, _in_one_line)
+    app.add_exception_handler(MocaError, _unavailable)
+    app.add_exception_handler(Exception, _defect)
+
+    @app.get("/", include_in_schema=False)
+    async def look() -> HTMLResponse:
+        return HTMLResponse(page.HTML, headers={"Content-Security-Policy": page.POLICY})
+
+    @app.get("/api/health")
+    async def health() -> answers.Health:
+        """That the service is up; needs no key."""
+        return answers.Health()
+
+    @app.get("/api/model")
+    def model() -> answers.About:
+        """What the model is, what it knows, how its versions did, and what may be asked."""
+        return _about(in_use, limits, teaching is not None)
+
+    @app.get("/api/classes")
+    def classes() -> list[answers.KnownClass]:
+        """The classes that it knows, in the order in which they came."""
+        known, examples = _about(in_use, limits, teaching is not None).classes, in_use.version.examples
+        return [one.model_copy(update={"png": _data_url(examples[one.label])}) if one.label in examples else one
+                for one in known]  # fmt: skip
+
+    @app.post("/api/predict")
+    async def predict(images: Images, top: Annotated[int, Query(ge=1, le=1000)] = 5) -> answers.Predictions:
+        """The classes of images, the surest first."""
+        version, uploads = in_use.version, await read(images, limits)
+        return await work(lambda: _predictions(version, uploads, limits, top))
+
+    @app.post("/api/nearest")
+    async def nearest(images: Images, count: Annotated[int, Query(ge=1, le=100)] = 6) -> answers.Nearest:
+        """The remembered images that are nearest to images, by the angle of their features."""
+        version, uploads = in_use.version, await read(images, limits)
+        return await work(lambda: _nearest(version, uploads, limits, count))
+
+    def taught() -> Teaching:
+        if teaching is None:
+            raise HTTPException(403, "this service does not teach: it was started with --no-teach")
+        return teaching
+
+    @app.post("/api/teach", status_code=202)
+    async def teach(images: Images, name: Name) -> answers.LessonStatus:
+        """Begin a lesson of one class in the background; refused while there is one."""
+        teaching, label = taught(), _label(name, in_use.version.names)
+        uploads, shape = await read(images, limits), in_use.version.classifier.shape_
+        pixels = await work(lambda: pixels_of(uploads, shape, limits))
+        try:
+            return _lesson(await asyncio.to_thread(teaching.begin, label, pixels))
+        except Busy:
+            raise HTTPException(409, "there is a lesson already; wait until it has ended") from None
+
+    @app.get("/api/teach")
+    async def lesson() -> answers.LessonStatus:
+        """How far the lesson is, or what came of the last one."""
+        return _lesson(taught().status)
+
+    @app.delete("/api/teach")
+    async def stop() -> answers.LessonStatus:
+        """Stop the lesson; the model stays what it was."""
+        await asyncio.to_thread(taught().stop)
+        return _lesson(taught().status)
+
+    return app
+
+
+async def _watch(in_use: InUse) -> None:
+    while True:
+        await asyncio.sleep(_LOOK)
+        await asyncio.to_thread(in_use.look)
+
+
+def _predictions(version: Version, uploads: Sequence[Upload], limits: Limits, top: int) -> answers.Predictions:
+    shares = version.shares(pixels_of(uploads, version.classifier.shape_, limits))
+    best = (-shares).argsort(1, kind="stable")[:, :top]
+    told = [
+        answers.Prediction(
+            image=upload.name,
+            classes=[answers.Share(label=version.names[c], share=round(float(share[c]), 4)) for c in chosen],
+        )
+        for upload, share, chosen in zip(uploads, shares, best, strict=True)
+    ]
+    return answers.Predictions(version=version.number, predictions=told)
+
+
+def _nearest(version: Version, uploads: Sequence[Upload], limits: Limits, count: int) -> answers.Nearest:
+    found = version.nearest(pixels_of(uploads, version.classifier.shape_, limits), count)
+    told = [
+        answers.NearestOf(
+            image=upload.name,
+            remembered=[answers.Near(label=n.label, angle=round(n.angle, 1), png=_data_url(n.image)) for n in near],
+        )
+        for upload, near in zip(uploads, found, strict=True)
+    ]
+    return answers.Nearest(version=version.number, nearest=told)
+
+
+def _data_url(image: Pixels) -> str:
+    file = io.BytesIO()
+    Image.fromarray(image if image.shape[2] == 3 else image[..., 0]).save(file, "PNG")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
+    version, folder = in_use.version, in_use.folder
+    run, (channels, height, width) = version.classifier.settings_, version.classifier.shape_
+    versions = folder.versions if folder.exists() else []
+    since = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
+    history = [
+        answers.PastVersion(
+            version=about["version"],
+            in_use=about["version"] == version.number,
+            when=about["when"],
+            classes=len(about["classes"]),
+            new_classes=about["lesson"].get("new_classes", []),
+            **{key: about["lesson"].get(key) for key in ("images", "old_before", "old_after", "new_after", "forgot")},
+        )
+        for about in versions
+    ]
+    return answers.About(
+        name=in_use.name,
+        version=version.number,
+        learner=str(run.learner),
+        perturb=str(run.perturb),
+        encoder=str(run.model),
+        image_size=(width, height, channels),
+        classes=[
+            answers.KnownClass(label=name, since=since.get(name), remembered=version.remembered.count(name))
+            for name in version.names
+        ],
+        history=history,
+        trouble=in_use.trouble,
+        limits=answers.Allowed(
+            bytes=limits.bytes,
+            images=limits.images,
+            pixels=limits.pixels,
+            requests_a_second=limits.rate,
+            teaching=teaching,
+        ),
+    )
+
+
+def _label(name: str, known: Sequence[Label]) -> Label:
+    """A class as the model calls it: a name, or a number where its classes are numbers."""
+    name = name.strip()
+    if not name or len(name) > _LONGEST or not name.isprintable():
+        raise HTTPException(422, f"a class needs a name of 1 to {_LONGEST} characters in one line")
+    if not all(isinstance(label, int) for label in known):
+        return name
+    if not (name.isascii() and name.isdigit()):
+        raise HTTPException(422, f"the classes of this model are whole numbers, and '{name}' is none")
+    return int(name)
+
+
+def _lesson(status: Status) -> answers.LessonStatus:
+    lesson = status.lesson
+    keys = ("version", "held", "known", "old_before", "old_after", "new_after")
+    return answers.LessonStatus(
+        state=status.state,
+        label=status.label,
+        images=status.images,
+        done=status.done,
+        steps=status.steps,
+        told=_in_words(status),
+        **{key: None if lesson is None else getattr(lesson, key) for key in keys},
+    )
+
+
+def _in_words(status: Status) -> str:
+    version = status.lesson.version if status.lesson else None
+    match status.state:
+        case "none":
+            return "there was no lesson yet"
+        case "running":
+            return f"step {status.done} of {status.steps}" if status.steps else "the lesson begins"
+        case "used":
+            return f"version {version} is in use"
+        case "refused":
+            return f"version {version} forgot too much and is kept, but not put to use; the one before is in use"
+        case "nothing new":
+            return "nothing new: all images were learnt before"
+        case "stopped":
+            return "the lesson was stopped; the model is what it was"
+        case _:
+            return f"{status.why}; the model is what it was"
+
+
+async def _in_one_line(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    where = " ".join(str(part) for part in first["loc"][1:]) or "the request"
+    what = "not a file" if "UploadFile" in first["msg"] else first["msg"]
+    return JSONResponse({"detail": f"{where}: {what}"}, 422)
+
+
+async def _unavailable(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, 503)
+
+
+async def _defect(request: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": "the service failed; where it was started is written why"}, 500)

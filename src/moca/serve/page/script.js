@@ -1,0 +1,375 @@
+
+"use strict";
+// Names of classes and files only ever become text, never markup.
+
+const at = (id) => document.getElementById(id);
+
+function make(tag, given = {}, ...inside) {
+  const element = Object.assign(document.createElement(tag), given);
+  element.append(...inside.filter((one) => one !== null));
+  return element;
+}
+
+const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}\u00a0%`);
+const several = (count, one, many) => `${count} ${count === 1 ? one : many}`;
+const show = (element, shown = true) => { element.hidden = !shown; };
+
+function complain(element, line) {
+  element.textContent = line || "";
+  show(element, Boolean(line));
+}
+
+// Asking the service. A key, where one is needed, stays in this tab.
+
+class Refused extends Error {}
+
+let asking = null;
+
+async function ask(path, options = {}) {
+  const key = sessionStorage.getItem("key");
+  const headers = key ? { Authorization: `Bearer ${key}` } : {};
+  let answer;
+  try {
+    answer = await fetch(path, { ...options, headers });
+  } catch {
+    throw new Refused("The service does not answer; is it still running?");
+  }
+  if (answer.status === 401) {
+    await askForKey(Boolean(key));
+    return ask(path, options);
+  }
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refused(sentence(said.detail || `the service answered ${answer.status}`));
+  return said;
+}
+
+const sentence = (line) => line.charAt(0).toUpperCase() + line.slice(1) + (line.endsWith(".") ? "" : ".");
+
+function askForKey(wrong) {
+  asking ??= new Promise((given) => {
+    sessionStorage.removeItem("key");
+    complain(at("key-problem"), wrong ? "That is not the key." : "");
+    at("key").showModal();
+    at("key-form").onsubmit = (event) => {
+      event.preventDefault();
+      sessionStorage.setItem("key", at("key-given").value.trim());
+      at("key-given").value = "";
+      at("key").close();
+      asking = null;
+      given();
+    };
+  });
+  return asking;
+}
+
+at("key").addEventListener("cancel", (event) => event.preventDefault());
+
+function asForm(files, name) {
+  const form = new FormData();
+  if (name !== undefined) form.append("class", name);
+  for (const file of files) form.append("images", file, file.name || "pasted.png");
+  return form;
+}
+
+function tooMuch(files) {
+  if (!model) return null;
+  const { bytes, images } = model.limits;
+  if (files.length > images) return `At most ${images} images at a time.`;
+  const size = files.reduce((sum, file) => sum + file.size, 0);
+  return size > bytes ? `At most ${bytes / 2 ** 20} MB at a time; these are ${Math.ceil(size / 2 ** 20)}.` : null;
+}
+
+// The model: what it knows, and its versions.
+
+let model = null;
+
+async function refresh() {
+  const before = model?.version;
+  model = await ask("api/model");
+  document.title = `${model.name} – moca`;
+  at("name").textContent = model.name;
+  at("version").textContent = model.version === null ? "finished run" : `version ${model.version}`;
+  show(at("version"));
+  const [width, height] = model.image_size;
+  at("summary").textContent =
+    `${several(model.classes.length, "class", "classes")} · ${model.learner} with ${model.perturb} · ${model.encoder} · ` +
+    `images of ${width} × ${height}`;
+  complain(at("trouble"), model.trouble && sentence(model.trouble));
+  if (before !== model.version || !at("classes").children.length) showClasses(await ask("api/classes"));
+  at("known").replaceChildren(...model.classes.map((known) => make("option", { value: known.class })));
+  at("history").replaceChildren(...model.history.toReversed().map(pastVersion));
+  show(at("history-card"), model.history.length > 0);
+  show(at("teach"), model.limits.teaching);
+  if (before !== undefined && before !== model.version) askAgain();
+}
+
+function showClasses(classes) {
+  at("classes").replaceChildren(...classes.map((known) =>
+    make("li", { title: several(known.remembered, "remembered image", "remembered images") },
+      known.png && make("img", { className: "tiny", src: known.png, alt: "" }),
+      make("span", { className: "name", textContent: known.class }),
+      make("span", { className: "faint", textContent: known.remembered }))));
+}
+
+function pastVersion(past) {
+  const news = past.forgot !== null ? `forgot ${past.forgot}` : past.new_classes.map((name) => `+ ${name}`).join(", ");
+  const facts = [
+    past.images === null ? null : several(past.images, "image", "images"),
+    past.old_after === null ? null : `old\u00a0${percent(past.old_before)}\u00a0→\u00a0${percent(past.old_after)}`,
+    past.new_after === null ? null : `new\u00a0${percent(past.new_after)}`,
+  ].filter((fact) => fact !== null);
+  const when = new Date(past.when).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  return make("li", { className: past.in_use ? "used" : "" },
+    make("p", { className: "row" },
+      make("b", { textContent: `${past.version}${past.in_use ? " · in use" : ""}` }),
+      make("span", { className: "faint", textContent: when })),
+    news ? make("p", { textContent: news }) : null,
+    facts.length ? make("p", { className: "faint", textContent: facts.join(" · ") }) : null);
+}
+
+// Images come by dropping, pasting or choosing.
+
+function takesImages(zone, input, take) {
+  input.addEventListener("change", () => {
+    const files = [...input.files];
+    input.value = "";
+    if (files.length) take(files);
+  });
+  zone.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
+  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    zone.classList.remove("over");
+    if (event.dataTransfer.files.length) take([...event.dataTransfer.files]);
+  });
+}
+
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => event.preventDefault());
+document.addEventListener("paste", (event) => {
+  const files = [...(event.clipboardData?.files ?? [])];
+  if (!files.length) return;
+  event.preventDefault();
+  if (at("teach").contains(document.activeElement)) choose(files);
+  else lookAt(files);
+});
+
+function picture(file) {
+  const image = make("img", { className: "picture", alt: "" });
+  image.onload = () => image.classList.toggle("tiny", image.naturalWidth < 100);
+  image.onerror = () => image.removeAttribute("src");
+  image.src = URL.createObjectURL(file);
+  return image;
+}
+
+function dropped(element) {
+  for (const image of element.querySelectorAll("img.picture")) URL.revokeObjectURL(image.src);
+  element.remove();
+}
+
+// What is it?
+
+const MOST_SHOWN = 24;
+const shown = [];
+
+async function lookAt(files) {
+  complain(at("look-problem"), tooMuch(files));
+  if (!at("look-problem").hidden) return;
+  const cards = files.slice(0, MOST_SHOWN).map(resultCard);
+  at("results").prepend(...cards.map((card) => card.element));
+  shown.unshift(...cards);
+  for (const old of shown.splice(MOST_SHOWN)) dropped(old.element);
+  await tell(cards);
+}
+
+function resultCard(file) {
+  const told = make("div", { className: "told" });
+  const near = make("div", { className: "near", hidden: true });
+  const element = make("article", { className: "result card waiting" },
+    make("figure", {}, picture(file), make("figcaption", { textContent: file.name, title: file.name })), told, near);
+  return { file, element, told, near };
+}
+
+async function tell(cards) {
+  if (!cards.length) return;
+  const files = cards.map((card) => card.file);
+  try {
+    const [predicted, found] = await Promise.all([
+      ask("api/predict?top=5", { method: "POST", body: asForm(files) }),
+      ask("api/nearest?count=6", { method: "POST", body: asForm(files) }),
+    ]);
+    cards.forEach((card, place) => {
+      const classes = predicted.predictions[place].classes;
+      tellClasses(card, classes);
+      tellNearest(card, found.nearest[place].remembered, classes[0].class);
+      card.element.classList.remove("waiting");
+    });
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    complain(at("look-problem"), error.message);
+    for (const card of cards.filter((one) => one.element.classList.contains("waiting"))) {
+      if (shown.includes(card)) shown.splice(shown.indexOf(card), 1);
+      dropped(card.element);
+    }
+  }
+}
+
+const askAgain = () => tell([...shown]);
+
+function tellClasses(card, classes) {
+  const bars = make("div", { className: "bars" });
+  classes.forEach(({ class: name, share }, place) => {
+    const first = place === 0 ? " first" : "";
+    const fill = make("div", { className: `fill${first}` });
+    fill.style.width = `${100 * share}%`;
+    bars.append(
+      make("span", { className: `name${first}`, textContent: name, title: name }),
+      make("div", { className: "track" }, fill),
+      make("span", { className: `value${first}`, textContent: percent(share) }));
+  });
+  card.told.replaceChildren(make("p", { className: "verdict", textContent: classes[0].class }), bars);
+}
+
+function tellNearest(card, remembered, told) {
+  show(card.near, remembered.length > 0);
+  card.near.replaceChildren(
+    make("h3", { textContent: "Nearest in memory, by the angle of their features" }),
+    make("ul", { className: "neighbours" }, ...remembered.map((one) =>
+      make("li", {},
+        make("img", { className: "picture tiny", src: one.png, alt: "" }),
+        make("span", { className: `name${one.class === told ? " same" : ""}`, textContent: one.class, title: one.class }),
+        make("span", { className: "faint", textContent: `${one.angle.toFixed(1)}°` })))));
+}
+
+// Teaching.
+
+let chosen = [];
+
+function choose(files) {
+  chosen = [...chosen, ...files];
+  show(at("outcome"), false);
+  showChosen();
+}
+
+function showChosen() {
+  for (const old of [...at("chosen").children]) dropped(old);
+  at("chosen").append(...chosen.map((file) => {
+    const button = make("button", { type: "button", title: `Leave out ${file.name}` }, picture(file));
+    button.setAttribute("aria-label", `Leave out ${file.name}`);
+    button.onclick = () => { chosen = chosen.filter((one) => one !== file); showChosen(); };
+    return button;
+  }));
+  complain(at("teach-problem"), tooMuch(chosen));
+  at("begin").textContent = chosen.length ? `Teach from ${several(chosen.length, "image", "images")}` : "Teach";
+  canBegin();
+}
+
+function canBegin() {
+  at("begin").disabled = !chosen.length || !at("class-name").value.trim() || Boolean(tooMuch(chosen));
+}
+
+at("class-name").addEventListener("input", canBegin);
+
+at("lesson").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (at("begin").disabled) return;
+  at("begin").disabled = true;
+  complain(at("teach-problem"), "");
+  show(at("outcome"), false);
+  try {
+    const body = asForm(chosen, at("class-name").value);
+    await follow(await ask("api/teach", { method: "POST", body }));
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    complain(at("teach-problem"), error.message);
+    canBegin();
+  }
+});
+
+at("stop").addEventListener("click", async () => {
+  at("stop").disabled = true;
+  await ask("api/teach", { method: "DELETE" }).catch(() => {});
+});
+
+let following = false;
+
+async function follow(lesson) {
+  if (following) return;
+  following = true;
+  show(at("lesson"), false);
+  show(at("progress"));
+  at("stop").disabled = false;
+  try {
+    while (lesson.state === "running") {
+      showProgress(lesson);
+      await new Promise((later) => setTimeout(later, 400));
+      lesson = await ask("api/teach");
+    }
+    showOutcome(lesson);
+    if (lesson.state === "used") {
+      chosen = [];
+      at("class-name").value = "";
+      showChosen();
+    }
+    await refresh();
+  } finally {
+    following = false;
+    show(at("progress"), false);
+    show(at("lesson"));
+    canBegin();
+  }
+}
+
+function showProgress(lesson) {
+  at("lesson-title").textContent = `Learning ${lesson.class} from ${several(lesson.images, "image", "images")}`;
+  at("lesson-told").textContent = lesson.steps ? `step ${lesson.done} of ${lesson.steps}` : "beginning …";
+  if (lesson.steps) Object.assign(at("bar"), { max: lesson.steps, value: lesson.done });
+  else at("bar").removeAttribute("value");
+}
+
+function showOutcome(lesson) {
+  const kind = { used: "good", refused: "bad", failed: "bad" }[lesson.state] ?? "";
+  const lines = [make("p", { className: kind, textContent: sentence(lesson.told) })];
+  const rows = [["classes known before", lesson.old_before, lesson.old_after], [lesson.class, null, lesson.new_after]]
+    .filter(([, , after]) => after !== null)
+    .map(([name, before, after]) => make("tr", {}, make("th", { textContent: name, scope: "row" }),
+      make("td", { textContent: before === null ? "" : percent(before) }), make("td", { textContent: percent(after) })));
+  if (rows.length) {
+    lines.push(make("table", {}, make("tr", {}, make("th", { textContent: "Accuracy on held-out images" }),
+      make("th", { textContent: "before" }), make("th", { textContent: "after" })), ...rows));
+  }
+  if (lesson.known) lines.push(make("p", { className: "faint", textContent: `${several(lesson.known, "image was", "images were")} left out, learnt before.` }));
+  at("outcome").replaceChildren(...lines);
+  show(at("outcome"));
+}
+
+takesImages(at("look-zone"), at("look-files"), lookAt);
+takesImages(at("teach-zone"), at("teach-files"), choose);
+
+// Others may teach it, too, or put another version to use.
+
+const EVERY = 4000;
+
+async function keepUp() {
+  if (!document.hidden && !following && !asking) {
+    await refresh();
+    if (model.limits.teaching) {
+      const lesson = await ask("api/teach");
+      if (lesson.state === "running") await follow(lesson);
+    }
+  }
+}
+
+async function keepOnKeepingUp() {
+  try {
+    await keepUp();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    complain(at("trouble"), error.message);
+  } finally {
+    setTimeout(keepOnKeepingUp, EVERY);
+  }
+}
+
+keepOnKeepingUp();

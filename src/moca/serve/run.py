@@ -1,0 +1,110 @@
+"""The service from its start to Ctrl-C."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import warnings
+from collections.abc import Callable
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from PIL import Image
+
+from moca.errors import MocaError
+from moca.serve.app import create_app
+from moca.serve.in_use import InUse
+from moca.serve.limits import Limits
+from moca.serve.teaching import Manner, Teaching
+
+_CONNECTIONS = 256
+"""Requests at a time before others are told to come later."""
+
+
+def serve(
+    path: Path,
+    *,
+    host: str,
+    port: int,
+    key: str | None,
+    limits: Limits,
+    manner: Manner,
+    teach: bool,
+    say: Callable[[str], None],
+) -> None:
+    """Serve a model until Ctrl-C. Open to this machine alone unless there is a key."""
+    family, address = _resolved(host, port)
+    _check_key(key, address)
+    in_use = InUse(path, manner.device)
+    warnings.simplefilter("error", Image.DecompressionBombWarning)  # as large as that is refused anyway
+    with bound(family, address, port) as listening:
+        teaching = Teaching(in_use.folder, manner, in_use.look) if teach else None
+        server = server_of(create_app(in_use, teaching, limits, key))
+        classes, number = len(in_use.version.names), in_use.version.number
+        which = "a finished run" if number is None else f"version {number}"
+        shown = f"[{address}]" if ":" in address else address
+        say(f"{path}, {which}, {classes} classes: http://{shown}:{listening.getsockname()[1]}")
+        say("Ctrl-C ends it.")
+        try:
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:  # once all is closed
+            pass
+        finally:
+            if teaching is not None:
+                teaching.stop()
+    say("Stopped.")
+
+
+def server_of(app: FastAPI) -> uvicorn.Server:
+    """What answers on a socket: it says nothing of itself, and believes no header about who asks."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ws="none",
+            limit_concurrency=_CONNECTIONS,
+            timeout_graceful_shutdown=5,
+        )
+    )
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, str]:
+    """The address of a host's name: what decides is where the service listens, not how that was written."""
+    if not 0 <= port <= 65535:
+        raise MocaError(f"there is no port {port}; ports are 0 (any that is free) to 65535")
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host or "::", port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise MocaError(f"'{host}' is no address of this machine: {error.strerror}") from None
+    return family, str(place[0])
+
+
+def _check_key(key: str | None, address: str) -> None:
+    if key is None and not ip_address(address).is_loopback:
+        raise MocaError(
+            f"at {address} others can reach the service, so it needs a key; for example this one, made just now: "
+            f"MOCA_API_KEY={secrets.token_urlsafe(24)}"
+        )
+    if key is not None and (len(key) < 8 or not key.isascii() or not key.isprintable() or " " in key):
+        raise MocaError("an API key is 8 or more plain characters without spaces")
+
+
+def bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    """A socket that listens, so that who asks before the server is ready waits."""
+    # Named as TCP, or asyncio does not know that it is, and an answer waits up to 40 ms for the client's receipt.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((address, port))
+        listening.listen(_CONNECTIONS)
+    except OSError as error:
+        listening.close()
+        raise MocaError(
+            f"port {port} of {address} cannot be used: {error.strerror}; choose another with --port"
+        ) from None
+    return listening

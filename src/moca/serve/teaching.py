@@ -1,0 +1,151 @@
+"""Lessons in the background, one at a time, each in a process of its own: predictions neither wait for it nor suffer if
+it runs out of memory, and it can be stopped at any moment. A version is written whole or not at all."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import Literal
+
+import torch
+
+from moca.classifier.folder import ModelFolder
+from moca.classifier.lesson import Lesson, teach
+from moca.data.given import Label
+from moca.data.source import Pixels
+from moca.errors import MocaError
+
+State = Literal["none", "running", "used", "refused", "nothing new", "failed", "stopped"]
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far the lesson is, or what came of the last one."""
+
+    state: State = "none"
+    label: Label | None = None
+    images: int = 0
+    done: int = 0
+    """Steps."""
+    steps: int = 0
+    """Of so many; 0 until that is known."""
+    lesson: Lesson | None = None
+    why: str | None = None
+    """What went wrong."""
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How lessons are held."""
+
+    held_out: float = 0.1
+    tolerate: float = 0.2
+    device: str = "auto"
+
+
+class Busy(Exception):
+    """There is a lesson already."""
+
+
+class Teaching:
+    """At most one lesson at a time; `ended` is called after each, before its result is told."""
+
+    def __init__(self, folder: ModelFolder, manner: Manner, ended: Callable[[], object]) -> None:
+        self._folder, self._manner, self._ended = folder, manner, ended
+        self._one = threading.Lock()
+        self._process: BaseProcess | None = None
+        self._follower: threading.Thread | None = None
+        self._stopping = False
+        self.status = Status()
+
+    def begin(self, label: Label, images: Sequence[Pixels]) -> Status:
+        """Begin a lesson of one class."""
+        with self._one:
+            if self.status.state == "running":
+                raise Busy
+            self.status = Status("running", label, len(images))
+            self._process, self._stopping = None, False
+            self._follower = threading.Thread(target=self._follow, args=(label, list(images)), daemon=True)
+            self._follower.start()
+            return self.status
+
+    def _follow(self, label: Label, images: list[Pixels]) -> None:
+        """Start the process, and read what it tells until it ends."""
+        context = _context()
+        told, tells = context.Pipe(duplex=False)
+        process = context.Process(  # type: ignore[attr-defined]
+            target=_hold, args=(tells, self._folder, images, label, self._manner), daemon=True
+        )
+        process.start()
+        tells.close()  # so that its end is seen when the process ends
+        self._process = process
+        if self._stopping:
+            process.terminate()
+        message: tuple[int, int] | Lesson | str | None = None
+        with suppress(EOFError, OSError), told:
+            while not isinstance(message := told.recv(), Lesson | str):
+                self.status = replace(self.status, done=message[0], steps=message[1])
+        process.join()
+        self._ended()
+        self.status = self._result(message, process.exitcode)
+
+    def _result(self, message: object, code: int | None) -> Status:
+        if isinstance(message, Lesson):
+            state: State = "nothing new" if not message.images else "used" if message.used else "refused"
+            return replace(self.status, state=state, lesson=message)
+        if isinstance(message, str):
+            return replace(self.status, state="failed", why=message)
+        if code == -signal.SIGTERM:
+            return replace(self.status, state="stopped")
+        return replace(
+            self.status, state="failed", why=f"the lesson's process ended before its time (exit code {code})"
+        )
+
+    def stop(self) -> None:
+        """End the lesson, if there is one; the model stays what it was."""
+        self._stopping = True
+        if self._process is not None:
+            self._process.terminate()
+        if self._follower is not None:
+            self._follower.join(10)
+
+
+def _context() -> BaseContext:
+    """New processes, never copies of this one with its threads. On Linux they come from one that has loaded all."""
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "torch._dynamo"])  # the second is loaded by any optimiser
+    return context
+
+
+def _hold(told: Connection, folder: ModelFolder, images: list[Pixels], label: Label, manner: Manner) -> None:
+    """A lesson as `moca learn` holds it, in a process: tells (steps done, of so many), then what came of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends this
+    if hasattr(os, "nice"):
+        os.nice(5)  # who waits for a prediction goes first
+    torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+    with suppress(BrokenPipeError):  # the service is gone
+        try:
+            lesson = teach(
+                folder,
+                images,
+                [label] * len(images),
+                held_out=manner.held_out,
+                tolerate=manner.tolerate,
+                device=manner.device,
+                said=lambda done, steps: told.send((done, steps)),
+            )
+        except MocaError as error:
+            told.send(str(error))
+        else:
+            told.send(lesson)

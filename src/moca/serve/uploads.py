@@ -1,0 +1,49 @@
+"""Images that came with a request, as pixels that the model takes; what cannot be used is a 4xx that says which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from fastapi import HTTPException, UploadFile
+from PIL import Image
+
+from moca.classifier.pictures import Shape
+from moca.data.decode import TooLarge, decode, reason
+from moca.data.source import Pixels
+from moca.serve.limits import Limits
+
+
+class Upload(NamedTuple):
+    """A file as it came."""
+
+    name: str
+    content: bytes
+
+
+async def read(files: Sequence[UploadFile], limits: Limits) -> list[Upload]:
+    """All files, if they are not too many."""
+    if len(files) > limits.images:
+        raise HTTPException(413, f"{len(files)} images are more than the {limits.images} of a request")
+    return [Upload(_short(file.filename or "image"), await file.read()) for file in files]
+
+
+def _short(name: str) -> str:
+    return PurePosixPath(name.replace("\\", "/")).name[:200]
+
+
+def pixels_of(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> list[Pixels]:
+    """Each image as it is read from a file by `moca predict` and `moca learn`."""
+    _, height, width = shape
+    return [_pixels(upload, height if height == width else None, limits.pixels) for upload in uploads]
+
+
+def _pixels(upload: Upload, side: int | None, most: int) -> Pixels:
+    try:
+        return decode(upload.content, side, colour=True, most=most)
+    except (TooLarge, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        line = str(error) if isinstance(error, TooLarge) else f"more than {most:,} pixels"
+        raise HTTPException(413, f"'{upload.name}' cannot be used: {line}") from None
+    except Exception as error:
+        raise HTTPException(415, f"'{upload.name}' cannot be used: {reason(error)}") from None

@@ -1,0 +1,102 @@
+"""`moca runs` and `moca report`: what they print, write and refuse."""
+
+import json
+
+import pytest
+from tests.report.made_results import result, written
+
+from moca import cli
+from moca.engine.folder import RunFolder
+from moca.settings import Run, validate
+
+
+@pytest.fixture
+def moca(monkeypatch, capsys, tmp_path):
+    """Run a command in this process; its exit code, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("moca.report.page._plotly", lambda: "/* plotly.js v0 */")
+
+    def call(*words):
+        with pytest.raises(SystemExit) as exit:
+            cli.main([str(word) for word in words])
+        said = capsys.readouterr()
+        return exit.value.code or 0, said.out, said.err
+
+    return call
+
+
+@pytest.fixture
+def runs(tmp_path):
+    folder = tmp_path / "runs"
+    for seed in (0, 1):
+        written(result(tmp_path, 0.5 + seed / 10, seed), folder / f"er-s{seed}")
+        written(result(tmp_path, 0.7, seed, perturb="wap"), folder / "compare" / f"er+wap-s{seed}")
+    written(result(tmp_path, 0.9, data="mnist", validation=0.1), folder / "mnist")
+    RunFolder.create(folder / "half", validate(Run, {"learner": "derpp"})).release()
+    return folder
+
+
+def test_runs_are_listed(moca, runs):
+    code, out, _ = moca("runs")
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 0
+    assert [line[:6] for line in lines if line[:1] == ["er-s1"]] == [
+        ["er-s1", "er", "digits", "1", "finished", "60.00"]
+    ]
+    assert next(line for line in lines if line[:1] == ["mnist"])[5] == "90.00*"
+    assert "half: moca resume runs/half" in out
+    assert "5 finished, 1 stopped" in out
+    assert "* on a held-out share of the training data, not on the test set" in out
+
+
+def test_runs_can_be_chosen_and_sorted(moca, runs):
+    _, out, _ = moca("runs", "runs", "--perturb", "wap", "--state", "finished", "--json")
+    assert [run["folder"] for run in json.loads(out)] == [f"runs/compare/er+wap-s{seed}" for seed in (0, 1)]
+    _, out, _ = moca("runs", "runs", "--data", "digits", "--learner", "er", "derpp", "--sort", "accuracy", "--json")
+    assert [run["accuracy"] for run in json.loads(out)] == [pytest.approx(0.7), pytest.approx(0.7), 0.6, 0.5, None]
+    code, out, _ = moca("runs", "runs", "--learner", "gem")
+    assert code == 0 and "No such run in runs; 6 others there." in out
+
+
+def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
+    code, out, _ = moca("runs")
+    assert code == 0 and "there is no such folder here" in out
+    code, _, err = moca("runs", "nowhere")
+    assert code == 1 and "'nowhere' is no folder of runs: there is none" in err
+
+
+def test_names_with_markup_are_printed_as_they_are(moca, tmp_path):
+    written(result(tmp_path, 0.5), tmp_path / "runs" / "[red]x[/red]")
+    assert "[red]x[/red]" in moca("runs")[1]
+    assert "Left out: runs/[red]y[/red]" in _with_one_more(moca, tmp_path)
+
+
+def _with_one_more(moca, tmp_path):
+    RunFolder.create(tmp_path / "runs" / "[red]y[/red]", validate(Run, {})).release()
+    return moca("report", "runs")[1]
+
+
+def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "moca.report.figures.save_figures", lambda made, folder: asked.append((made, folder)) or [folder]
+    )
+    words = ("--out", "out/page.html", "--tables", "tables", "--figures", "figures", "--latex", "out/tables.tex")
+    code, out, _ = moca("report", "runs", *words)
+    assert code == 0
+    assert "Left out: runs/half: stopped before its end; go on with: moca resume runs/half" in out
+    assert "2 settings whose numbers do not compare, a section each." in out
+    assert (tmp_path / "out" / "page.html").read_text().startswith("<!doctype html>")
+    assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"runs.csv", "tidy.csv", "tidy.parquet"}
+    assert len((tmp_path / "tables" / "runs.csv").read_text().splitlines()) == 6
+    assert [(len(made.results), str(folder)) for made, folder in asked] == [(5, "figures")]
+    tables = (tmp_path / "out" / "tables.tex").read_text()
+    assert tables.count(r"\begin{table}") == 3 and r"er+wap & er & +15.00 $\pm$ 7.07 & 2 of 2 & 2 & paired t" in tables
+    assert sorted(path.name for path in runs.iterdir()) == ["compare", "er-s0", "er-s1", "half", "mnist"]
+
+
+def test_nothing_to_report(moca, runs):
+    assert "moca report needs folders of runs" in moca("report")[2]
+    code, _, err = moca("report", "runs/half")
+    assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
+    assert "cannot be written" in moca("report", "runs", "--out", "runs/er-s0/result.json/x.html")[2]

@@ -1,0 +1,120 @@
+import json
+import math
+import subprocess
+import sys
+
+import pytest
+
+from moca.engine.folder import RunFolder
+from moca.engine.listing import Listed, chosen, listed, run_folders
+from moca.errors import MocaError
+from moca.settings import Run, validate
+from tests.report.made_results import result, written
+
+
+def place(tmp_path, name, accuracy=0.5, **settings):
+    return written(result(tmp_path, accuracy, **settings), tmp_path / name)
+
+
+def unfinished(tmp_path, name, *lines):
+    folder = RunFolder.create(tmp_path / name, validate(Run, {}))
+    (folder.path / "tasks.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+def test_a_finished_run(tmp_path):
+    made = result(tmp_path, 0.75, seed=3, perturb="wap", validation=0.1)
+    made.started = "2026-01-02T03:04:05+00:00"
+    folder = written(made, tmp_path / "a")
+    run = Listed.at(folder)
+    assert (run.state, run.method, run.data, run.seed, run.learned) == ("finished", "er+wap", "digits", 3, 3)
+    assert (run.accuracy, run.started, run.seconds, run.held_out) == (0.75, made.started, 1.5, True)
+    assert run.size == sum(file.stat().st_size for file in folder.iterdir())
+    assert run.next == f"moca report {folder}"
+
+
+def test_a_result_of_an_older_version_has_the_time_of_its_settings(tmp_path):
+    folder = place(tmp_path, "a")
+    kept = json.loads((folder / "result.json").read_text())
+    for name in ("started", "class_names"):
+        del kept[name]
+    (folder / "result.json").write_text(json.dumps(kept))
+    assert Listed.at(folder).state == "finished" and Listed.at(folder).started.startswith("20")
+
+
+def test_states_of_runs_that_did_not_finish(tmp_path):
+    line = json.dumps({"learned": 2, "class_il": [0.5], "seconds": 7.5})
+    stopped = unfinished(tmp_path, "stopped", line, '{"learned": 3, "cla')
+    assert Listed.at(stopped.path).state == "running"
+    stopped.release()
+    run = Listed.at(stopped.path)
+    assert (run.state, run.learned, run.seconds) == ("stopped", 2, 7.5)
+    assert run.next == f"moca resume {stopped.path}" and math.isnan(run.accuracy)
+    (stopped.path / "lock").write_text("")
+    assert Listed.at(stopped.path).state == "stopped", "what a killed process left is no writer"
+    (stopped.path / "traceback.txt").write_text("ValueError: mine")
+    assert Listed.at(stopped.path).state == "failed"
+
+
+def test_a_run_that_only_python_can_resume_says_so(tmp_path):
+    folder = unfinished(tmp_path, "own")
+    folder.release()
+    settings = json.loads((folder.path / "settings.json").read_text())
+    (folder.path / "settings.json").write_text(json.dumps(settings | {"data": {"name": "mine", "own": True}}))
+    run = Listed.at(folder.path)
+    assert (run.data, run.next) == ("mine", "moca.resume(...) in Python")
+
+
+@pytest.mark.parametrize("name", ["settings.json", "result.json"])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"status": "finished"', "\udcff", "[" * 100_000])
+def test_damaged_files(tmp_path, name, content):
+    folder = place(tmp_path, "a")
+    (folder / name).write_text(content, errors="surrogateescape")
+    run = Listed.at(folder)
+    assert run.state == "damaged" and name in run.why
+
+
+def test_settings_of_another_version(tmp_path):
+    folder = place(tmp_path, "a")
+    settings = json.loads((folder / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps(settings | {"warp": 9}))
+    assert Listed.at(folder).state == "older" and "warp" in Listed.at(folder).why
+
+
+def test_folders_are_found_at_any_depth_and_once(tmp_path):
+    folders = [place(tmp_path, name) for name in ("a", "b/c", "b/d/e")]
+    assert run_folders(tmp_path, tmp_path / "b", tmp_path / "a") == folders
+    with pytest.raises(MocaError, match="is no folder of runs: it is a file"):
+        run_folders(folders[0] / "result.json")
+
+
+def test_filters_and_sorting(tmp_path):
+    place(tmp_path, "a", 0.5, learner="er", seed=1)
+    place(tmp_path, "b", 0.9, learner="derpp")
+    place(tmp_path, "c", 0.7, learner="derpp", perturb="wap", data="mnist")
+    unfinished(tmp_path, "d").release()
+    runs = list(listed(tmp_path))
+
+    def names(**asked):
+        return "".join(run.folder.name for run in chosen(runs, **asked))
+
+    assert names() == "abcd"
+    assert names(learner=["derpp"]) == "bc"
+    assert names(learner=["derpp"], data=["digits"]) == "b"
+    assert names(state=["stopped", "running"]) == "d"
+    assert names(perturb=["none"], state=["finished"]) == "ab"
+    assert names(sort="accuracy") == "bcad"
+    assert names(sort="data") == "bdac"
+    assert names(sort="state", learner=["er"]) == "ad"
+
+
+def test_listing_needs_no_torch(tmp_path):
+    place(tmp_path, "a")
+    code = (
+        "import sys; from moca.cli import main\n"
+        f"try: main(['runs', {str(tmp_path)!r}])\n"
+        "except SystemExit: pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "finished" in done.stdout, done.stderr

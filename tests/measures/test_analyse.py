@@ -1,0 +1,243 @@
+"""The analyses of finished runs: against the model itself, and of runs that are not as they should be."""
+
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import moca
+from moca import MocaError
+from moca.cli import main
+from moca.cli.analyse import KNOWN
+from moca.engine.folder import RunFolder
+from moca.locking import lock
+from moca.measures.analyse import RECORDED, runs_below
+from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
+from moca.measures.figures import draw
+from moca.measures.together import grouped
+from moca.settings.run import PerturbChoice
+
+SMALL = {"epochs": 1, "batch": 32, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}
+PAGE = Path(__file__).parents[2] / "docs/analyses.md"
+OF_MODEL = {
+    "test_angle_deviation",
+    "classifier_angles",
+    "angular_fisher_score",
+    "confusion",
+    "linear_probe",
+    "calibration",
+    "feature_plane",
+    "forgetting_by_class",
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """On digits: two methods, one with two seeds, the first recorded."""
+    place = tmp_path_factory.mktemp("runs")
+    moca.run(**SMALL, perturb="none", record=["angles", "gradients"], out=place / "er")
+    for seed in (0, 1):
+        moca.run(**SMALL, perturb="gaussian:lambda=0.5", seed=seed, out=place / f"gaussian-{seed}")
+    return place
+
+
+def said(capsys, *words):
+    with pytest.raises(SystemExit) as ended:
+        main(["analyse", *map(str, words)])
+    return ended.value.code, capsys.readouterr()
+
+
+def test_all_that_a_finished_run_allows(runs):
+    found = moca.analyse(runs / "gaussian-0")
+    assert found.analyses.keys() == OF_MODEL
+    assert found.missing == [
+        "angle deviation in training: was not recorded; run again with --record angles",
+        "singular values of feature gradients: was not recorded; run again with --record gradients",
+        "angle of the perturbation: was not recorded; run again with --record perturbation",
+        "BatchNorm statistics against each other: was not recorded; run again with --record batch_norm",
+    ]
+    assert moca.analyse(runs / "er").analyses.keys() == OF_MODEL | {"angle_deviation", "gradient_spectrum"}
+
+
+def test_numbers_are_those_of_the_run(runs):
+    found, result = moca.analyse(runs / "gaussian-0"), moca.Result.load(runs / "gaussian-0")
+    counts = found["confusion"].arrays["counts"]
+    accuracy = found["confusion"].numbers["accuracy on all test images"]
+    assert accuracy == pytest.approx(np.trace(counts) / counts.sum(), rel=1e-5)
+    by_task = found["linear_probe"].plots["linear_probe"].series["own classifier"]
+    assert by_task == pytest.approx(result.accuracy_matrix[-1], abs=1e-5)
+    lines = [json.loads(line) for line in (result.folder / "tasks.jsonl").read_text().splitlines()]
+    by_class = [line["by_class"] for line in lines]
+    assert by_class[-1] == pytest.approx((counts.diagonal() / counts.sum(1)).tolist())
+    lost = found["forgetting_by_class"].plots["forgetting_by_class"]
+    assert lost.x.values == ["0", "1", "2", "3", "4"]
+    assert lost.series["test"] == pytest.approx([by_class[1][c] - by_class[2][c] for c in range(5)], abs=1e-5)
+
+
+def test_features_and_class_vectors_are_those_of_the_model(runs):
+    found = moca.analyse(runs / "er")
+    _, state = RunFolder(runs / "er").load_model()
+    plane = found["feature_plane"]
+    points = plane.plots["feature_plane"].series["training"]
+    torch.testing.assert_close(torch.tensor(points["vectors"]), state["model"]["head.weight"], rtol=1e-4, atol=1e-5)
+    assert set(points["class"]) == set(range(10)), "old ones from the memory, new ones from the last task"
+    assert [c < 5 for c in points["class"]] == points["old"]
+    stored = state["memory"]["fields"]["y"]
+    assert sum(points["old"]) == (stored < 5).sum()
+    unit = state["model"]["head.weight"][:5].double()
+    unit = unit / unit.norm(dim=1, keepdim=True)
+    angles = [math.degrees(math.acos((unit[a] @ unit[b]).clamp(-1, 1))) for a in range(5) for b in range(5) if a != b]
+    within = found["classifier_angles"].plots["classifier_angles"].series["class vectors"][0][0]
+    assert within == pytest.approx(sum(angles) / 20, abs=1e-2)
+
+
+def test_what_was_computed_is_not_computed_again(runs, monkeypatch):
+    first = moca.analyse(runs / "gaussian-1")
+    monkeypatch.setattr("moca.measures.analyse.OfModel", None)
+    again = moca.analyse(moca.Result.load(runs / "gaussian-1"))
+    assert again.numbers == first.numbers
+    with pytest.raises(TypeError):
+        moca.analyse(runs / "gaussian-1", again=True)
+
+
+def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
+    analysed = [moca.analyse(runs / name) for name in ("er", "gaussian-0", "gaussian-1")]
+    ((data, groups),) = grouped(analysed).items()
+    assert data == "digits, 2 tasks"
+    assert [(group.label, len(group.runs)) for group in groups] == [("er", 1), ("er+gaussian", 2)]
+    values = [run["calibration"].numbers["expected calibration error"] for run in analysed[1:]]
+    mean, spread = groups[1].number("calibration", "expected calibration error")
+    assert mean == pytest.approx(sum(values) / 2)
+    assert spread == pytest.approx(abs(values[0] - values[1]) / math.sqrt(2))
+    assert math.isnan(groups[1].number("angle_deviation", "old classes, test (degrees)")[0])
+
+
+def test_options_and_settings_that_differ_are_told(runs):
+    results = [moca.analyse(runs / "gaussian-0"), moca.analyse(runs / "gaussian-1")]
+    other = results[1].result.settings.model_copy(
+        update={"perturb": PerturbChoice(perturb="gaussian:lambda=2").perturb, "lr": 0.7}
+    )
+    results[1].result.settings = other
+    ((_, groups),) = grouped(results).items()
+    assert [group.label for group in groups] == ["er+gaussian:lambda=0.5 lr=0.03", "er+gaussian:lambda=2.0 lr=0.7"]
+
+
+def test_the_command(runs, capsys):
+    shown = ("classifier_angles", "calibration")
+    code, told = said(capsys, runs, "--out", runs / "figures", "--only", *shown)
+    assert code == 0
+    assert "Confusion" not in told.out
+    assert "er+gaussian (2 seeds)" in told.out
+    drawn = {path.name for path in (runs / "figures").iterdir()}
+    for name in ("classifier_angles", "calibration"):
+        assert {f"{name}.pdf", f"{name}.png"} <= drawn
+    assert not {"confusion.pdf", "linear_probe.pdf"} & drawn
+    assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_other_data_are_kept_apart(runs, make_dataset, tmp_path):
+    moca.run(data=make_dataset(), epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
+    data = make_dataset()
+    assert moca.analyse(tmp_path / "toy").missing[-1].endswith("hand them in: moca.analyse(run, data=...)")
+    both = grouped([moca.analyse(runs / "er"), moca.analyse(tmp_path / "toy", data=data)])
+    assert list(both) == ["digits, 2 tasks", "toy, 2 tasks"]
+
+
+def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun/settings.json").write_text((runs / "er/settings.json").read_text())
+    with pytest.raises(MocaError, match=r"has not ended; go on with: moca resume .*begun"):
+        moca.analyse(tmp_path / "begun")
+    with lock(tmp_path / "begun/lock"), pytest.raises(MocaError, match="is still going on; wait for its end"):
+        moca.analyse(tmp_path / "begun")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(MocaError, match=r"empty' is no run folder, nor are there any in it"):
+        runs_below([tmp_path / "empty"])
+    code, told = said(capsys, runs / "er", runs / "gaussian-0", tmp_path / "begun", "--no-figures")
+    assert code == 1
+    assert "Not there: angle deviation in training: was not recorded; run again with --record angles (gaus" in told.out
+    assert "Intra-class angle deviation" in told.out
+    assert "moca: run " in told.err
+
+
+def copied(run, place):
+    place.mkdir()
+    for path in run.iterdir():
+        if path.is_file():
+            (place / path.name).write_bytes(path.read_bytes())
+    (place / "analysis.json").unlink(missing_ok=True)
+    return place
+
+
+def test_weights_that_are_not_there_and_older_runs(runs, tmp_path):
+    bare = copied(runs / "er", tmp_path / "bare")
+    (bare / "model.safetensors").unlink()
+    found = moca.analyse(bare)
+    assert found.analyses == {}
+    assert found.missing[-1] == "the final model: its weights were not kept; run again with --record weights"
+    with pytest.raises(MocaError, match="has no analysis 'confusion'"):
+        found["confusion"]
+    older = copied(runs / "er", tmp_path / "older")
+    lines = [json.loads(line) for line in (older / "tasks.jsonl").read_text().splitlines()]
+    text = "".join(json.dumps({k: v for k, v in line.items() if k != "by_class"}) + "\n" for line in lines)
+    (older / "tasks.jsonl").write_text(text)
+    assert "of an older moca" in moca.analyse(older).missing[-1]
+    gone = copied(runs / "er", tmp_path / "gone")
+    settings = json.loads((gone / "settings.json").read_text())
+    (gone / "settings.json").write_text(json.dumps(settings | {"data": "nowhere"}))
+    assert "nowhere" in moca.analyse(gone).missing[-1]
+
+
+def test_a_file_of_another_version_is_told(runs, tmp_path):
+    damaged = copied(runs / "er", tmp_path / "damaged")
+    for content in ('{"format": 99, "analyses": {}}', '{"format": 1}', '{"format": 1, "analyses": {"a": {"b": 1}}}'):
+        (damaged / "analysis.json").write_text(content)
+        with pytest.raises(MocaError, match="is damaged or of another version of moca"):
+            moca.analyse(damaged)
+
+
+def test_what_is_written_is_read(tmp_path):
+    plot = Plot("lines", Axis("x", [1, 2]), Axis("y", log=True), {"a": [0.123456789, None]}, diagonal=True)
+    analysis = Analysis("T", "about", {"n": 1.5, "none": None}, {"p": plot}, "recorded", {"big": np.arange(3)})
+    write(RunFolder(tmp_path), {"t": analysis})
+    back = read(RunFolder(tmp_path))["t"]
+    assert back.plots["p"].series == {"a": [0.123457, None]}
+    assert (back.title, back.numbers, back.source) == ("T", {"n": 1.5, "none": None}, "recorded")
+    assert back.arrays["big"].tolist() == [0, 1, 2]
+    assert known({"a": (math.nan, math.inf, 1e-20)}) == {"a": [None, None, 1e-20]}
+
+
+def test_an_analysis_that_there_is_not(runs, capsys):
+    code, told = said(capsys, runs / "er", "--only", "calibrations")
+    assert (code, told.err.strip()) == (1, "moca: there is no analysis 'calibrations'; did you mean 'calibration'?")
+
+
+def test_the_names_are_those_that_there_are(runs):
+    assert OF_MODEL | {found for found, _ in RECORDED.values()} == set(KNOWN)
+
+
+def test_more_methods_than_colours_are_drawn_in_several_figures(runs, tmp_path):
+    found = moca.analyse(runs / "er")
+    ((_, groups),) = grouped([replace(found, analyses={"calibration": found["calibration"]})]).items()
+    many = [type(groups[0])(f"method $x_{k}$ {'a' * k}", groups[0].runs) for k in range(9)]
+    paths = draw(many, tmp_path / "f")
+    assert {"calibration-1.pdf", "calibration-2.pdf"} <= {path.name for path in paths}
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MocaError, match="figures cannot be written to"):
+        draw(groups, tmp_path / "file")
+
+
+def test_the_page_about_it_runs(tmp_path, monkeypatch):
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(block, names)
+    assert "angle of the perturbation: was not recorded; run again with --record perturbation" in names["found"].missing
+    assert names["found"].numbers["angle_deviation: new classes, training (degrees)"] > 0
+    for name in KNOWN:
+        assert f"`{name}`" in PAGE.read_text()

@@ -1,0 +1,106 @@
+import json
+import shutil
+
+import pytest
+
+import moca
+from moca import MocaError
+from moca.engine.folder import RunFolder
+from moca.settings import Run, validate
+from tests.report.made_results import result, written
+
+
+def place(tmp_path, name, accuracy=0.5, seed=0, **settings):
+    return written(result(tmp_path, accuracy, seed, **settings), tmp_path / "runs" / name)
+
+
+def labels(tmp_path):
+    return [row.label for row in moca.Comparison.load(tmp_path / "runs").rows]
+
+
+def test_runs_of_any_depth_are_found_and_seeds_put_together(tmp_path):
+    place(tmp_path, "a", 0.5, 0)
+    place(tmp_path, "deep/er/b", 0.7, 1)
+    place(tmp_path, "deep/c", 0.9, 0, perturb="wap")
+    made = moca.Comparison.load(str(tmp_path / "runs"))
+    assert [(row.label, row.values("final_accuracy")) for row in made.rows] == [
+        ("er", pytest.approx([0.5, 0.7])), ("er+wap", pytest.approx([0.9]))]  # fmt: skip
+    apart = moca.Comparison.load([tmp_path / "runs" / "a", tmp_path / "runs" / "deep"])
+    assert [len(row.results) for row in apart.rows] == [2, 1]
+
+
+def test_names_hold_what_differs_and_no_more(tmp_path):
+    place(tmp_path, "a", perturb="wap:lambda=0.5")
+    place(tmp_path, "b", perturb="wap:lambda=1.5")
+    place(tmp_path, "c", learner="er_ace", perturb="gaussian:lambda=2")
+    place(tmp_path, "d", learner="derpp", lr=0.5)
+    place(tmp_path, "e", learner="mir", lr=0.5)
+    place(tmp_path, "f", learner="mir", lr=0.25)
+    assert labels(tmp_path) == [
+        "derpp", "er+wap:lambda=0.5", "er+wap:lambda=1.5", "er_ace+gaussian", "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
+
+
+def test_the_memory_is_named_wherever_it_varies(tmp_path):
+    place(tmp_path, "a", memory=100)
+    place(tmp_path, "b", memory=200, learner="derpp")
+    assert labels(tmp_path) == ["derpp memory=200", "er memory=100"]
+
+
+def test_the_machine_makes_no_other_method(tmp_path):
+    place(tmp_path, "a", seed=0, threads=1)
+    place(tmp_path, "b", seed=1, threads=4, device="cpu", data_dir="/elsewhere")
+    assert labels(tmp_path) == ["er"]
+
+
+def test_other_streams_are_kept_apart(tmp_path):
+    place(tmp_path, "a")
+    place(tmp_path, "b", validation=0.1)
+    place(tmp_path, "c", data="mnist")
+    place(tmp_path, "d", arrival="classes:blur=0.5")
+    made = moca.Comparison.load(tmp_path / "runs")
+    assert [[row.label for row in setting.rows] for setting in made.settings] == [["er"]] * 4
+    titles = [setting.title for setting in made.settings]
+    assert len(set(titles)) == 4 and "held-out" in titles[1] and titles[2].startswith("mnist")
+    assert [row.label for row in made.rows] == [f"er ({title})" for title in titles], "names are told apart, too"
+
+
+def test_tasks_that_were_left_open_are_those_of_the_protocol(tmp_path):
+    one = place(tmp_path, "a", data="cifar100", protocol="offline", tasks=5)
+    two = place(tmp_path, "b", seed=1, data="cifar100", tasks=5)
+    for folder, tasks in ((one, None), (two, [20] * 5)):
+        settings = json.loads((folder / "settings.json").read_text())
+        (folder / "settings.json").write_text(json.dumps(settings | {"tasks": tasks}))
+    (setting,) = moca.Comparison.load(tmp_path / "runs").settings
+    assert setting.title == "cifar100, offline, 5 tasks"
+
+
+def test_runs_that_cannot_be_compared_are_named(tmp_path):
+    fine = place(tmp_path, "fine")
+    shutil.copytree(fine, tmp_path / "runs" / "twin")
+    older = place(tmp_path, "older", seed=1)
+    settings = json.loads((older / "settings.json").read_text())
+    (older / "settings.json").write_text(json.dumps(settings | {"warp": 9}))
+    (place(tmp_path, "torn", seed=2) / "result.json").write_text('{"status": "fin')
+    (place(tmp_path, "thin", seed=3) / "result.json").write_text('{"status": "finished", "accuracy_matrix": []}')
+    place(tmp_path, "wild", [[0.1, 0.1, 0.1]], 4, status="diverged", message="the loss is no number")
+    RunFolder.create(tmp_path / "runs" / "stopped", validate(Run, {})).release()
+    running = RunFolder.create(tmp_path / "runs" / "running", validate(Run, {}))
+    made = moca.Comparison.load(tmp_path / "runs")
+    running.release()
+    assert [r.folder.name for r in made.results] == ["fine"]
+    told = {reason.partition(": ")[0].rpartition("/")[2]: reason.partition(": ")[2] for reason in made.left_out}
+    assert told.keys() == {"twin", "older", "torn", "thin", "wild", "stopped", "running"}
+    assert told["twin"].startswith("the same settings and seed as") and told["twin"].endswith("fine")
+    assert "warp" in told["older"]
+    assert "result.json cannot be read" in told["torn"] and "result.json" in told["thin"]
+    assert told["wild"] == "the loss is no number" and told["running"] == "still running"
+    assert told["stopped"].startswith("stopped before its end; go on with: moca resume ")
+
+
+def test_nothing_to_compare(tmp_path):
+    with pytest.raises(MocaError, match="is no folder of runs: there is none"):
+        moca.Comparison.load(tmp_path / "nowhere")
+    with pytest.raises(MocaError, match=r"no finished run in .*; moca runs lists what is there"):
+        moca.Comparison.load(tmp_path)
+    with pytest.raises(MocaError, match="give at least one folder"):
+        moca.Comparison.load([])

@@ -1,0 +1,52 @@
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from moca.report.significance import difference, holm
+from tests.report.made_results import comparison, result
+
+
+def rows(tmp_path, ours, theirs, shift=0):
+    first = [result(tmp_path, value, seed + shift) for seed, value in enumerate(theirs)]
+    made = comparison(tmp_path, {"theirs": first, "ours": ours})
+    return made["ours"], made["theirs"]
+
+
+def test_shared_seeds_are_paired(tmp_path):
+    ours, theirs = [0.70, 0.71, 0.75, 0.79], [0.60, 0.69, 0.70, 0.72]
+    found = difference(*rows(tmp_path, ours, theirs))
+    assert found.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
+    assert (found.test, found.n, found.wins) == ("paired t", "4", 4)
+    assert found.spread.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
+
+
+def test_a_seed_that_only_one_has_is_left_out_of_the_pairs(tmp_path):
+    found = difference(*rows(tmp_path, [0.70, 0.71, 0.75, 0.1], [0.60, 0.69, 0.70]))
+    assert found.p == pytest.approx(stats.ttest_rel([0.70, 0.71, 0.75], [0.60, 0.69, 0.70]).pvalue)
+    assert found.n == "3"
+
+
+def test_other_seeds_are_not_paired(tmp_path):
+    ours, theirs = [0.70, 0.71, 0.75, 0.79], [0.60, 0.69, 0.70]
+    found = difference(*rows(tmp_path, ours, theirs, shift=10))
+    assert found.p == pytest.approx(stats.ttest_ind(ours, theirs, equal_var=False).pvalue)
+    assert (found.test, found.n) == ("Welch t", "4 and 3")
+    assert math.isnan(found.spread.std)
+
+
+@pytest.mark.parametrize("ours, theirs", [([0.7], [0.6]), ([0.7, 0.8], [0.6, 0.7]), ([], [0.6, 0.7])])
+def test_nothing_to_test(tmp_path, ours, theirs):
+    """One seed; differences that are all the same; no run at all."""
+    entries = {"theirs": theirs, "ours": ours or [result(tmp_path, 0.1, status="diverged")]}
+    made = comparison(tmp_path, entries)
+    found = difference(made["ours"], made["theirs"])
+    assert found.test == "" or found.p < 1e-9, "rounding may leave differences a hair apart"
+    assert ours or math.isnan(found.spread.mean)
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx([0.03, 0.06, 0.06, math.nan], nan_ok=True)
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []

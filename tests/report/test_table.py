@@ -1,0 +1,61 @@
+# ruff: noqa: RUF001
+import csv
+import io
+
+from moca.report.table import UNKNOWN, Cell, Table, of_texts
+
+TABLE = Table(
+    "summary",
+    ("Method", "Final accuracy\N{NO-BREAK SPACE}↑", "Gain"),
+    [
+        (Cell("er_ace"), Cell("71.25", "± 1.50"), Cell()),
+        (Cell("er_ace+wap"), Cell("73.00", "± 0.50"), Cell("\N{MINUS SIGN}1.75", "± 0.25", mark=True)),
+    ],
+    "50 % of it",
+    "digits, 5 tasks",
+)
+
+
+def test_csv_has_numbers_that_programs_read():
+    rows = list(csv.DictReader(io.StringIO(TABLE.csv())))
+    assert rows[0] == {
+        "Method": "er_ace",
+        "Final accuracy": "71.25",
+        "Final accuracy ±": "1.50",
+        "Gain": "",
+        "Gain ±": "",
+    }
+    assert float(rows[1]["Gain"]) == -1.75 and float(rows[1]["Gain ±"]) == 0.25
+
+
+def test_markdown():
+    assert TABLE.markdown().splitlines() == [
+        "| Method | Final accuracy ↑ | Gain |",
+        "| --- | ---: | ---: |",
+        "| er\\_ace | 71.25 ± 1.50 | – |",
+        "| er\\_ace+wap | 73.00 ± 0.50 | −1.75 ± 0.25\\* |",
+    ]
+
+
+def test_latex():
+    made = TABLE.latex()
+    assert r"er\_ace & 71.25 $\pm$ 1.50 & -- \\" in made
+    assert r"er\_ace+wap & 73.00 $\pm$ 0.50 & $-$1.75 $\pm$ 0.25* \\" in made
+    assert r"\begin{tabular}{lrr}" in made and r"\caption{50 \% of it}" in made
+    assert r"\label{tab:summary-digits-5-tasks}" in made
+
+
+def test_nothing_of_a_name_is_read_as_something_else():
+    evil = r"\input{/etc/passwd} $x$ | <b> & # ~ ^ `"
+    made = of_texts("t", ["a|b"], [[evil]])
+    body = made.latex().splitlines()[6]
+    assert body == (
+        r"\textbackslash{}input\{/etc/passwd\} \$x\$ | \textless{}b\textgreater{} \& \# \textasciitilde{} "
+        r"\textasciicircum{} ` \\"
+    )
+    assert made.markdown().splitlines()[2] == r"| \\input{/etc/passwd} $x$ \| \<b\> & # ~ ^ \` |"
+
+
+def test_a_table_without_rows():
+    assert of_texts("t", ["a", "b"], []).csv() == "a,b\n"
+    assert UNKNOWN not in of_texts("t", ["a"], []).latex()

@@ -1,0 +1,124 @@
+"""The page in a real browser."""
+
+import shutil
+from contextlib import contextmanager
+
+import pytest
+
+from tests.classifier.conftest import bars
+from tests.serve.conftest import png, serving
+
+playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright, of the extra 'dev'")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here")
+NASTY = "<img src=x onerror=\"document.title='broken in'\"><script>document.title='broken in'</script>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(browser, client, **options):
+    """The page, and what went wrong in it."""
+    page, problems = browser.new_page(**options), []
+    page.set_default_timeout(60_000)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda said: problems.append(said.text) if said.type in ("error", "warning") else None)
+    page.on(
+        "request",
+        lambda asked: (
+            problems.append(asked.url) if "127.0.0.1" not in asked.url and asked.url.startswith("http") else None
+        ),
+    )
+    page.goto(str(client.base_url))
+    yield page, problems
+    page.close()
+
+
+def images(label, count, seed=5, name="{}.png"):
+    return [
+        {"name": name.format(n), "mimeType": "image/png", "buffer": png(image)}
+        for n, image in enumerate(bars(label, count, seed))
+    ]
+
+
+DROP = """([at, bytes, name, kind]) => {
+    const files = new DataTransfer();
+    files.items.add(new File([new Uint8Array(bytes)], name, { type: "image/png" }));
+    const event = kind === "paste"
+        ? new ClipboardEvent("paste", { clipboardData: files, bubbles: true, cancelable: true })
+        : new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true });
+    document.querySelector(at).dispatchEvent(event);
+}"""
+
+
+def test_looking_and_teaching(browser, model):
+    with serving(model.path) as client, opened(browser, client) as (page, problems):
+        page.wait_for_selector("#classes li >> nth=1")
+        assert page.inner_text("#version") == "version 1"
+
+        page.set_input_files("#look-files", images(0, 1, name=NASTY.replace("/", "")))
+        page.wait_for_selector(".neighbours img >> nth=5")
+        assert page.inner_text(".result figcaption") == NASTY.replace("/", "")
+        told = client.post("/api/predict", files=[("images", ("a.png", png(bars(0, 1, 5)[0])))]).json()
+        best = told["predictions"][0]["classes"][0]
+        assert page.inner_text(".verdict") == best["class"]
+        assert page.inner_text(".value.first").replace("\xa0", " ") == f"{100 * best['share']:.1f} %"
+
+        content = list(png(bars(1, 1, 6)[0]))
+        page.evaluate(DROP, ["#look-zone", content, "dropped.png", "drop"])
+        page.wait_for_selector("figcaption:text-is('dropped.png')")
+        page.evaluate(DROP, ["body", content, "pasted.png", "paste"])
+        page.wait_for_selector("figcaption:text-is('pasted.png')")
+        assert page.locator(".result").count() == 3
+        page.set_input_files("#look-files", [{"name": "a.txt", "mimeType": "text/plain", "buffer": b"hello"}])
+        page.wait_for_selector("#look-problem:has-text(\"'a.txt' cannot be used\")")
+        problems[:] = [line for line in problems if "415" not in line]  # the browser notes every answer of that kind
+        assert page.locator(".result").count() == 3
+
+        assert page.is_disabled("#begin")
+        page.fill("#class-name", NASTY)
+        page.set_input_files("#teach-files", images(2, 12))
+        page.click("#chosen button >> nth=0")
+        assert page.inner_text("#begin") == "Teach from 11 images"
+        page.click("#begin")
+        page.wait_for_selector("#outcome .good:text-is('Version 2 is in use.')")
+        assert NASTY in page.inner_text("#outcome")
+        page.wait_for_selector("#version:text-is('version 2')")
+        assert page.locator("#classes .name >> nth=2").inner_text() == NASTY
+        page.wait_for_selector(".bars >> nth=0 >> .name >> nth=2")  # what was asked before is asked again
+        assert page.locator("#history li").count() == 2
+        assert page.title() == "bars \u2013 moca"
+        assert problems == []
+        assert model.about()["classes"][-1] == NASTY
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_fits_the_screen_in_its_colours(browser, client, width, scheme):
+    size = {"width": width, "height": 800}
+    with opened(browser, client, viewport=size, color_scheme=scheme) as (page, problems):
+        page.set_input_files("#look-files", images(0, 1, name="a" * 150 + ".png"))
+        page.wait_for_selector(".neighbours img")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (sum(map(int, colour[4:-1].split(","))) > 384) == (scheme == "light")
+        assert problems == []
+
+
+def test_the_page_asks_for_the_key(browser, template):
+    with serving(template, key="correct-horse") as client, opened(browser, client) as (page, problems):
+        for key, shown in (
+            ("wrong-horse", "#key-problem:text-is('That is not the key.')"),
+            ("correct-horse", "#classes li"),
+        ):
+            page.fill("#key-given", key)
+            page.press("#key-given", "Enter")
+            page.wait_for_selector(shown)
+        assert not page.is_visible("#key")
+        assert [line for line in problems if "401" not in line] == []

@@ -1,0 +1,96 @@
+"""Lessons through the service: in the background, one at a time, and never to the model's harm."""
+
+import json
+import os
+import signal
+
+from moca.classifier import ModelFolder
+from moca.serve import teaching
+from moca.serve.teaching import Manner
+from tests.classifier.conftest import bars
+from tests.serve.conftest import files, png, serving, until
+
+
+def ended(client):
+    return until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["state"] != "running")
+
+
+def endless(model):
+    """Lessons of this model take longer than anybody waits."""
+    about = model.path / "versions" / "1" / "about.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"epochs": 1_000_000}))
+
+
+def test_a_new_class_from_a_few_images(model):
+    with serving(model.path) as client:
+        assert client.get("/api/teach").json()["state"] == "none"
+        begun = client.post("/api/teach", files=files(2, 12), data={"class": " bar 2 "})
+        assert begun.status_code == 202
+        assert (begun.json()["state"], begun.json()["class"], begun.json()["images"]) == ("running", "bar 2", 12)
+        refused = client.post("/api/teach", files=files(3, 3), data={"class": "bar 3"})
+        assert (refused.status_code, refused.json()["detail"]) == (
+            409,
+            "there is a lesson already; wait until it has ended",
+        )
+        assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
+        lesson = ended(client)
+        assert (lesson["state"], lesson["version"], lesson["held"], lesson["told"]) == (
+            "used",
+            2,
+            1,
+            "version 2 is in use",
+        )
+        assert lesson["done"] == lesson["steps"] > 0
+        assert lesson["old_before"] == ModelFolder(model.path).about(1)["lesson"]["new_after"]
+        assert None not in (lesson["old_after"], lesson["new_after"])
+        predicted = client.post("/api/predict?top=3", files=files(2, 4, seed=9)).json()
+        assert predicted["version"] == 2
+        assert {one["class"] for one in predicted["predictions"][0]["classes"]} == {"bar 0", "bar 1", "bar 2"}
+        assert model.about()["lesson"]["new_classes"] == ["bar 2"]
+
+        # What `moca learn` has learnt from files is known here, whatever it is called.
+        again = [("images", ("x.png", png(image))) for image in bars(0, 5)]
+        client.post("/api/teach", files=again, data={"class": "bar 0"})
+        lesson = ended(client)
+        assert (lesson["state"], lesson["known"]) == ("nothing new", 5)
+        assert model.next == 3
+
+
+def test_a_lesson_that_does_harm_is_not_put_to_use(model):
+    with serving(model.path, manner=Manner(tolerate=-2, device="cpu")) as client:  # any change is harm
+        client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
+        lesson = ended(client)
+        assert (lesson["state"], lesson["version"]) == ("refused", 2)
+        assert "forgot too much" in lesson["told"]
+        about = client.get("/api/model").json()
+        assert (about["version"], [one["version"] for one in about["history"]]) == (1, [1, 2])
+        assert model.current == 1
+
+
+def test_a_lesson_can_be_stopped_and_ends_with_the_service(model):
+    endless(model)
+    with serving(model.path) as client:
+        assert client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"}).status_code == 202
+        assert client.delete("/api/teach").json()["told"] == "the lesson was stopped; the model is what it was"
+        client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
+        until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 2)
+    assert (model.current, model.next) == (1, 2)
+    with model.teaching():
+        pass  # nobody holds it any more
+
+
+def test_lessons_that_fail_say_why(model):
+    endless(model)
+    with serving(model.path) as client:
+        with model.teaching():
+            client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
+            lesson = ended(client)
+        assert lesson["state"] == "failed"
+        assert "is being taught by another process" in lesson["told"]
+        client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
+        until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 0)
+        (process,) = teaching.multiprocessing.active_children()
+        os.kill(process.pid, signal.SIGKILL)
+        assert "ended before its time (exit code -9); the model is what it was" in ended(client)["told"]
+        assert client.post("/api/predict", files=files(0, 1)).status_code == 200
+    assert model.next == 2
