@@ -83,5 +83,6 @@ def _seeds(results: Sequence[Result]) -> str:
     numbers = sorted({r.settings.seed.seed for r in results})
     if len(numbers) == 1:
         return f"seed {numbers[0]}"
-    in_a_row = numbers == list(range(numbers[0], numbers[-1] + 1))
-    return f"seeds {numbers[0]} to {numbers[-1]}" if in_a_row else f"seeds {', '.join(map(str, numbers))}"
+    in_a_row = len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1))
+    several = f"{numbers[0]} to {numbers[-1]}" if in_a_row else " and ".join(map(str, numbers))
+    return f"seeds {several}"
