@@ -111,7 +111,7 @@ def test_a_server_is_told_everything_and_may_go_away(server, tmp_path):
     assert not any(name.startswith("MLFLOW_HTTP") for name in os.environ)
 
 
-def test_a_folder_will_do(tmp_path):
+def test_a_folder_will_do_and_nobody_is_called(tmp_path, calls):
     from mlflow.tracking import MlflowClient
 
     result = moca.run(**SHORT, out="one", keep_model=False, track="mlflow:uri=store")
@@ -119,3 +119,4 @@ def test_a_folder_will_do(tmp_path):
     (run,) = client.search_runs([client.get_experiment_by_name("moca").experiment_id])
     assert run.data.metrics["result/final_accuracy"] == pytest.approx(result.final_accuracy)
     assert len(run.data.params) > 40
+    assert not calls.came()

@@ -1,8 +1,9 @@
-"""Weights & Biases offline: its files are there and hold the run; nothing listens to the network."""
+"""Weights & Biases offline: its files are there and hold the run, and it calls nobody."""
 
 import json
 import struct
 import time
+import urllib.request
 from importlib.util import find_spec
 
 import pytest
@@ -17,10 +18,10 @@ SHORT = FAST | {"tasks": 2}
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def elsewhere(tmp_path, monkeypatch, calls):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")  # would be refused
+    monkeypatch.setenv("WANDB_BASE_URL", calls.address)
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.delenv("WANDB_MODE", raising=False)
 
@@ -36,6 +37,8 @@ def records(folder):
             place += 32768 - place % 32768
             continue
         length, kind = struct.unpack("<HB", content[place + 4 : place + 7])
+        if place + 7 + length > len(content):
+            break  # still being written
         whole += content[place + 7 : place + 7 + length]
         place += 7 + length
         if kind in (1, 4):  # all of one, or the last piece
@@ -44,7 +47,7 @@ def records(folder):
     return found
 
 
-def test_a_run_that_was_interrupted(tmp_path):
+def test_a_run_that_was_interrupted(tmp_path, calls):
     from moca.engine.tracking import chosen
 
     plain = moca.run(**SHORT, out="plain", keep_model=False)
@@ -71,9 +74,16 @@ def test_a_run_that_was_interrupted(tmp_path):
                for i in record.summary.update}  # fmt: skip
     assert summary["status"] == "finished"
     assert summary["result/final_accuracy"] == pytest.approx(result.final_accuracy)
+    assert not calls.came()
 
 
-def test_online_it_wants_a_key(tmp_path):
+def test_a_call_would_be_noticed(calls):
+    with pytest.raises(OSError):
+        urllib.request.urlopen("http://somewhere.invalid/", timeout=0.1)
+    assert calls.came() and not calls.came()
+
+
+def test_online_it_wants_a_key(tmp_path, calls):
     with pytest.raises(MocaError, match="track=wandb has no API key; say wandb login, or write files only with"):
         moca.run(**SHORT, out="one", track="wandb")
-    assert not (tmp_path / "one").exists()
+    assert not (tmp_path / "one").exists() and not calls.came()
