@@ -46,11 +46,15 @@ def test_a_whole_run(tmp_path):
     assert scalars(events, "result/final_accuracy") == [(result.steps, pytest.approx(result.final_accuracy))]
     assert "|memory.size|40|" in text(events, "settings")
     assert text(events, "folder") == str(tmp_path / "one") and text(events, "status") == "finished"
-    assert "_hparams_/session_start_info" in events.SummaryMetadata.__self__.summary_metadata
+    assert "_hparams_/session_start_info" in events.summary_metadata
 
 
 def test_a_resumed_run_goes_on_in_the_same_folder(tmp_path):
+    from torch.utils.tensorboard import SummaryWriter
+
     half = finish(begin(SHORT, tmp_path / "one", interrupt_when(1), watchers=tracker("tensorboard:every=5,dir=logs")))
+    with SummaryWriter("logs/one") as killed:  # as by a run that went on, and was killed before its next checkpoint
+        killed.add_scalar("loss/total", 0.0, 10_000)
     result = moca.resume("one", keep_model=False)
     assert [folder.name for folder in (tmp_path / "logs").iterdir()] == ["one"]
     steps = [step for step, _ in scalars(read("logs/one"), "loss/total")]
