@@ -122,7 +122,8 @@ def test_points_come_in_groups(told):
 
 
 @pytest.mark.parametrize("fails", ["open", "log", "close", "always"])
-def test_one_that_fails_costs_nothing_but_a_warning(told, plain, fails):
+def test_one_that_fails_costs_nothing_but_a_warning(told, plain, fails, monkeypatch):
+    monkeypatch.setattr(base, "_RHYTHM", 0)
     said = r"run 'one' goes on, but tracker '.*Notebook' failed \(ConnectionError: the line is dead\)"
     with pytest.warns(MocaWarning, match=said) as warned:
         result = moca.run(**SHORT, out="one", keep_model=False, track=Notebook(fails=fails))
@@ -147,7 +148,20 @@ def test_one_that_failed_is_left_alone_for_a_while(told, monkeypatch):
         for clock[0] in range(0, 1000, 10):
             tracker.steps([StepRecord(1, 0, 0, 0.1, {"new": 1.0})])
     run.folder.release()
-    assert tries == [0, 60, 180, 420, 900]
+    assert tries == [10, 70, 190, 430, 910], "the minutes between two become twice as many each time"
+
+
+def test_a_fast_run_calls_once_a_second_at_most(told, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(base.time, "monotonic", lambda: clock[0])
+    run = begin(SHORT, Path("one"), watchers=[tracker := Notebook(every=1)])
+    tracker.begin(run)
+    for number in range(100):
+        clock[0] = 0.1 * number
+        tracker.steps([StepRecord(number, 0, 0, 0.1, {"new": 1.0})])
+    run.folder.release()
+    assert 8 <= told[0]["calls"] <= 10
+    assert [point.step for point in told[0]["points"]] == list(range(len(told[0]["points"])))
 
 
 def test_a_resumed_run_goes_on_in_the_same_one(told, plain, tmp_path):
@@ -169,6 +183,22 @@ def test_a_tracker_can_be_added_when_a_run_goes_on(told, tmp_path):
     assert [notes["known"] for notes in told] == [None]
     kept = json.loads((tmp_path / "half" / "tracking.json").read_text())
     assert [(entry["tracker"]["every"], entry["run"]) for entry in kept.values()] == [(7, "run 1")]
+
+
+def test_a_tracker_that_is_not_known_any_more(told, tmp_path):
+    moca.register(Notebook, name="notebook")
+    finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[Notebook()]))
+    TRACKERS.registered.clear()
+    with pytest.raises(MocaError, match=r"tracking.json: unknown tracker 'notebook'; .*; remove it to go on without"):
+        moca.resume("half")
+    (tmp_path / "half" / "tracking.json").unlink()
+    assert moca.resume("half", keep_model=False).status == "finished"
+
+
+def test_one_of_this_process_alone_keeps_runs_in_it(told):
+    moca.register(Notebook, name="notebook")
+    moca.compare(**SHORT | {"perturb": ["none", "vt"]}, jobs=2, out="c", track="notebook")
+    assert [notes["status"] for notes in told] == ["finished"] * 2
 
 
 def test_every_run_of_a_comparison_has_its_own(told):

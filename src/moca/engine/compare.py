@@ -25,6 +25,7 @@ from moca.engine.schedule import Schedule
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import MocaError
+from moca.parts import TRACKERS
 from moca.settings import Choice, Own, Run, Settings, validate
 from moca.streams import Stream
 
@@ -142,7 +143,8 @@ def carry_out(
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    here_only = bool(watchers) or any(t.own for t in trackers) or any(p.settings.in_this_process_only for p in plans)
+    known_here = any(t.own or t.name in TRACKERS.registered for t in trackers)
+    here_only = bool(watchers) or known_here or any(p.settings.in_this_process_only for p in plans)
     if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     with sole_writer(plans[0].folder.parent):

@@ -28,7 +28,10 @@ def chosen(track: Any) -> list[Choice]:
 
 def kept(folder: RunFolder) -> list[Choice]:
     """Those that the run had before, but for objects of Python, which must be handed in again."""
-    return [_choice(told["tracker"]) for told in _read(folder).values() if not told["tracker"].get("own")]
+    try:
+        return [_choice(told["tracker"]) for told in _read(folder).values() if not told["tracker"].get("own")]
+    except (MocaError, KeyError, TypeError, AttributeError) as error:
+        raise MocaError(f"{folder.path / TRACKING}: {error}; remove it to go on without trackers") from None
 
 
 def known_by(folder: RunFolder, tracker: Choice) -> str | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from moca.engine.result import Result
     from moca.engine.run import Running
 
+_RHYTHM = 1.0
+"""Seconds between two calls at the least: a fast run does not wait for a slow tracker at every group of steps."""
 _PAUSE = 60.0
 """Seconds until a tracker that failed is tried again; each time twice as long."""
 
@@ -135,8 +137,11 @@ class Tracker(Part, Watcher):
             self.points.append(Point(step, finite))
 
     def _pass_on(self, now: bool = False) -> bool:
-        """What waits, unless that failed a short while ago; whether nothing waits any more."""
-        return (now or time.monotonic() >= self.not_before) and self._try(self._open_and_log)
+        """What waits, unless it was told something just now or failed a while ago; whether nothing waits any more."""
+        if not now and time.monotonic() < self.not_before:
+            return False
+        self.not_before = time.monotonic() + _RHYTHM
+        return self._try(self._open_and_log)
 
     def _open_and_log(self) -> None:
         if not self.opened:
