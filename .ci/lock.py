@@ -1,4 +1,4 @@
-"""Write the lock files anew from pyproject.toml: what moca needs to run, and all that its tests need, in the same versions.
+"""Write the lock files anew from pyproject.toml: what moca needs to run, and what its tests need, in the same versions.
 
 torch is pinned exactly: any looser request takes gigabytes of CUDA on Linux; pyproject.toml gives its range.
 """
