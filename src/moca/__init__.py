@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moca import data, sphere
     from moca.api import compare, resume, run
     from moca.batch import Batch
-    from moca.classifier import ContinualClassifier
+    from moca.classifier import ContinualClassifier, load_model
     from moca.data import Dataset, load
     from moca.data.own import dataset
     from moca.engine.result import Result
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moca.perturb import Perturbation, perturbation
     from moca.report.comparison import Comparison
     from moca.streams import Stream, Task, class_incremental
+    from moca.trackers import Tracker
 
 _HOME = {
     "Batch": "moca.batch",
@@ -43,12 +44,14 @@ _HOME = {
     "Result": "moca.engine.result",
     "Stream": "moca.streams",
     "Task": "moca.streams",
+    "Tracker": "moca.trackers",
     "Watcher": "moca.engine.watch",
     "analyse": "moca.measures.analyse",
     "class_incremental": "moca.streams",
     "compare": "moca.api",
     "dataset": "moca.data.own",
     "load": "moca.data",
+    "load_model": "moca.classifier",
     "option": "moca.parts",
     "perturbation": "moca.perturb",
     "register": "moca.parts",
@@ -71,6 +74,7 @@ __all__ = [
     "Result",
     "Stream",
     "Task",
+    "Tracker",
     "Watcher",
     "analyse",
     "class_incremental",
@@ -78,6 +82,7 @@ __all__ = [
     "data",
     "dataset",
     "load",
+    "load_model",
     "option",
     "perturbation",
     "register",

@@ -51,7 +51,9 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     tasks = dataset.protocol.tasks_for(classes)
     a_task = images / (tasks if isinstance(tasks, int) else len(tasks))
     model, steps, most = "resnet18:width=8", 250, 100
-    if side <= 16 or images < 50 or (device == "cpu" and images > 2000):
+    if dataset.vectors:
+        model, steps, most = "mlp:width=256,depth=1,features=128", 150, 50
+    elif side <= 16 or images < 50 or (device == "cpu" and images > 2000):
         model, steps, most = "convnet", 150, 50
     elif device != "cpu":
         model, steps, most = "resnet18", 75, 50

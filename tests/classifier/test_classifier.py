@@ -145,7 +145,8 @@ def test_kept_and_taken_up_it_goes_on_as_if_nothing_had_happened(small, tmp_path
 
 def test_a_finished_run_is_one(tmp_path):
     run = moca.run(model="convnet:width=4", epochs=3, tasks=2, memory=50, device="cpu", out=tmp_path / "run")
-    model = ContinualClassifier.load(run.folder, device="cpu")
+    model = moca.load_model(run.folder, device="cpu")
+    assert isinstance(model, ContinualClassifier)
     digits = moca.load("digits")
     assert model.classes_.tolist() == list(digits.classes)
     labels = [digits.classes[c] for c in digits.test.labels.tolist()]

@@ -211,3 +211,17 @@ def test_a_finished_run(opened, tmp_path):
     agree(session, model, moca.load("digits").test.images[:7].permute(0, 2, 3, 1).numpy())
     about = json.loads(session.get_modelmeta().custom_metadata_map["moca"])
     assert about["classes"] == list(moca.load("digits").classes)
+
+
+@pytest.mark.parametrize("kind", ["frozen", "vectors"])
+def test_a_frozen_encoder_is_inside_and_vectors_go_in_as_they_are(opened, tmp_path, kind):
+    x, y = lesson(0, 1)
+    frozen = {"frozen": "convnet:width=2,features=6"} if kind == "frozen" else {}
+    x = x if frozen else x[:, 0].astype(np.float32)
+    model = ContinualClassifier(encoder="mlp:width=8,features=4", epochs=2, memory=10, device="cpu", **frozen)
+    file = model.learn(x, y).export(tmp_path / "model.onnx")
+    session = opened(file, providers=["CPUExecutionProvider"])
+    (given,) = session.get_inputs()
+    assert given.name == ("images" if frozen else "vectors")
+    (told,) = session.run(["probabilities"], {given.name: x[:, None] if frozen else x})
+    np.testing.assert_allclose(told, model.predict_proba(x), atol=1e-4)

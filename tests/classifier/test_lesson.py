@@ -135,3 +135,23 @@ def test_a_run_is_no_model_yet(tmp_path):
     run = moca.run(model="convnet:width=2", epochs=1, tasks=2, device="cpu", out=tmp_path / "run")
     with pytest.raises(MocaError, match="it is a finished run, and becomes one with: moca learn FOLDER --model"):
         ModelFolder(run.folder).rollback()
+
+
+def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
+    place = folder("jan", 0, 1)
+    (place / "bar 0" / "0-3.png").write_bytes(b"no image")
+    lesson = teach(model, place, options=OPTIONS, device="cpu")
+    assert lesson.images + lesson.held == 39
+    assert lesson.left_out.startswith("1 of 40 images left out: '")
+    assert "bar 0/0-3.png' cannot be used: not an image of a known format" in lesson.left_out
+    with pytest.warns(UserWarning, match="1 of 40 images left out"):
+        ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):
+    place = folder("jan", 0, 1, count=3)
+    for file in place.rglob("*.png"):
+        file.write_bytes(b"no image")
+    with pytest.raises(MocaError, match=r"none of the 6 images in .* can be used; the first: .*0-0.png' cannot"):
+        teach(model, place, options=OPTIONS, device="cpu")
+    assert not model.path.exists()

@@ -125,3 +125,14 @@ def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"no image")
     code, _, err = moca("predict", "bars", tmp_path / "broken.png")
     assert (code, "broken.png' cannot be used: not an image of a known format" in err) == (1, True)
+
+
+def test_a_frozen_encoder_and_a_memory_in_bytes(moca, taught, tmp_path):
+    words = ("--frozen", "pretrained:weights=bars", "--encoder", "identity", "--memory", "2kB", "--epochs", "10")
+    assert moca("learn", taught("february", 2, 3), "--model", "quick", *words, "--device", "cpu")[0] == 0
+    out = moca("model", "show", "quick")[1]
+    assert "identity on features of convnet:width=4,features=8, frozen, images of 12x12x3" in out
+    assert moca("model", "show", "quick", "--sheet", "x.png")[2].startswith(
+        "moca: the memory of 'quick' holds features"
+    )
+    assert moca("predict", "quick", tmp_path / "february" / "bar 2", "--format", "csv")[1].count("bar 2") >= 20

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from moca import ContinualClassifier
+from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
+from moca.classifier.lesson import teach
 from moca.serve import app as service
 from moca.serve.in_use import InUse
 from moca.serve.limits import Limits
@@ -217,3 +218,21 @@ def test_answers_are_never_taken_for_a_page(client):
     assert json.loads(answer.text)["predictions"][0]["image"] == name
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_model_on_frozen_features_answers_and_has_no_pictures_to_show(template, tmp_path):
+    images, names = np.concatenate([bars(0, 20), bars(1, 20)]), ["bar 0"] * 20 + ["bar 1"] * 20
+    options = {"frozen": f"pretrained:weights={template}", "encoder": "identity", "epochs": 20, "memory": 60}
+    teach(ModelFolder(tmp_path / "frozen"), images, names, options=options, device="cpu")
+    with serving(tmp_path / "frozen") as client:
+        told = client.post("/api/predict", files=files(1, 1)).raise_for_status().json()
+        assert "bar 1" in str(told)
+        near = client.post("/api/nearest", files=files(1, 1)).raise_for_status().json()
+        assert near["nearest"][0]["remembered"] == []
+
+
+def test_a_model_of_vectors_is_not_served(tmp_path):
+    x = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    ContinualClassifier(memory=20, epochs=1, device="cpu").learn(x, [0, 1] * 20).save(tmp_path / "vectors")
+    with pytest.raises(MocaError, match="has learnt vectors"):
+        InUse(tmp_path / "vectors", "cpu")

@@ -83,6 +83,7 @@ def choice_of(kind: str) -> st.SearchStrategy[Settings]:
 def runs(draw: Any) -> Run:
     """Any valid run."""
     special = {kind: choice_of(kind) for kind in CHOICES} | {
+        "frozen": choice_of("model"),
         "data": st.sampled_from(["digits", "seq-cifar10"]),
         "memory": settings_of(Memory),
         "seed": settings_of(Seeds),

@@ -241,7 +241,7 @@ MISTAKES = [
     ({"memory": "many"}, "memory.size = 'many': "),
     ({"memory": 1.5}, "memory = 1.5: "),
     ({"memory": None}, "memory = None: "),
-    ({"memory": "10:per=klass"}, "memory.per = 'klass': .*'total' or 'class'"),
+    ({"memory": "10:per=klass"}, "memory.per = 'klass': .*'total', 'class' or 'bytes'"),
     ({"tasks": 0}, "tasks = 0: "),
     ({"tasks": "two"}, "tasks = 'two': "),
     ({"epochs": -1}, "epochs = -1: "),

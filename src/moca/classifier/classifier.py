@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,13 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from moca.classifier.forgetting import without
-from moca.classifier.pictures import Shape, labelled, pictures
+from moca.classifier.pictures import BadInput, Shape, are_vectors, labelled, pictures, vectors
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
-from moca.data.protocol import Protocol, own_protocol
+from moca.data.protocol import Protocol, own_protocol, vector_protocol
 from moca.data.source import Pixels
 from moca.defaults import complete, own_recipe
 from moca.engine.device import pick_device
@@ -26,6 +28,7 @@ from moca.engine.folder import described
 from moca.engine.learning import Learning
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, nearest
+from moca.models.frozen import Frozen
 from moca.settings import Run, validate
 from moca.streams import Stream, Task
 
@@ -41,19 +44,29 @@ Said = Callable[[int, int], None]
 """Told how many steps have been done, and how many there are."""
 
 
+class NothingLearnt(MocaError, NotFittedError):  # type: ignore[misc]
+    """What is asked before the first lesson."""
+
+
 class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Learns classes of images as they arrive, by replay of a small memory with MOCA.
 
     `learn` adds to what is known; classes may be new or come again, labels are whole numbers or names. Images are an
     array or tensor of bytes (or floats from 0 to 1), a list of files or pictures, a folder with one for each class, or
-    a torch `Dataset`. What is left open is chosen by the size and number of the first images.
+    a torch `Dataset`; vectors of any numbers (n, d) can be learnt instead. `encoder` goes on learning, whatever weights
+    it begins with; a `frozen` one does not: images pass it once, and `encoder` learns on its features. What is left
+    open is chosen by the size and number of the first images.
     """
 
     learning_: Learning
     """Model, learner, memory and optimiser, once something was learnt."""
     settings_: Run
     protocol_: Protocol
+    """How what learns sees its samples."""
     shape_: Shape
+    """Of the images; of vectors (d, 1, 1)."""
+    frozen_: Frozen | None
+    """What makes features of images once, where it was wanted."""
     _names: list[Label]
 
     def __init__(
@@ -63,29 +76,32 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         memory: Any = 2000,
         encoder: Any = None,
         *,
+        frozen: Any = None,
         epochs: int | None = None,
         image_size: int | None = None,
         device: str = "auto",
         seed: int = 0,
     ) -> None:
         self.learner, self.perturb, self.memory, self.encoder = learner, perturb, memory, encoder
+        self.frozen = frozen
         self.epochs, self.image_size, self.device, self.seed = epochs, image_size, device, seed
 
-    def fit(self, images: Any, labels: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the beginning: what was known is forgotten."""
         self._names = []
-        return self.learn(images, labels)
+        return self.learn(X, y)
 
-    def partial_fit(self, images: Any, labels: Any = None, classes: Iterable[Label] | None = None) -> Self:
+    def partial_fit(self, X: Any, y: Any = None, classes: Iterable[Label] | None = None) -> Self:
         """`learn`, as scikit-learn calls it; `classes` need not be known."""
-        return self.learn(images, labels)
+        return self.learn(X, y)
 
     def learn(self, images: Any, labels: Any = None, *, said: Said | None = None) -> Self:
         """Learn from these images, and keep what was known."""
         known = self.__sklearn_is_fitted__()
+        if known:
+            self._refuse_pictures(images)
         x, y = labelled(images, labels, self.shape_ if known else None, self.image_size)
-        if not known:
-            self._begin(x, y)
+        x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
         settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(x)})
@@ -100,23 +116,68 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._names = names
         return self
 
-    def _begin(self, x: Tensor, y: Sequence[Label]) -> None:
-        """Choose what was left open by the first images."""
+    def _begin(self, x: Tensor, y: Sequence[Label]) -> Tensor:
+        """Choose what was left open by the first images; they come back as what learns sees them."""
         if len(set(y)) < 2:
-            raise MocaError("the first images are all of one class; begin with at least two")
+            raise BadInput("the first images are all of one class; begin with at least two")
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
-                 "device": self.device, "seed": self.seed, "data": data, "classes": "unknown",
+                 "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
                  "offer": "once"}  # fmt: skip
-        self.settings_ = complete(validate(Run, {k: v for k, v in given.items() if v is not None}), data)
-        if self.settings_.learner.make().sees_all_tasks:
-            raise MocaError(f"'{self.settings_.learner.name}' needs all classes at once; choose another learner")
-        self._take_up(data.protocol, data.shape, len(set(y)))
+        run = validate(Run, {k: v for k, v in given.items() if v is not None})
+        if run.learner.make().sees_all_tasks:
+            raise MocaError(f"'{run.learner.name}' needs all classes at once; choose another learner")
+        frozen = None
+        if run.frozen is not None:
+            if data.vectors:
+                raise BadInput("a frozen encoder makes vectors of images; begin with images, or leave out frozen")
+            frozen = Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device))
+            data = frozen.dataset(data)
+        self._take_up(complete(run, data), data.protocol, data.shape, len(set(y)), frozen)
         self._names = []
+        return data.train.images
 
-    def _take_up(self, protocol: Protocol, shape: Shape, classes: int) -> None:
-        self.protocol_, self.shape_ = protocol, shape
-        self.learning_ = Learning(self.settings_, protocol, shape, classes)
+    def _take_up(
+        self, settings: Run, protocol: Protocol, shape: Shape, classes: int, frozen: Frozen | None = None
+    ) -> None:
+        self.protocol_, self.frozen_, self.shape_ = protocol, frozen, frozen.shape if frozen else shape
+        self.learning_ = Learning(settings, protocol, shape, classes)
+        self.settings_ = self.learning_.settings
+        if frozen is not None:
+            self.settings_ = self.settings_.model_copy(update={"frozen": frozen.choice})
+
+    @property
+    def sample_shape(self) -> Shape:
+        """Of what learns sees: the shape of images, or of the features that a frozen encoder makes of them."""
+        return self.shape_ if self.frozen_ is None else (self.frozen_.features, 1, 1)
+
+    def _samples(self, images: Any) -> Tensor:
+        """Images, or vectors, as what learns sees them."""
+        self._refuse_pictures(images)
+        return self._seen(vectors(images) if are_vectors(images) else pictures(images, self.shape_))
+
+    def _seen(self, x: Tensor) -> Tensor:
+        """The same for those that have been read. Of a frozen encoder vectors are its features already."""
+        if self.frozen_ is not None and not x.is_floating_point():
+            return self.frozen_(x)
+        learnt, vectors = self.sample_shape, self.protocol_.white == 1
+        if x.is_floating_point() != vectors or tuple(x.shape[1:]) != learnt:
+            if vectors and x.is_floating_point():  # in scikit-learn's words
+                name, given, known = type(self).__name__, x.shape[1], learnt[0]
+                raise BadInput(f"X has {given} features, but {name} is expecting {known} features as input")
+            raise BadInput("this classifier has learnt images, and these are vectors; give images")
+        return x
+
+    def _refuse_pictures(self, images: Any) -> None:
+        if self.frozen_ is None and self.keeps_vectors and not are_vectors(images):
+            raise BadInput(f"this classifier has learnt vectors; give a table with {self.shape_[0]} numbers in a row")
+
+    def prepared(self, images: Any) -> Tensor:
+        """Images as a lesson keeps them: bytes, or as vectors (n, d) the features that a frozen encoder makes once. All
+        methods take these in place of images."""
+        self._check_learnt()
+        x = self._samples(images)
+        return x.flatten(1) if x.is_floating_point() else x
 
     def _stream(self, x: Tensor, y: Sequence[Label], names: Sequence[Label]) -> Stream:
         """What comes now, as the next task."""
@@ -137,9 +198,16 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_learnt()
         return np.array(self._names)
 
+    @property
+    def n_features_in_(self) -> int:
+        """How many numbers a vector has, where vectors were learnt."""
+        if not self.__sklearn_is_fitted__() or not self.keeps_vectors or self.frozen_ is not None:
+            raise AttributeError("n_features_in_ is of classifiers that have learnt vectors")
+        return self.shape_[0]
+
     def _check_learnt(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise MocaError("this classifier has learnt nothing yet; give it images with learn")
+            raise NothingLearnt("this classifier has learnt nothing yet; give it images with learn")
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(vars(self).get("_names"))  # a first lesson that failed leaves none
@@ -147,15 +215,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, images: Any) -> NDArray[np.float32]:
         """A score of every class for each image; the highest is the prediction."""
         self._check_learnt()
-        return self._asked(self.learning_.predict, images)[:, : len(self._names)]
+        return self._scores(self._samples(images))
 
     def features(self, images: Any) -> NDArray[np.float32]:
         """What the encoder makes of each image, a row each; how alike two images are to it is the angle of theirs."""
         self._check_learnt()
-        return self._asked(self.learning_.model.encode, images)
+        return self._asked(self.learning_.model.encode, self._samples(images))
 
-    def _asked(self, half: Callable[[Tensor], Tensor], images: Any) -> NDArray[np.float32]:
-        learning, x = self.learning_, pictures(images, self.shape_)
+    def _scores(self, x: Tensor) -> NDArray[np.float32]:
+        return self._asked(self.learning_.predict, x)[:, : len(self._names)]
+
+    def _asked(self, half: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
+        learning = self.learning_
         with learning.numerics():
             rows = in_evaluation(learning.model, half, x, torch.arange(len(x)), self.protocol_)
         return rows.float().cpu().numpy()
@@ -168,11 +239,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The class of each image."""
         return np.asarray(self.classes_[self.decision_function(images).argmax(1)])
 
-    def score(self, images: Any, labels: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of images whose class is told right."""
         self._check_learnt()
-        x, y = labelled(images, labels, self.shape_)
-        right = np.array([a == b for a, b in zip(self.predict(x).tolist(), y, strict=True)])
+        self._refuse_pictures(X)
+        x, labels = labelled(X, y, self.shape_)
+        answers = self.classes_[self._scores(self._seen(x)).argmax(1)]
+        right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:
@@ -185,14 +258,20 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         number = self._names.index(label)
 
         def again(classes: int) -> Learning:
-            return Learning(self.settings_, self.protocol_, self.shape_, classes)
+            return Learning(self.settings_, self.protocol_, self.sample_shape, classes)
 
         self.learning_ = without(self.learning_, number, again)
         self._names = [name for name in self._names if name != label]
         return self
 
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether what it keeps and learns on are vectors: its memory then holds nothing that can be looked at."""
+        self._check_learnt()
+        return self.protocol_.white == 1
+
     def memory_contents(self) -> dict[Label, list[Pixels]]:
-        """The remembered images of each class, as (height, width, channels)."""
+        """The remembered images of each class, as (height, width, channels); vectors are one pixel."""
         self._check_learnt()
         memory, found = self.learning_.memory, dict[Label, list[Pixels]]()
         fields = memory.all() if memory is not None else {}
@@ -214,32 +293,68 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return export(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None) -> Self:
+    def load(
+        cls, path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None, frozen: Any = None
+    ) -> Self:
         """The model of a folder, or of a finished run; a module of your own has to be handed in again."""
         from moca.classifier.folder import ModelFolder
 
-        return ModelFolder(Path(path)).load(cls, device=device, encoder=encoder)
+        return ModelFolder(Path(path)).load(cls, device=device, encoder=encoder, frozen=frozen)
 
     def about(self) -> dict[str, Any]:
         """What a file can say of it in words: settings, classes, how images are prepared."""
         self._check_learnt()
-        words = described(self.settings_, self._names, self.protocol_, self.shape_)
+        words = described(self.settings_, self._names, self.protocol_, self.sample_shape, self.frozen_)
         return words | {"epochs": self.epochs, "image_size": self.image_size}
 
     @classmethod
-    def revived(cls, about: dict[str, Any], state: dict[str, Any], device: str = "auto", encoder: Any = None) -> Self:
+    def revived(
+        cls,
+        about: dict[str, Any],
+        state: dict[str, Any],
+        device: str = "auto",
+        encoder: Any = None,
+        frozen: Any = None,
+    ) -> Self:
         """One that was kept: what it said of itself, and the state of its learning."""
-        settings = about["settings"] | {"device": device} | ({} if encoder is None else {"model": encoder})
-        run = validate(Run, settings)
-        parts = (run.learner, run.perturb, run.memory, run.model)
-        made = cls(*(str(part) if encoder is None else part for part in parts), epochs=about.get("epochs"),
+        own = {name: given for name, given in (("model", encoder), ("frozen", frozen)) if given is not None}
+        run = validate(Run, about["settings"] | {"device": device} | own)
+        learner, perturb, memory, model, fixed = (
+            part if own or part is None else str(part)
+            for part in (run.learner, run.perturb, run.memory, run.model, run.frozen)
+        )
+        made = cls(learner, perturb, memory, model, frozen=fixed, epochs=about.get("epochs"),
                    image_size=about.get("image_size"), device=device, seed=run.seed.seed)  # fmt: skip
-        made.settings_, made._names = run, list(about["classes"])
-        protocol: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in about["protocol"].items()}
-        channels, height, width = about["shape"]
-        made._take_up(Protocol(**protocol), (channels, height, width), len(made._names))
+        made._names, within = list(about["classes"]), None
+        if run.frozen is not None:
+            first = about["frozen"]
+            prepared = _protocol(first["protocol"])
+            within = Frozen(run.frozen, _shape(first["shape"]), prepared, pick_device(device))
+            within.load(state["frozen"], prepared)
+        made._take_up(run, _protocol(about["protocol"]), _shape(about["shape"]), len(made._names), within)
         made.learning_.load_state_dict(state)
         return made
+
+
+def load_model(
+    path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None, frozen: Any = None
+) -> ContinualClassifier:
+    """The classifier in a model folder, or of a finished run: `moca.load_model("runs/NAME").predict(images)`.
+
+    An encoder that was a module of your own has to be handed in again.
+    """
+    return ContinualClassifier.load(path, device=device, encoder=encoder, frozen=frozen)
+
+
+def _protocol(told: dict[str, Any]) -> Protocol:
+    """As a file has it, where tuples are lists."""
+    facts: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in told.items()}
+    return Protocol(**facts)
+
+
+def _shape(told: Sequence[int]) -> Shape:
+    channels, height, width = told
+    return channels, height, width
 
 
 def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
@@ -247,8 +362,11 @@ def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Da
     names = sorted(set(y), key=_sortable)
     labels = torch.tensor([names.index(label) for label in y])
     channels, height, width = x.shape[1:]
-    seen = own_protocol((height, width, channels), *channel_statistics(x))
-    protocol = Protocol(seen.mean, seen.std, seen.crop_padding, seen.flip, tasks=(len(names),), image_size=image_size)
+    if x.is_floating_point():
+        seen = vector_protocol(x)
+    else:
+        seen = own_protocol((height, width, channels), *channel_statistics(x))
+    protocol = replace(seen, tasks=(len(names),), image_size=image_size)
     return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
 
 

@@ -36,8 +36,9 @@ _COMPARED = 16
 def export(classifier: ContinualClassifier, path: str | os.PathLike[str]) -> Path:
     """Write what `predict` does as an ONNX file, once onnxruntime gives what the classifier does.
 
-    Input: `images`, uint8 (n, channels, height, width), normalised inside. Outputs: `scores` and `probabilities`,
-    float32 (n, classes). Classes, shape and moca's version are in its metadata, as JSON under `moca`.
+    Input: `images`, uint8 (n, channels, height, width), normalised inside, or `vectors`, float32 (n, d). Outputs:
+    `scores` and `probabilities`, float32 (n, classes). Classes, shape and moca's version are in its metadata, as JSON
+    under `moca`.
     """
     onnx, onnxruntime = _needed()
     target = Path(path).expanduser()
@@ -72,7 +73,9 @@ def _in_float32_on_the_cpu(classifier: ContinualClassifier) -> ContinualClassifi
     """The same classifier with a learning of its own, in plain operations whatever device the other is on."""
     twin, known = copy(classifier), classifier.learning_
     settings = known.settings.model_copy(update={"device": "cpu", "precision": "fp32"})
-    twin.learning_ = Learning(settings, classifier.protocol_, classifier.shape_, known.classes)
+    twin.learning_ = Learning(settings, classifier.protocol_, classifier.sample_shape, known.classes)
+    if classifier.frozen_ is not None:
+        twin.frozen_ = classifier.frozen_.on_the_cpu()
     kept = io.BytesIO()
     torch.save(known.state(), kept)
     kept.seek(0)
@@ -88,17 +91,24 @@ class _Prediction(nn.Module):
         learning = classifier.learning_
         self.model, self.learner, self.classes = learning.model, learning.learner, len(classifier.classes_)
         self.view = Transform.plain(classifier.protocol_, learning.device)
+        frozen = classifier.frozen_
+        self.first = None if frozen is None else frozen.encoder
+        self.first_view = None if frozen is None else Transform.plain(frozen.protocol, learning.device)
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        if self.first is not None and self.first_view is not None:
+            images = self.first(self.first_view(images))
+        if images.dim() == 2:
+            images = images[:, :, None, None]
         scores = self.learner.predict(self.view(images))[:, : self.classes]
         return scores, scores.softmax(1)
 
 
 def _traced(classifier: ContinualClassifier) -> bytes:
     """By torch's tracing exporter: the newer one needs more packages, takes seconds, and has no distances (iCaRL)."""
-    images = torch.zeros(2, *classifier.shape_, dtype=torch.uint8)
+    images = _some_images(classifier)[:2]
     written: Any = io.BytesIO()  # which it takes, whatever its annotation says
-    names = ("images", "scores", "probabilities")
+    names = (_input(images), "scores", "probabilities")
     try:
         with torch.no_grad(), _traceable_and_quiet():
             torch.onnx.export(
@@ -163,18 +173,26 @@ def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    (probabilities,) = session.run(["probabilities"], {"images": images.numpy()})
+    (probabilities,) = session.run(["probabilities"], {_input(images): images.numpy()})
     return np.asarray(probabilities)
 
 
 def _some_images(classifier: ContinualClassifier) -> Tensor:
-    """Of the memory, or random bytes where it has none."""
-    memory = classifier.learning_.memory
-    kept = memory.all().get("image") if memory is not None else None
+    """Of the memory, or random ones where it has none."""
+    memory, vectors = classifier.learning_.memory, classifier.keeps_vectors and classifier.frozen_ is None
+    kept = memory.all().get("image") if memory is not None and classifier.frozen_ is None else None
+    if kept is not None and vectors:
+        kept = kept.flatten(1)
     if kept is None or not len(kept):
         random = torch.Generator().manual_seed(0)
+        if vectors:
+            return torch.randn(_COMPARED, classifier.shape_[0], generator=random)
         return torch.randint(0, 256, (_COMPARED, *classifier.shape_), generator=random, dtype=torch.uint8)
     return kept[:: max(1, len(kept) // _COMPARED)][:_COMPARED]
+
+
+def _input(samples: Tensor) -> str:
+    return "vectors" if samples.is_floating_point() else "images"
 
 
 def _first_line(error: Exception) -> str:

@@ -3,6 +3,7 @@
 model.json               which version is in use
 versions/3/about.json    what the third lesson brought: settings, classes, when, accuracies
 versions/3/state.pt      weights, memory and all that is needed to go on learning
+frozen-1f2e3d4c.pt       the weights of a frozen encoder, which versions share; named by what they are
 lock                     held while somebody teaches
 """
 
@@ -126,6 +127,9 @@ class ModelFolder:
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             torch.save({"learning": classifier.learning_.state(), "extra": extra}, part / _STATE)
+            if classifier.frozen_ is not None and not (shared := self._frozen(classifier.frozen_.digest)).exists():
+                torch.save(classifier.frozen_.state(), part / shared.name)
+                (part / shared.name).replace(shared)
             if place.exists():
                 place.replace(before)
             part.replace(place)
@@ -154,15 +158,29 @@ class ModelFolder:
         return int(target)
 
     def load(
-        self, kind: type[Classifier], version: int | None = None, device: str = "auto", encoder: Any = None
+        self,
+        kind: type[Classifier],
+        version: int | None = None,
+        device: str = "auto",
+        encoder: Any = None,
+        frozen: Any = None,
     ) -> Classifier:
         """The classifier of a version, by default the one in use; or of a finished run."""
+        return kind.revived(*self.contents(version), device=device, encoder=encoder, frozen=frozen)
+
+    def contents(self, version: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the classifier of a version, or a finished run, says of itself, and its state."""
         if self.is_run():
-            return kind.revived(*RunFolder(self.path).load_model(), device, encoder)
+            return RunFolder(self.path).load_model()
         about = self.about(version)
         if about.get("format") != _FORMAT:
             raise MocaError(f"model '{self.path}' was made by moca {about.get('moca')}, which this one cannot read")
-        return kind.revived(about, self._state(version)["learning"], device=device, encoder=encoder)
+        state: dict[str, Any] = self._state(version)["learning"]
+        frozen = about.get("frozen")
+        return about, state | ({"frozen": self._loaded(self._frozen(frozen["weights"]))} if frozen else {})
+
+    def _frozen(self, digest: str) -> Path:
+        return self.path / f"frozen-{digest}.pt"
 
     def _check(self) -> None:
         if not self.exists():
@@ -192,12 +210,14 @@ class ModelFolder:
         return content
 
     def _state(self, version: int | None) -> dict[str, Any]:
-        path = self._place(version) / _STATE
+        return self._loaded(self._place(version) / _STATE)
+
+    def _loaded(self, path: Path) -> dict[str, Any]:
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         except Exception:
             raise MocaError(
-                f"model '{self.path}' is damaged: {path.parent.name}/{path.name} cannot be read; go back to another "
-                "version (moca model rollback)"
+                f"model '{self.path}' is damaged: {path.parent.name}/{path.name} cannot be read; "
+                + ("go back to another version (moca model rollback)" if path.name == _STATE else "bring it back")
             ) from None
         return state

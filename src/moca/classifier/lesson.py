@@ -13,6 +13,7 @@ from torch import Tensor
 from moca.classifier.classifier import ContinualClassifier, Said
 from moca.classifier.folder import ModelFolder
 from moca.classifier.pictures import labelled
+from moca.data import splitting
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.given import Label
 from moca.errors import MocaError
@@ -33,6 +34,8 @@ class Lesson:
     """Held out of them, to judge by."""
     new_classes: list[Label] = field(default_factory=list)
     came_again: list[Label] = field(default_factory=list)
+    left_out: str = ""
+    """Which images could not be read, in a line."""
     old_before: float | None = None
     """Of the classes known before, before the lesson."""
     old_after: float | None = None
@@ -64,24 +67,29 @@ def teach(
     with folder.teaching():
         classifier, kept = _taken_up(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()
-        x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size)
-        digests = image_digests(x.permute(0, 2, 3, 1).numpy())
+        lost = list[str]()
+        x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size, lost.append)
+        digests = image_digests(_rows(x))
         fresh = _unseen(digests, kept.seen)
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
-            return Lesson(0, len(x), 0, version=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
-        held = torch.from_numpy(_held_out(y, digests, held_out))
-        judged, answers = x[held], [y[i] for i in torch.nonzero(held).flatten().tolist()]
+        names = sorted(set(y), key=str)
+        number = {name: place for place, name in enumerate(names)}
+        places = np.array([number[name] for name in y])
+        held = torch.from_numpy(splitting.held_out(places, digests, list(map(str, names)), held_out, seed=0, least=0))
+        answers = [y[i] for i in torch.nonzero(held).flatten().tolist()]
         old_before = kept.accuracy(classifier)
         classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=said)
-        old_after = kept.accuracy(classifier)
+        old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
             known=int((~fresh).sum()),
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
+            left_out="".join(lost),
             old_before=old_before,
             old_after=old_after,
             new_after=_Kept(judged, answers).accuracy(classifier),
@@ -107,7 +115,7 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
 
 @dataclass(frozen=True)
 class _Kept:
-    """What a model keeps beside itself: images to judge by, and which ones it has seen."""
+    """What a model keeps beside itself: images to judge by (or a frozen encoder's features), which ones it has seen."""
 
     images: Tensor | None = None
     labels: list[Label] = field(default_factory=list)
@@ -157,6 +165,12 @@ def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tupl
     return classifier, _Kept(**folder.kept())
 
 
+def _rows(x: Tensor) -> NDArray[np.uint8]:
+    """Samples as bytes with channels last, to be told apart by."""
+    rows = x.permute(0, 2, 3, 1).contiguous().numpy()
+    return rows if rows.dtype == np.uint8 else rows.view(np.uint8)
+
+
 def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
     """The images that have not been learnt from before, each once."""
     known = set() if seen is None else {row.tobytes() for row in seen.numpy()}
@@ -166,12 +180,3 @@ def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
             known.add(row.tobytes())
             fresh[place] = True
     return fresh
-
-
-def _held_out(labels: list[Label], digests: Digests, share: float) -> NDArray[np.bool_]:
-    """A share of each class, never all of it; the choice goes by the digests, so it does not depend on the order."""
-    held = np.zeros(len(labels), bool)
-    for name in set(labels):
-        members = sorted((i for i, label in enumerate(labels) if label == name), key=lambda i: digests[i].tobytes())
-        held[members[: min(round(share * len(members)), len(members) - 1)]] = True
-    return held

@@ -1,16 +1,22 @@
-"""Pictures as a user has them, as bytes of the shape that a model takes: arrays, tensors, files, folders, data sets."""
+"""Pictures as a user has them, as bytes of the shape that a model takes: arrays, tensors, files, folders, data sets.
+Vectors of numbers are samples of one pixel."""
 
 from __future__ import annotations
 
+import numbers
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
@@ -22,29 +28,109 @@ from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
+_NAMED = 3
+"""Images that are named of those left out."""
+
+
+class BadInput(MocaError, ValueError):
+    """Samples or labels that cannot be used, for scikit-learn a `ValueError`."""
+
+
+class BadKind(MocaError, TypeError):
+    """Of a kind that cannot be used, for scikit-learn a `TypeError`."""
 
 
 def labelled(
-    data: Any, labels: Any = None, shape: Shape | None = None, size: int | None = None
+    data: Any,
+    labels: Any = None,
+    shape: Shape | None = None,
+    size: int | None = None,
+    say: Callable[[str], None] = warnings.warn,
 ) -> tuple[Tensor, list[Label]]:
     """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
-    (image, label) such as a torch `Dataset`, or of images and labels.
+    (image, label) such as a torch `Dataset`, or of images and labels; vectors (n, d) as (n, d, 1, 1) floats.
 
-    All have `shape` where it is known, else the one that they have in common, or `size` pixels a side.
+    All have `shape` where it is known, else the one that they have in common, or `size` pixels a side. Images of a
+    folder that cannot be read are left out, which `say` is told.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
         if not path.is_dir() or not has_classes(path):
             raise MocaError(f"'{path}' is no folder with a folder of images for each class")
-        by_class = images_by_class(path)
-        files = [file for group in by_class.values() for file in group]
-        return pictures(files, shape, size), [name for name, group in by_class.items() for _ in group]
+        return _of_folder(path, shape, size, say)
+    if are_vectors(data):
+        return vectors(data), _classes(labels, len(np.asarray(data)))
     if labels is None:
         source = given(data, "data")
         return _shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels
     images = pictures(data, shape, size)
     told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
     return images, told
+
+
+def _of_folder(
+    path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]
+) -> tuple[Tensor, list[Label]]:
+    files = [(file, name) for name, group in images_by_class(path).items() for file in group]
+    side = _side(files[0][0], shape, size)
+    images, labels, lost = list[Pixels](), list[Label](), list[str]()
+    for number, (file, name) in enumerate(files):
+        try:
+            images.append(_read(file, number, side))
+            labels.append(name)
+        except MocaError as error:
+            lost.append(str(error))
+    if not images:
+        raise MocaError(f"none of the {len(files)} images in '{path}' can be used; the first: {lost[0]}")
+    if lost:
+        more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
+        say(f"{len(lost)} of {len(files)} images left out: {'; '.join(lost[:_NAMED])}{more}")
+    return _shaped(images, shape, size), labels
+
+
+def are_vectors(data: Any) -> bool:
+    """Whether it is a table of numbers, a row for each sample; or a single row, which is then refused."""
+    if isinstance(data, list | tuple) and data:
+        first = data[0]
+        if isinstance(first, list | tuple):
+            return bool(first) and all(isinstance(value, numbers.Number) for value in first)
+        return isinstance(first, np.ndarray | Tensor) and first.ndim == 1
+    if not hasattr(data, "shape") and hasattr(data, "__array__") and not isinstance(data, Image.Image):
+        data = np.asarray(data)
+    return len(getattr(data, "shape", ())) in (1, 2) and getattr(getattr(data, "dtype", None), "kind", "f") not in "US"
+
+
+def vectors(data: Any) -> Tensor:
+    """Vectors as (n, d, 1, 1) floats: samples of one pixel with d channels."""
+    rows = data.detach().cpu().numpy() if isinstance(data, Tensor) else data
+    with _in_one_line():
+        table: NDArray[np.float32] = check_array(rows, dtype=np.float32, input_name="X")
+    return torch.from_numpy(table.copy())[:, :, None, None]
+
+
+def _classes(labels: Any, count: int) -> list[Label]:
+    """The label of each vector, by scikit-learn's rules; whole numbers may be floats."""
+    if labels is None:
+        raise BadInput(
+            "vectors are learnt with labels: this classifier requires y to be passed, but the target y is None"
+        )
+    with _in_one_line():
+        told = column_or_1d(labels.cpu() if isinstance(labels, Tensor) else labels, warn=True)
+        check_classification_targets(told)
+        if len(told) != count:
+            raise ValueError(f"there are {count} vectors and {len(told)} labels; there must be a label for each")
+    kept = told.astype(np.int64) if told.dtype.kind == "f" else told
+    return given((np.zeros((count, 1, 1), np.uint8), kept), "data").labels
+
+
+@contextmanager
+def _in_one_line() -> Iterator[None]:
+    """Inside, what scikit-learn refuses is a mistake that a user can mend."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        kind = BadKind if isinstance(error, TypeError) else BadInput
+        raise kind(" ".join(str(error).split())) from None
 
 
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
@@ -54,10 +140,15 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
-        side = size or (_handy(files[0]) if shape is None else shape[1] if shape[1] == shape[2] else None)
+        side = _side(files[0], shape, size)
         return _shaped([_read(one, number, side) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
+
+
+def _side(first: Any, shape: Shape | None, size: int | None) -> int | None:
+    """Pixels a side that images are brought to while they are read; None where they stay as they are."""
+    return size or (_handy(first) if shape is None else shape[1] if shape[1] == shape[2] else None)
 
 
 def _handy(file: Any) -> int | None:

@@ -38,8 +38,9 @@ def learn(
     model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
     learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
     perturb: Annotated[str | None, _open("how replayed features are moved [default: gaussian]")] = None,
-    memory: Annotated[int | None, _open("images kept for replay [default: 2000]")] = None,
+    memory: Annotated[str | None, _open("images kept for replay, or what they may take: 50MB [default: 2000]")] = None,
     encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
+    frozen: Annotated[str | None, _open("network that stays as it is; what learns sees its features")] = None,
     epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
     image_size: Annotated[int | None, _open("pixels a side of the images [default: by themselves]")] = None,
     seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
@@ -57,8 +58,8 @@ def learn(
         from moca.classifier.lesson import teach
         from moca.engine.progress import ProgressBar
 
-    options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "epochs": epochs,
-               "image_size": image_size, "seed": seed}  # fmt: skip
+    options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "frozen": frozen,
+               "epochs": epochs, "image_size": image_size, "seed": seed}  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     bar: ProgressBar | None = None
 
@@ -79,6 +80,8 @@ def learn(
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
+    if lesson.left_out:
+        console.print(Text(lesson.left_out, "red"), soft_wrap=True)
     if not lesson.images:
         console.print(Text(f"Nothing new: all {lesson.known} images were learnt before. Model: {model}"))
         return
@@ -162,11 +165,14 @@ def show(
 
     folder = ModelFolder(model)
     classifier = ContinualClassifier.load(model, device="cpu")
+    if sheet is not None and classifier.keeps_vectors:
+        raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     run = classifier.settings_
     channels, height, width = classifier.shape_
+    network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
     console.print(
-        Text(f"{model}: {run.learner} with {run.perturb}, {run.model}, images of {width}x{height}x{channels}"),
+        Text(f"{model}: {run.learner} with {run.perturb}, {network}, images of {width}x{height}x{channels}"),
         soft_wrap=True,
     )
     versions = folder.versions if folder.exists() else []

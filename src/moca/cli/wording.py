@@ -4,7 +4,9 @@ import re
 
 from moca.settings import Bench, Run
 
-_OPTIONS = sorted({*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds"}, key=len, reverse=True)
+_OPTIONS = sorted(
+    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose"}, key=len, reverse=True
+)
 _SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(?=([\w'\"./-])?)")
 
 

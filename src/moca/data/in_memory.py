@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,12 +12,15 @@ from torch import Tensor
 from moca.data.protocol import Protocol
 from moca.errors import MocaError, nearest
 
+if TYPE_CHECKING:
+    from moca.models.frozen import Frozen
+
 __all__ = ["Dataset", "Protocol", "Split", "channel_statistics"]
 
 
 @dataclass(frozen=True, repr=False)
 class Split:
-    """Images (n, channels, height, width) as uint8, and their classes."""
+    """Images (n, channels, height, width) as uint8, or vectors (n, d, 1, 1) of numbers, and their classes."""
 
     images: Tensor
     labels: Tensor
@@ -45,6 +49,8 @@ class Dataset:
     """Of all images and labels, where it is known: that of a stored set, or of a user's own arrays."""
     notes: tuple[str, ...] = ()
     """What a user should know about the images: left out, split off, twice under different labels."""
+    frozen: Frozen | None = None
+    """The encoder that made these feature vectors of images, where it was one."""
 
     def __repr__(self) -> str:
         count = len(self.classes)
@@ -58,6 +64,11 @@ class Dataset:
         """Channels, height, width."""
         channels, height, width = self.train.images.shape[1:]
         return channels, height, width
+
+    @property
+    def vectors(self) -> bool:
+        """Whether its samples are vectors of numbers, not images."""
+        return self.train.images.is_floating_point()
 
     def using(self, protocol: str) -> Dataset:
         """The same images under another of the data set's protocols."""

@@ -1,11 +1,16 @@
 """How a data set is used: what the encoder sees, and how its classes are dealt into tasks."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moca.errors import MocaError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,8 @@ class Protocol:
     """Pixels a side that large images of a folder were brought to without being asked."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
     """Settings of a run, such as epochs and lr, that are used where none are given."""
+    white: float = 255
+    """The value that stands for 1: of bytes 255; vectors are numbers already."""
 
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
         """The customary split or, where there is none, five tasks; fewer where a task would have a single class."""
@@ -44,6 +51,14 @@ def own_protocol(shape: tuple[int, int, int], mean: Sequence[float], std: Sequen
     side = min(shape[:2])
     spread = tuple(max(s, 1 / 255) for s in std)
     return Protocol(tuple(mean), spread, crop_padding=max(1, side // 8), flip=shape[2] == 3)
+
+
+def vector_protocol(vectors: Tensor) -> Protocol:
+    """For vectors (n, d, 1, 1): each of the d numbers by its own mean and spread; those that never change by 1."""
+    rows = vectors.flatten(1).double()
+    mean, std = rows.mean(0), rows.std(0, correction=0)
+    std = std.masked_fill(std <= 1e-6 * mean.abs(), 1)
+    return Protocol(tuple(mean.tolist()), tuple(std.tolist()), white=1)
 
 
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:

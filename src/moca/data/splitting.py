@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +27,11 @@ def split_off(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> 
     return Selection(train, np.flatnonzero(~held)), Selection(train, np.flatnonzero(held))
 
 
-def held_out(labels: Labels, digests: Digests, classes: tuple[str, ...], share: float, seed: int) -> NDArray[np.bool_]:
-    """The test images: the same ones whatever order the images come in, since the choice goes by their digests."""
+def held_out(
+    labels: Labels, digests: Digests, classes: Sequence[str], share: float, seed: int, least: int = 1
+) -> NDArray[np.bool_]:
+    """The images to test on: a share of each class, at least so many and never all; the same ones whatever order the
+    images come in, since the choice goes by their digests."""
     draw = np.array(
         [
             int.from_bytes(hashlib.blake2b(d.tobytes(), digest_size=8, salt=b"%d" % seed).digest(), "big")
@@ -38,11 +42,11 @@ def held_out(labels: Labels, digests: Digests, classes: tuple[str, ...], share: 
     held = np.zeros(len(labels), bool)
     for label, name in enumerate(classes):
         members = np.flatnonzero(labels == label)
-        if len(members) == 1:
+        if len(members) == 1 and least:
             raise MocaError(
                 f"class '{name}' has one image; a test set cannot be split off, add images or give a test set"
             )
         if len(members):
-            count = min(max(1, round(share * len(members))), len(members) - 1)
+            count = min(max(least, round(share * len(members))), len(members) - 1)
             held[members[np.argsort(draw[members], kind="stable")[:count]]] = True
     return held

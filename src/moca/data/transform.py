@@ -16,7 +16,7 @@ class Transform:
     def __init__(self, protocol: Protocol, random: Random, augment: bool = True) -> None:
         device = random.count.device
         std = torch.tensor(protocol.std, device=device)
-        self.scale, self.shift = 1 / (255 * std), -torch.tensor(protocol.mean, device=device) / std
+        self.scale, self.shift = 1 / (protocol.white * std), -torch.tensor(protocol.mean, device=device) / std
         self.padding, self.flip = (protocol.crop_padding, protocol.flip) if augment else (0, False)
         self.brightness = protocol.brightness if augment else 0.0
         self.random = random

@@ -8,6 +8,7 @@ model.safetensors  the final weights, if kept, with settings, classes and how im
 analysis.json      what was recorded while training, or found by `moca analyse`; large arrays in analysis.npz
 learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
+tracking.json      only where it is tracked: the trackers, and what the run is known by there
 traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import torch
 
     from moca.data.protocol import Protocol
+    from moca.models.frozen import Frozen
 
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
@@ -65,14 +67,22 @@ def make_folder(path: Path) -> bool:
     return False
 
 
-def described(run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
-    """What a file says of a classifier in words: settings, classes, and how images are prepared for it."""
-    return {
-        "settings": run.model_dump(mode="json", by_alias=True),
-        "classes": list(classes),
-        "protocol": {name: value for name, value in asdict(protocol).items() if name != "recipe"},
-        "shape": list(shape),
-    }
+def described(
+    run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int], frozen: Frozen | None = None
+) -> dict[str, Any]:
+    """What a file says of a classifier in words: settings, classes, and how images are prepared for it; where it learns
+    on the features of a frozen encoder, also how they are prepared for that one."""
+    run = run if frozen is None else run.model_copy(update={"frozen": frozen.choice})
+    words = {"settings": run.model_dump(mode="json", by_alias=True), "classes": list(classes)}
+    words |= _prepared(protocol, shape)
+    if frozen is not None:
+        words["frozen"] = _prepared(frozen.protocol, frozen.shape) | {"weights": frozen.digest}
+    return words
+
+
+def _prepared(protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
+    told = {name: value for name, value in asdict(protocol).items() if name != "recipe"}
+    return {"protocol": told, "shape": list(shape)}
 
 
 class RunFolder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -63,12 +64,14 @@ class Learning(Stateful):
         """`settings` leave nothing open; `offered` is how many samples will come, where that is known; `outputs` names
         the tensors that every step is to give."""
         assert settings.model is not None
-        self.settings, self.device, self.classes = settings, pick_device(settings.device), classes
+        self.device, self.classes = pick_device(settings.device), classes
         seeds = settings.seed
         self.learner: Learner = settings.learner.make()
         self.model = build_model(
             settings.model, settings.head, shape, classes, seeds.of("init"), self.learner.outputs
         ).to(self.device)
+        self.settings = settings.model_copy(update={"model": self.model.made_by})
+        """How it goes on: pretrained weights that it began with are its own by now."""
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
         threads = settings.threads or (1 if getattr(self.model.encoder, "small", False) else None)
@@ -77,6 +80,8 @@ class Learning(Stateful):
         self.transform = Transform(
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
+        self.sample_bytes = math.prod(shape) * (4 if protocol.white == 1 else 1)
+        """Of an image as bytes, or of a vector of floats."""
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         self.learner.attach(
@@ -102,12 +107,22 @@ class Learning(Stateful):
         learner, choice, seed = self.learner, self.settings.memory, self.settings.seed.of("memory")
         if not learner.has_memory:
             return None
-        size = choice.size * (self.classes if choice.per == "class" else 1)
+        size = (
+            self._that_fit() if choice.per == "bytes" else choice.size * (self.classes if choice.per == "class" else 1)
+        )
         size = size if offered is None else min(size, offered)
         store = None
         if learner.store is not None:
             store = learner.store(size, Random(seed, "memory/store", self.device), learner)
         return Memory(size, store, learner.draw(Random(seed, "memory/draw", self.device), learner))
+
+    def _that_fit(self) -> int:
+        """How many samples the bytes of the memory hold: each an image, a label, and what the learner keeps of it."""
+        kept = {"logits": 4 * self.classes * self.learner.outputs, "features": 4 * self.model.head.weight.shape[1]}
+        each = self.sample_bytes + 8 + sum(kept.get(name, 8) for name in self.learner.keeps)
+        if (fit := self.settings.memory.size // each) < 1:
+            raise MocaError(f"a memory of {self.settings.memory.size:,} bytes holds no sample, which takes {each:,}")
+        return fit
 
     def _new_optimiser(self) -> None:
         self.optimiser = build_optimiser(self.settings.optimiser, self.model.parameters(), self.lr)
@@ -180,6 +195,8 @@ class Learning(Stateful):
         self._new_optimiser()
         grown(self.optimiser, old, dict(zip(self.model.parameters(), before, strict=True)))
         self.classes = classes
+        if self.memory is not None and self.settings.memory.per == "bytes":
+            self.memory.shrink(self._that_fit())  # the logits that are kept have become longer
 
     def state(self) -> dict[str, Any]:
         """All that changes while learning."""

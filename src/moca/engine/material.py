@@ -13,6 +13,7 @@ from moca.data.sizing import handy_size
 from moca.defaults import complete
 from moca.engine.device import pick_device
 from moca.errors import MocaError
+from moca.models.frozen import Frozen
 from moca.settings import Own, Run
 from moca.streams import Stream, class_incremental
 
@@ -48,14 +49,20 @@ class Material:
                 "go on from Python, handing them in again: moca.resume(folder, data=...)"
             )
         named = isinstance(own, str)
-        key = (own if named else id(own), run.data_dir, run.image_size, run.protocol)
+        frozen = run.frozen and (str(run.frozen), id(run.frozen.held), run.device)
+        key = (own if named else id(own), run.data_dir, run.image_size, run.protocol, frozen)
         if key not in self.sets:
             size = run.image_size or (_size(own, run) if named else None)
             data = load(own, data_dir=run.data_dir, size=size) if named else _made(own)
             if size != run.image_size:
                 data = replace(data, protocol=replace(data.protocol, image_size=size))
-            self.sets[key] = data if run.protocol is None else data.using(run.protocol)
+            self.sets[key] = _frozen(data if run.protocol is None else data.using(run.protocol), run)
         return self.sets[key]
+
+    def _on_features(self, given: Run, stream: Stream) -> Stream:
+        """A stream of the user's own with the features of its images."""
+        data = _frozen(replace(stream.dataset, train=stream.train, test=stream.test), given)
+        return Stream(data, stream.tasks, data.train, data.test, stream.names)
 
     def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
         """A stream of the user's own: its tasks are what they are."""
@@ -66,7 +73,16 @@ class Material:
         if fixed:
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
         sizes = tuple(len(task.tested) for task in stream)
+        if given.frozen is not None:
+            stream = self._on_features(given, stream)
         return complete(given, stream.dataset).model_copy(update={"tasks": sizes}), stream
+
+
+def _frozen(data: Dataset, run: Run) -> Dataset:
+    """The same, or where an encoder is frozen its features of the images."""
+    if run.frozen is None:
+        return data
+    return Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device)).dataset(data)
 
 
 def _size(data: str, run: Run) -> int | None:

@@ -57,6 +57,8 @@ class XDER(Learner):
     def begin_task(self, task: Task) -> None:
         """Nothing was drawn in it yet."""
         super().begin_task(task)
+        if self.memory is not None:
+            self.drawn = self.drawn[: self.memory.size]  # one that is bounded in bytes may have shrunk
         self.drawn.zero_()
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:

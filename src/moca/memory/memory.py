@@ -52,13 +52,18 @@ class Memory(Stateful):
     def __init__(self, size: int, store: Store | None, draw: Draw) -> None:
         if size < 1:
             raise MocaError(f"a memory needs at least 1 slot (it has {size})")
-        self.size, self.storing, self.drawing = size, store, draw
+        self.storing, self.drawing = store, draw
         self.fields: dict[str, Tensor] = {}
         self.count = torch.zeros((), dtype=torch.int64, device=draw.random.count.device)
         """How many samples came, on the device: so many rows hold one, the first ones, or all of them."""
-        self.places = torch.arange(size, device=self.count.device)
+        self._resize(size)
         self.offered = 0
         """Samples offered so far, known without asking the device."""
+
+    def _resize(self, size: int) -> None:
+        self.size, self.places = size, torch.arange(size, device=self.count.device)
+        if self.storing is not None:
+            self.storing.size = size
 
     def __len__(self) -> int:
         return min(self.size, self.offered)
@@ -103,6 +108,22 @@ class Memory(Stateful):
     def all(self) -> dict[str, Tensor]:
         """Everything stored, one tensor a field."""
         return {name: values[: len(self)] for name, values in self.fields.items()}
+
+    def shrink(self, size: int) -> None:
+        """Have no more than `size` slots: which samples stay is left to chance, so that all are as likely as before."""
+        if size >= self.size:
+            return
+        held = len(self)
+        stay = self.drawing.random.permutation(held)[:size]
+        rows = torch.cat([stay, torch.arange(held, self.size + 1, device=stay.device)])[: size + 1]
+        self.fields = {name: values[rows] for name, values in self.fields.items()}
+        self._resize(size)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken, with the slots that it had then."""
+        super().load_state_dict(state)
+        if self.fields:
+            self._resize(len(next(iter(self.fields.values()))) - 1)
 
     def grow(self, classes: int) -> None:
         """Make room for the logits of more classes: those of samples stored before are zero."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from moca.errors import MocaError
 from moca.models.encoders.base import Encoder
+from moca.models.encoders.pretrained import Pretrained
 from moca.models.heads import build_head
 from moca.models.model import Model
 from moca.random import derive
@@ -17,6 +18,17 @@ from moca.settings import Choice
 from moca.settings import heads as settings
 
 Shape = tuple[int, int, int]
+
+
+class Made(NamedTuple):
+    """An encoder, and what is known about it."""
+
+    body: nn.Module
+    choice: Choice
+    """What makes one like it, with other weights: of a pretrained one the encoder within."""
+    features: int
+    normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None
+    """Mean and standard deviation of each channel that it was trained with, where it says so."""
 
 
 def build_model(
@@ -27,16 +39,33 @@ def build_model(
     seed: int = 0,
     outputs: int = 1,
 ) -> Model:
-    """The model that the settings ask for, with initial weights that depend on the seed alone; `outputs` for each
-    class."""
+    """The model that the settings ask for, with initial weights that depend on the seed unless the encoder brings its
+    own; `outputs` for each class."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive(seed, "init"))
-        body = _encoder(encoder, shape)
-        features = body.features if isinstance(body, Encoder) else _features(body, shape, encoder.name)
-        return Model(body, build_head(head, features, classes * outputs), outputs)
+        made = _made(encoder, shape)
+        model = Model(made.body, build_head(head, made.features, classes * outputs), outputs)
+        model.made_by = made.choice
+        return model
 
 
-def _encoder(choice: Choice, shape: Shape) -> nn.Module:
+def made_encoder(choice: Choice, shape: Shape, seed: int = 0) -> Made:
+    """An encoder alone, with weights that depend on the seed unless it brings its own."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive(seed, "init"))
+        return _made(choice, shape)
+
+
+def _made(choice: Choice, shape: Shape) -> Made:
+    body = make_encoder(choice, shape)
+    normalisation = getattr(body, "normalisation", None)
+    if isinstance(body, Pretrained):
+        body, choice = body.within, body.architecture
+    features = body.features if isinstance(body, Encoder) else _features(body, shape, choice.name)
+    return Made(body, choice, features, normalisation)
+
+
+def make_encoder(choice: Choice, shape: Shape) -> Any:
     """The encoder chosen: made for images of this shape, or a copy of the module that was given."""
     if choice.own and choice.part is None:
         body: Any = choice.make()

@@ -16,6 +16,7 @@ from moca.models.apart import keep_batches_apart
 from moca.models.encoders.base import AfterStage, Encoder
 from moca.models.heads import Head
 from moca.models.precision import in_bfloat16
+from moca.settings import Choice
 
 
 class Model(nn.Module):
@@ -27,6 +28,8 @@ class Model(nn.Module):
         self.encoder, self.head = keep_batches_apart(encoder), head
         self.outputs = outputs
         """Outputs of the head for each class, one after the other; the first is the class itself."""
+        self.made_by: Choice | None = None
+        """What makes an encoder like its own, where settings did."""
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
         self._rounded: dict[str, Tensor] | None = None

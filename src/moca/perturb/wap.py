@@ -11,6 +11,7 @@ from torch import Tensor
 
 from moca import graph_branch, kernels
 from moca.batch import Batch, paired
+from moca.errors import MocaError
 from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
 from moca.parts import option
@@ -47,6 +48,8 @@ class WAP(Perturbation):
     def _adversarial_weights(self, replay: Batch, y_new: Tensor) -> dict[str, Tensor]:
         x, old = replay.x, replay.old if self.rows == "old" else None
         start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
+        if not start:
+            raise MocaError("'wap' moves the encoder's weights, and this encoder has none; use another, such as mlp")
         moved, rounded = start, start | self.model.rounded({})
         for step in range(self.steps):
             gradients = self._gradients(rounded, x, self._labels(y_new, len(x)), old)

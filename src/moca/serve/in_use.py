@@ -39,7 +39,7 @@ class Version:
         model = classifier.learning_.model.eval()  # for good: a thread that switches it back would disturb others
         one_at_a_time = model.bf16 or classifier.learning_.device.type != "cpu"  # weights are rounded in place there
         self._turn = Lock() if one_at_a_time else nullcontext()
-        contents = classifier.memory_contents()
+        contents = {} if classifier.keeps_vectors else classifier.memory_contents()  # of features, no image is left
         self.examples = {name: images[0] for name, images in contents.items()}
         """A remembered image of each class that has any."""
         kept = [(name, image) for name, images in contents.items() for image in images]
@@ -111,4 +111,7 @@ class InUse:
 
     def _load(self) -> Version:
         number = self.folder.current if self.folder.exists() else None
-        return Version(number, self.folder.load(ContinualClassifier, number, device=self._device))
+        classifier = self.folder.load(ContinualClassifier, number, device=self._device)
+        if classifier.keeps_vectors and classifier.frozen_ is None:
+            raise MocaError(f"'{self.folder.path}' has learnt vectors, and images are what is served; use it in Python")
+        return Version(number, classifier)

@@ -35,6 +35,11 @@ class Choice(Settings):
         return self._own
 
     @property
+    def held(self) -> Any:
+        """What was given instead of a name, where no name leads back to it."""
+        return self._object
+
+    @property
     def options(self) -> dict[str, Any]:
         """Every option with its value."""
         return {name: value for name, value in self if name != "name"}
@@ -74,6 +79,11 @@ class Choice(Settings):
             )
         return self.part(**self.options)
 
+    def __reduce__(self) -> Any:
+        """Pickled by its part, as classes made on the way have no address."""
+        facts = dict(self), self.model_fields_set, self._object, self._own, self._told
+        return _revived, (self.part, self.name, *facts)
+
     @serializer(mode="wrap")
     def _with_own(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
@@ -94,6 +104,14 @@ def _options_of(part: Hashable, name: str | None) -> type[Choice]:
         raise MocaError(f"'{name}' has an option 'name', which is what every part is called by; rename it")
     made = create_model(called(maker), __base__=Choice, __doc__=maker.__doc__, name=(str, name), **fields)
     made.part = maker if isinstance(maker, type) else staticmethod(maker)  # or a function would be bound as a method
+    return made
+
+
+def _revived(
+    part: Any, name: str, values: dict[str, Any], given: set[str], held: Any, own: bool, told: dict[str, Any]
+) -> Choice:
+    made = (Choice if part is None else options_of(part, name)).model_construct(given, **values)
+    made._object, made._own, made._told = held, own, told
     return made
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError, nearest
-from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Kind
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
@@ -104,7 +104,9 @@ class Run(Settings):
     )
     learner: Learner = Field("er", validate_default=True, description="how to learn; in proxy protocols pass")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
-    memory: Annotated[Memory, short(Memory)] = Field(Memory(), description="samples kept for replay")
+    memory: Annotated[Memory, short(Memory)] = Field(
+        Memory(), description="samples kept for replay, or what they may take: 50MB"
+    )
     protocol: str | None = Field(
         None, description="how the data set is used: offline, online, ... [default: its first, see moca data ls]"
     )
@@ -125,6 +127,10 @@ class Run(Settings):
     optimiser: Optimiser = Field(SGD(), description="how the weights follow the gradients")
     schedule: Schedule = Field(Constant(), description="how the learning rate changes")
     model: Model | None = Field(None, description="encoder")
+    frozen: Model | None = Field(
+        None,
+        description="encoder whose weights stay as they are: images pass it once, and the model learns on its features",
+    )
     head: Head = Field(Cosine(), description="classifier")
     bn_passes: str = Field(
         "replay",
@@ -184,7 +190,8 @@ class Run(Settings):
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
-        return [(kind, getattr(self, name)) for name, kind in KINDS.items() if getattr(self, name) is not None]
+        kinds = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
+        return [(kind, made) for name, kind in kinds.items() if (made := getattr(self, name)) is not None]
 
     @property
     def data_name(self) -> str:
@@ -259,3 +266,9 @@ class ModelChoice(Settings):
     """An encoder written in any of the accepted forms."""
 
     model: Model
+
+
+class TrackerChoice(Settings):
+    """A tracker written in any of the accepted forms."""
+
+    track: Annotated[SerializeAsAny[Choice], chosen(TRACKERS)]

@@ -1,0 +1,85 @@
+"""A frozen encoder: images pass through it once, and what learns sees their feature vectors."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from copy import copy, deepcopy
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from moca.data import Dataset, Protocol, Split, Transform
+from moca.data.protocol import vector_protocol
+from moca.errors import MocaError
+from moca.models.build import made_encoder
+from moca.settings import Choice
+
+_BATCH = {"cpu": 500, "cuda": 2000}
+"""Images that pass together."""
+
+
+class Frozen:
+    """An encoder whose weights stay as they are, as a transform of the data: bytes in, feature vectors out."""
+
+    def __init__(self, choice: Choice, shape: tuple[int, int, int], protocol: Protocol, device: torch.device) -> None:
+        """For images of this shape, prepared as it was trained with where that is known, else by the protocol."""
+        made = made_encoder(choice, shape)
+        self.encoder: nn.Module = made.body.to(device).eval().requires_grad_(False)
+        self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.choice, self.shape, self.features, self.device = made.choice, shape, made.features, device
+        mean, std = made.normalisation or (protocol.mean, protocol.std)
+        self.protocol = Protocol(tuple(mean), tuple(std))
+        """How images are prepared for it: never augmented."""
+
+    @torch.no_grad()
+    def __call__(self, images: Tensor) -> Tensor:
+        """Feature vectors (n, d, 1, 1) of raw images, in large batches, on the CPU."""
+        view = Transform.plain(self.protocol, self.device)
+        some = images.split(_BATCH[self.device.type])
+        rows = [self.encoder(view(part.to(self.device))).float().cpu() for part in some]
+        return torch.cat([*rows, torch.empty(0, self.features)])[:, :, None, None]
+
+    def on_the_cpu(self) -> Frozen:
+        """A copy there."""
+        twin = copy(self)
+        twin.encoder, twin.device = deepcopy(self.encoder).cpu(), torch.device("cpu")
+        return twin
+
+    def load(self, state: dict[str, Tensor], protocol: Protocol) -> None:
+        """Become one that was kept: its weights, and how images were prepared for it."""
+        try:
+            self.encoder.load_state_dict(state)
+        except RuntimeError as error:
+            first = " ".join(str(error).split())[:200]
+            raise MocaError(
+                f"the frozen encoder handed in is not the one that this model learnt with: {first}"
+            ) from None
+        self.protocol = protocol
+
+    def state(self) -> dict[str, Tensor]:
+        """Its weights."""
+        return dict(self.encoder.state_dict())
+
+    def dataset(self, data: Dataset) -> Dataset:
+        """A data set of feature vectors instead of images, learnt as vectors of a user's own are."""
+        train, test = (Split(self(split.images), split.labels) for split in (data.train, data.test))
+        protocol = replace(
+            vector_protocol(train.images),
+            tasks=data.protocol.tasks,
+            class_order=data.protocol.class_order,
+            image_size=data.protocol.image_size,
+        )
+        fingerprint = f"{data.fingerprint}/{self.digest}"
+        return replace(
+            data, train=train, test=test, protocol=protocol, protocols={}, fingerprint=fingerprint, frozen=self
+        )
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Of its weights: with others, other features."""
+        found = hashlib.blake2b(digest_size=8)
+        for name, value in self.state().items():
+            found.update(name.encode() + value.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        return found.hexdigest()
