@@ -1,6 +1,7 @@
 """`moca runs` and `moca report`: what they print, write and refuse."""
 
 import json
+import shutil
 
 import pytest
 from tests.report.made_results import result, written
@@ -100,3 +101,10 @@ def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
     assert "cannot be written" in moca("report", "runs", "--out", "runs/er-s0/result.json/x.html")[2]
+
+
+def test_a_run_that_is_there_twice_is_one_seed(moca, runs):
+    shutil.copytree(runs / "er-s0", runs / "again")
+    code, out, _ = moca("analyse", "runs/again", "runs/er-s0", "runs/er-s1", "--no-figures")
+    assert code == 0 and "er (2 seeds)" in out
+    assert "Left out: runs/er-s0: the same settings and seed as runs/again" in out

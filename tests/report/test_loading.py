@@ -7,7 +7,7 @@ import moca
 from moca import MocaError
 from moca.engine.folder import RunFolder
 from moca.settings import Run, validate
-from tests.report.made_results import result, written
+from tests.report.made_results import analysed, result, written
 
 
 def place(tmp_path, name, accuracy=0.5, seed=0, **settings):
@@ -101,6 +101,16 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     assert "result.json cannot be read" in told["torn"] and "result.json" in told["thin"]
     assert told["wild"] == "the loss is no number" and told["running"] == "still running"
     assert told["stopped"].startswith("stopped before its end; go on with: moca resume ")
+
+
+def test_of_twins_the_one_that_was_looked_into_is_kept(tmp_path):
+    place(tmp_path, "a")
+    analysed(result(tmp_path, 0.5), place(tmp_path, "b"))
+    (place(tmp_path, "c") / "analysis.json").write_text("{")
+    made = moca.Comparison.load(tmp_path / "runs")
+    assert [r.folder.name for r in made.results] == ["b"]
+    assert all(reason.endswith(f"the same settings and seed as {tmp_path / 'runs' / 'b'}") for reason in made.left_out)
+    assert len(made.left_out) == 2
 
 
 def test_nothing_to_compare(tmp_path):

@@ -69,7 +69,7 @@ def analyse(
         from moca.engine.listing import run_folders
         from moca.measures.analyse import analyse
         from moca.report.comparison import Comparison
-        from moca.report.loading import labelled
+        from moca.report.loading import labelled, once
         from moca.report.together import groups
 
     if not runs:
@@ -88,7 +88,8 @@ def analyse(
     if not done:
         raise MocaError(refused[0] + (f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""))
     where = out or _above(folders) / "figures"
-    settings = Comparison(labelled([run.result for run in done]), where).settings
+    kept, twins = once([run.result for run in done])
+    settings = Comparison(labelled(kept), where).settings
     for number, setting in enumerate(settings, 1):
         _show(setting.title, groups(setting.rows, only))
         if figures:
@@ -100,12 +101,14 @@ def analyse(
             )
     if len(settings) > 1:
         console.print("Runs on different data are kept apart: their numbers cannot be compared.", highlight=False)
+    for line in twins:
+        console.print(f"Left out: {line}", soft_wrap=True, highlight=False, markup=False)
     lines: dict[str, list[str]] = {}
     for run in done if not only else ():
-        for line in run.missing:
+        for line in run.missing if any(run.result is result for result in kept) else ():
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, of in lines.items():
-        whose = "" if len(of) == len(done) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
+        whose = "" if len(of) == len(kept) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
         end = "" if line.endswith("?") and not whose else "."
         console.print(f"Not there: {line}{whose}{end}", soft_wrap=True, highlight=False, markup=False)
     for line in refused:

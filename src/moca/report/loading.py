@@ -6,32 +6,53 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from moca.engine.folder import RunFolder
 from moca.engine.listing import Listed, listed
 from moca.engine.result import Result
 from moca.errors import MocaError
+from moca.measures.analysis import read
 from moca.report import sameness
 
 
 def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
     """The finished runs below some places, each with a label; and those that are left out, each with the reason."""
-    found, left_out = list(listed(*places)), []
-    kept: dict[tuple[str, str, str], Result] = {}
-    for run in found:
+    finished, left_out = [], []
+    for run in listed(*places):
         try:
-            result = _finished(run)
+            finished.append(_finished(run))
         except MocaError as error:
             left_out.append(f"{run.folder}: {error}")
-            continue
-        known = (sameness.stream(result.settings), sameness.method(result.settings), str(result.settings.seed))
-        twin = kept.setdefault(known, result)
-        if twin is not result:
-            left_out.append(f"{run.folder}: the same settings and seed as {twin.folder}")
+    kept, twins = once(finished)
+    left_out = sorted(left_out + twins)
     if not kept:
         told = f": {left_out[0]}" if left_out else ""
         more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
         raise MocaError(f"no finished run in {where}{told}{more}; moca runs lists what is there")
-    return labelled(list(kept.values())), left_out
+    return labelled(kept), left_out
+
+
+def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
+    """Of runs with the same settings and seed the one that was looked into most, since one seed is no sample of two;
+    and the others, each with the reason."""
+    alike: dict[tuple[str, str, str], list[Result]] = {}
+    for result in results:
+        run = result.settings
+        alike.setdefault((sameness.stream(run), sameness.method(run), str(run.seed)), []).append(result)
+    kept, left_out = [], []
+    for twins in alike.values():
+        best = twins[0] if len(twins) == 1 else max(twins, key=_analyses)
+        kept.append(best)
+        left_out += [f"{r.folder}: the same settings and seed as {best.folder}" for r in twins if r is not best]
+    return kept, left_out
+
+
+def _analyses(result: Result) -> int:
+    """How many there are in the folder of a run."""
+    try:
+        return len(read(RunFolder(result.folder), arrays=False))
+    except MocaError:
+        return 0
 
 
 def _finished(run: Listed) -> Result:
