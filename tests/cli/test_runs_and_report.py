@@ -101,6 +101,8 @@ def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
     assert "cannot be written" in moca("report", "runs", "--out", "runs/er-s0/result.json/x.html")[2]
+    code, _, err = moca("report", "runs", "--tables", "runs/er-s0/result.json")
+    assert code == 1 and err.count("\n") == 1 and "tables cannot be written to 'runs/er-s0/result.json'" in err
 
 
 def test_a_run_that_is_there_twice_is_one_seed(moca, runs):
@@ -108,3 +110,9 @@ def test_a_run_that_is_there_twice_is_one_seed(moca, runs):
     code, out, _ = moca("analyse", "runs/again", "runs/er-s0", "runs/er-s1", "--no-figures")
     assert code == 0 and "er (2 seeds)" in out
     assert "Left out: runs/er-s0: the same settings and seed as runs/again" in out
+
+
+def test_no_figure_is_told_as_none(moca, runs):
+    out = moca("analyse", "runs/er-s0")[1]
+    assert "No figure: nothing to draw." in out and "PDF" not in out
+    assert not (runs / "er-s0" / "figures").exists()

@@ -96,9 +96,12 @@ def analyse(
             from moca.report.analysis_figures import draw
 
             drawn = len(draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)) // 2
-            console.print(
-                f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}", soft_wrap=True, highlight=False
+            told = (
+                f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}"
+                if drawn
+                else "No figure: nothing to draw."
             )
+            console.print(told, soft_wrap=True, highlight=False, markup=False)
     if len(settings) > 1:
         console.print("Runs on different data are kept apart: their numbers cannot be compared.", highlight=False)
     for line in twins:

@@ -187,7 +187,12 @@ class Comparison:
         from moca.report import tidy
 
         folder = Path(folder or self.folder)
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MocaError(
+                f"tables cannot be written to '{folder}': {error.strerror}; choose another folder"
+            ) from None
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (folder / "runs.csv").open("w", newline="", encoding="utf-8", errors="replace") as file:
             writer = csv.writer(file)
