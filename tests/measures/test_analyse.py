@@ -190,6 +190,15 @@ def test_a_file_of_another_version_is_told(runs, tmp_path):
             moca.analyse(damaged)
 
 
+@pytest.mark.parametrize("size", [0, 20, 100])
+@pytest.mark.parametrize("name", ["analysis.json", "analysis.npz"])
+def test_a_file_that_broke_off_is_named_with_what_to_do(tmp_path, name, size):
+    write(RunFolder(tmp_path), {"t": Analysis("T", "says", {"n": 1.0}, {}, arrays={"a": np.arange(99)})})
+    (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:size])
+    with pytest.raises(MocaError, match=rf"{name} is damaged .*; remove it, and what was not recorded"):
+        read(RunFolder(tmp_path))
+
+
 def test_what_is_written_is_read(tmp_path):
     plot = Plot("lines", Axis("x", [1, 2]), Axis("y", log=True), {"a": [0.123456789, None]}, diagonal=True)
     analysis = Analysis("T", "about", {"n": 1.5, "none": None}, {"p": plot}, "recorded", {"big": np.arange(3)})
