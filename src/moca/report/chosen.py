@@ -11,7 +11,6 @@ from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.report.comparison import Comparison
-from moca.report.page import write_report
 
 CHOOSING, CHOSEN = "choosing", "chosen.json"
 """The folder with the runs on held-out images, and the file that says what was chosen, in that of the comparison."""
@@ -65,6 +64,8 @@ class Chosen(Comparison):
 
     def write_report(self) -> Path:
         """One page: first what was found on the test images, then the runs that it was chosen by."""
+        from moca.report.page import write_report  # a run alone needs no page
+
         runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
         return write_report(Comparison(runs, self.folder, self.cost), about=self.told)
 
