@@ -14,9 +14,11 @@ from PIL import Image
 from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
 from moca.classifier.lesson import teach
+from moca.classifier.pictures import pictures
 from moca.serve import app as service
 from moca.serve.in_use import InUse
 from moca.serve.limits import Limits
+from moca.serve.uploads import Upload, pixels_of
 from tests.classifier.conftest import bars
 from tests.serve.conftest import files, png, serving, until
 
@@ -132,6 +134,16 @@ BAD = {
 def strict(template):
     with serving(template, limits=LIMITS) as client:
         yield client
+
+
+@pytest.mark.parametrize("shape", [(1, 12, 12), (3, 12, 12), (1, 8, 14), (3, 14, 8)])
+def test_images_are_read_at_once_in_the_shape_of_the_model(shape, tmp_path):
+    """As those of files are, and no larger for a while, whatever its sides are."""
+    image = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
+    (tmp_path / "a.png").write_bytes(png(image))
+    (got,) = pixels_of([Upload("a.png", png(image))], shape, Limits())
+    assert got.shape == (*shape[1:], shape[0])
+    np.testing.assert_array_equal(got.transpose(2, 0, 1), pictures(str(tmp_path / "a.png"), shape)[0])
 
 
 @pytest.mark.parametrize("path", ["predict", "nearest", "teach"])

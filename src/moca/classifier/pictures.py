@@ -187,11 +187,11 @@ def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tens
         sides, channels = {image.shape[:2] for image in images}, max(image.shape[2] for image in images)
         height, width = sides.pop() if len(sides) == 1 else (HANDY, HANDY)
         shape = (channels, size or height, size or width)
-    rows = np.stack([_fitted(image, shape) for image in images])
+    rows = np.stack([fitted(image, shape) for image in images])
     return torch.from_numpy(rows).permute(0, 3, 1, 2).contiguous()
 
 
-def _fitted(image: Pixels, shape: Shape) -> Pixels:
+def fitted(image: Pixels, shape: Shape) -> Pixels:
     """A picture (height, width, channels) brought to the shape, grey or in colour, cut where its sides differ."""
     channels, height, width = shape
     if image.shape[2] < channels:
