@@ -201,6 +201,16 @@ def test_what_is_written_is_read(tmp_path):
     assert known({"a": (math.nan, math.inf, 1e-20)}) == {"a": [None, None, 1e-20]}
 
 
+def test_arrays_that_are_damaged(tmp_path):
+    write(RunFolder(tmp_path), {"t": Analysis("T", "about", arrays={"big": np.arange(1000)})})
+    whole = (tmp_path / "analysis.npz").read_bytes()
+    for content in (b"", b"broken", whole[:-30], whole[:60] + bytes(30) + whole[90:]):
+        (tmp_path / "analysis.npz").write_bytes(content)
+        with pytest.raises(MocaError, match=r"analysis.npz beside it, is damaged"):
+            read(RunFolder(tmp_path))
+        assert read(RunFolder(tmp_path), arrays=False)["t"].title == "T"
+
+
 def test_an_analysis_that_there_is_not(runs, capsys):
     code, told = said(capsys, runs / "er", "--only", "calibrations")
     assert (code, told.err.strip()) == (1, "moca: there is no analysis 'calibrations'; did you mean 'calibration'?")

@@ -28,9 +28,11 @@ from __future__ import annotations
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,15 +123,15 @@ def read(folder: RunFolder, arrays: bool = True) -> Analyses:
             raise ValueError(kept["format"])
         analyses = {name: Analysis.read(analysis) for name, analysis in kept["analyses"].items()}
         if arrays and (folder.path / ARRAYS).is_file():
-            with np.load(folder.path / ARRAYS) as kept_arrays:
+            with (folder.path / ARRAYS).open("rb") as file, np.load(file) as kept_arrays:
                 for key in kept_arrays.files:
                     name, _, what = key.partition("/")
                     if name in analyses:
                         analyses[name].arrays[what] = kept_arrays[key]
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise MocaError(
-            f"{folder.path / FILE} is damaged or of another version of moca ({error}); remove it, and what was not "
-            "recorded while training can be computed again"
+            f"{folder.path / FILE}, or {ARRAYS} beside it, is damaged or of another version of moca ({error}); remove "
+            "both, and what was not recorded while training can be computed again"
         ) from None
     return analyses
 
