@@ -47,9 +47,9 @@ class Chosen(Comparison):
             f"are those of the best of several, and so a little too good."
         )
 
-    def save(self, folder: str | Path | None = None) -> None:
+    def _write(self, folder: Path) -> None:
         """Also chosen.json, an entry a method."""
-        super().save(folder)
+        super()._write(folder)
         entries = [
             {
                 "chosen": pick.label,
@@ -60,7 +60,7 @@ class Chosen(Comparison):
             }
             for pick in self.picks
         ]
-        (Path(folder or self.folder) / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
+        (folder / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:
         """One page: first what was found on the test images, then the runs that it was chosen by."""
