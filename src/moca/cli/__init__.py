@@ -100,7 +100,7 @@ def resume(
         from moca.cli.lines import as_lines
 
     if progress == "lines":
-        return as_lines(folder, keep_model)
+        return as_lines(folder, keep_model, track)
     return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
 
 
