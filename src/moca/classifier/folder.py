@@ -57,6 +57,15 @@ class ModelFolder:
         return int(self._read(self.path / _MODEL)["current"])
 
     @property
+    def mark(self) -> tuple[int, int] | None:
+        """Another one whenever somebody has put a version to use; cheap enough to be asked for all the time."""
+        try:
+            about = (self.path / _MODEL).stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns
+
+    @property
     def versions(self) -> list[dict[str, Any]]:
         """What each version says of itself, the oldest first."""
         self._check()
