@@ -6,7 +6,6 @@ import json
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -64,8 +63,8 @@ def test_nearest_are_the_remembered_images_at_the_smallest_angle(client, known):
 def test_many_at_a_time_are_told_what_each_would_be_told_alone(client):
     requests = [files(n % 2, 1 + n % 3, seed=n) for n in range(8)]
     alone = [client.post("/api/predict", files=some).json() for some in requests]
-    with ThreadPoolExecutor(8) as clients:
-        together = clients.map(lambda some: httpx.post(f"{client.base_url}/api/predict", files=some), requests * 4)
+    with ThreadPoolExecutor(8) as askers:
+        together = askers.map(lambda some: client.post("/api/predict", files=some), requests * 4)
         assert [answer.json() for answer in together] == alone * 4
 
 
