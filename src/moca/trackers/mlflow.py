@@ -34,8 +34,8 @@ class MLflow(Tracker):
         """A folder is the same one from wherever the run goes on; a password stays out of the run's files."""
         if re.search(r"://[^\s/@]*:[^\s/@]*@", self.uri):
             raise MocaError(
-                "track=mlflow: options are written down with the run, so leave the password out of the uri; put it into "
-                "MLFLOW_TRACKING_PASSWORD, or all of the uri into MLFLOW_TRACKING_URI"
+                "track=mlflow: options are written down with the run, so leave the password out of the uri; put it "
+                "into MLFLOW_TRACKING_PASSWORD, or all of the uri into MLFLOW_TRACKING_URI"
             )
         if self._in_folder:
             self.uri = str(Path(self.uri).expanduser().resolve())
