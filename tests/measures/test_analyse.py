@@ -115,7 +115,8 @@ def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
     assert math.isnan(found[1].number("angle_deviation", "old classes, test (degrees)").mean)
 
 
-def test_the_command(runs, capsys):
+def test_the_command(runs, capsys, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 20)
     shown = ("classifier_angles", "calibration")
     code, told = said(capsys, runs, "--out", runs / "figures", "--only", *shown)
     assert code == 0
@@ -128,7 +129,8 @@ def test_the_command(runs, capsys):
     assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys):
+def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 20)
     moca.run(data=make_dataset(), epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
     assert moca.analyse(tmp_path / "toy").missing[-1].endswith("hand them in: moca.analyse(run, data=...)")
     assert "confusion" in moca.analyse(tmp_path / "toy", data=make_dataset()).analyses
