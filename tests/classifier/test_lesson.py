@@ -1,8 +1,10 @@
 """Lessons: what is new is learnt, every one is a version, and harm is not put to use."""
 
 import json
+import shutil
 
 import pytest
+import torch
 
 import moca
 from moca import MocaError
@@ -117,12 +119,38 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
         teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu")
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
     (model.path / "versions" / "1" / "state.pt").write_bytes(b"half")
-    with pytest.raises(MocaError, match=r"damaged: 1/state.pt cannot be read; go back"):
+    with pytest.raises(MocaError, match=r"damaged: versions/1/state.pt cannot be read; go back"):
         model.load(ContinualClassifier)
     about = model.path / "versions" / "1" / "about.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 99, "moca": "9.0"}))
     with pytest.raises(MocaError, match=r"made by moca 9.0, which this one cannot read"):
         model.load(ContinualClassifier)
+
+
+def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
+    for _ in range(2):
+        model.add(model.load(ContinualClassifier, device="cpu"))
+    third = model.path / "versions" / "3"
+    about = json.loads((third / "about.json").read_text())
+    (third / "about.json").write_text(json.dumps(about | {"classes": ["bar 0", "bar 1", "bar 2"]}))
+    with pytest.raises(MocaError, match=r"versions/3/state.pt does not fit what about.json says of it; go back"):
+        model.load(ContinualClassifier)
+    (third / "about.json").write_text("{}")
+    assert model.rollback() == 2
+    model.use(3)
+    (third / "about.json").write_text(json.dumps(about))
+    torch.save({"other": 1}, third / "state.pt")
+    with pytest.raises(MocaError, match=r"versions/3/state.pt does not hold what it should; go back"):
+        model.load(ContinualClassifier)
+    (third / "about.json").unlink()
+    with pytest.raises(MocaError, match=r"versions/3/about.json cannot be read \(No such file or directory\); go back"):
+        model.load(ContinualClassifier)
+    shutil.rmtree(third)
+    with pytest.raises(MocaError, match="has no version 3; it has 1, 2"):
+        model.load(ContinualClassifier)
+    assert model.rollback() == 2
+    assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
 
 
 def test_in_python_too(tmp_path, small):

@@ -3,12 +3,14 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 from PIL import Image
 from tests.classifier.conftest import folder  # noqa: F401 - a fixture
 
 from moca import cli
+from moca.classifier import ModelFolder
 
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory", "60", "--device", "cpu")
 
@@ -71,6 +73,7 @@ def test_back_to_an_earlier_version(moca, taught):
     assert "Version 1 of bars is in use." in moca("model", "rollback", "bars")[1]
     assert "bar 2" not in moca("model", "show", "bars")[1]
     assert moca("model", "rollback", "bars", "--to", 2)[0] == 0
+    assert moca("model", "rollback", "bars", 1)[:2] == (0, "Version 1 of bars is in use.\n")
     code, _, err = moca("model", "rollback", "bars", "--to", 7)
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
 
@@ -83,6 +86,12 @@ def test_a_class_is_forgotten(moca, taught):
     assert "bar 0" not in moca("model", "show", "bars")[1]
     assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
     assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0
+    code, _, err = moca("model", "forget", "bars", "bar 0")
+    assert (code, "1, 2 still have it, and lose it with --all-versions" in err) == (1, True)
+    code, out, _ = moca("model", "forget", "bars", "bar 0", "--all-versions")
+    assert (code, "version 5 of bars is in use" in out) == (0, True), "nothing new to put to use"
+    versions = ModelFolder(Path("bars")).versions
+    assert [about["classes"] for about in versions if {"bar 0", "bar 1"} & {*about["classes"]}] == []
     code, _, err = moca("model", "forget", "bars", "bor 2")
     assert (code, "there is no class 'bor 2'" in err) == (1, True)
 

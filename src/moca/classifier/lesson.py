@@ -102,12 +102,21 @@ def teach(
 
 def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, device: str = "auto") -> int:
     """A new version without a class, put to use, whose number is given; with `all_versions` the class is gone from all
-    others, too."""
+    others, too. What was forgotten before can so be removed from the others later."""
     with folder.teaching():
-        numbers = [about["version"] for about in folder.versions if label in about["classes"]]
-        classifier, kept = folder.load(ContinualClassifier, device=device), _Kept(**folder.kept())
-        folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
-        for number in numbers if all_versions else ():
+        having = [about["version"] for about in folder.versions if label in about["classes"]]
+        if having and folder.current not in having and not all_versions:
+            raise MocaError(
+                f"version {folder.current} of model '{folder.path}', which is in use, has no class {label!r}; "
+                f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
+            )
+        if folder.current in having or not having:
+            classifier, kept = folder.load(ContinualClassifier, device=device), _Kept(**folder.kept())
+            folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
+        for number in having if all_versions else ():
+            if folder.about(number)["classes"] == [label]:  # it knows nothing else
+                folder.remove(number)
+                continue
             old = folder.load(ContinualClassifier, number, device=device)
             folder.rewrite(number, old.forget(label), _Kept(**folder.kept(number)).without(label).state())
         return folder.current

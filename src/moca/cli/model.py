@@ -202,7 +202,6 @@ def show(
 def rollback(
     model: Annotated[Path, Parameter(help="folder of a model")],
     /,
-    *,
     to: Annotated[int | None, _open("version [default: the one before that in use]")] = None,
 ) -> int:
     """Put an earlier version of a model to use; none is lost."""
@@ -210,7 +209,7 @@ def rollback(
         from moca.classifier.folder import ModelFolder
 
     folder = ModelFolder(model)
-    folder.about()  # that there is none is told before a folder is made for it
+    folder.check()  # that there is none is told before a folder is made for it
     with folder.teaching():
         version = folder.rollback(to)
     console.print(Text(f"Version {version} of {model} is in use."), soft_wrap=True)
@@ -231,9 +230,11 @@ def forget(
         from moca.classifier.lesson import forget
 
     folder = ModelFolder(model)
-    folder.about()  # that there is none is told before a folder is made for it
-    version = forget(folder, name, all_versions=all_versions, device="cpu")
-    left = "" if all_versions else " Earlier versions still have it, unless --all-versions is given."
+    folder.check()  # that there is none is told before a folder is made for it
+    known = (label for about in folder.versions for label in about["classes"])
+    label = next((label for label in known if str(label) == name), name)  # in Python it may be a number
+    version = forget(folder, label, all_versions=all_versions, device="cpu")
+    left = "" if all_versions else " Earlier versions still have it; once more with --all-versions removes it there."
     console.print(Text(f"'{name}' is forgotten; version {version} of {model} is in use.{left}"), soft_wrap=True)
     return 0
 
