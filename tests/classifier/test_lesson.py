@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.lesson import teach
-from tests.classifier.conftest import bars
+from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
 
@@ -153,6 +154,23 @@ def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
     assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
 
 
+def test_classes_are_of_one_kind(model, folder, small, tmp_path):
+    x, y = lesson(0, 1, count=5)
+    classifier = small(epochs=1).learn(x, y)
+    with pytest.raises(MocaError, match="labels are of one kind, numbers or names; 0 is a class, so 'ring' cannot be"):
+        classifier.learn(x, ["ring"] * 10)
+    with pytest.raises(MocaError, match="labels are of one kind"):
+        small(epochs=1).learn(x, ["ring"] * 5 + [1] * 5)
+    with pytest.raises(MocaError, match="labels are of one kind"):
+        small().learn(np.eye(4), np.array(["ring", "ring", 3, 3], object))
+    classifier.save(model.path)
+    with pytest.raises(MocaError, match="0 is a class, so 'bar 2' cannot be"):
+        teach(model, folder("feb", 2, count=5), device="cpu")
+    (tmp_path / "feb" / "bar 2").rename(tmp_path / "feb" / "2")
+    assert teach(model, tmp_path / "feb", device="cpu").new_classes == [2]
+    assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == [0, 1, 2]
+
+
 def test_in_python_too(tmp_path, small):
     small().learn(*[[*bars(0, 5), *bars(1, 5)], [0] * 5 + [1] * 5]).save(tmp_path / "m")
     ContinualClassifier.load(tmp_path / "m", device="cpu").learn([*bars(2, 5)], [2] * 5).save(tmp_path / "m")
@@ -180,6 +198,6 @@ def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):
     place = folder("jan", 0, 1, count=3)
     for file in place.rglob("*.png"):
         file.write_bytes(b"no image")
-    with pytest.raises(MocaError, match=r"none of the 6 images in .* can be used; the first: .*0-0.png' cannot"):
+    with pytest.raises(MocaError, match=r"none of the 6 images can be used; the first: .*0-0.png' cannot"):
         teach(model, place, options=OPTIONS, device="cpu")
     assert not model.path.exists()

@@ -5,12 +5,13 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from tests.classifier.conftest import folder  # noqa: F401 - a fixture
 
 from moca import cli
-from moca.classifier import ModelFolder
+from moca.classifier import ContinualClassifier, ModelFolder
 
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory", "60", "--device", "cpu")
 
@@ -55,6 +56,34 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert len(told["classes"]) == 3
     assert told["classes"][0]["share"] >= told["classes"][1]["share"]
     assert "bar 0" in moca("predict", "bars", images[0])[1]
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
+    (tmp_path / "january" / "bar 0" / "text.png").write_text("no image")
+    code, out, err = moca("predict", "bars", "january", "--format", "csv")
+    assert (code, len(out.splitlines())) == (1, 41)
+    assert err.startswith("moca: 1 of 41 images left out: 'january/bar 0/text.png' cannot be used: not an image")
+    assert err.count("\n") == 1
+    code, out, err = moca("predict", "bars", "january/bar 0/text.png")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")
+
+
+def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
+    x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
+    ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")
+    assert "vectors of 4 numbers" in moca("model", "show", "rows")[1]
+    assert "has learnt vectors, not images" in moca("predict", "rows", ".")[2]
+    code, _, err = moca("learn", folder("images", 0, count=2), "--model", "rows")
+    assert (code, "this classifier has learnt vectors" in err) == (1, True)
+    assert moca("model", "forget", "rows", "1")[0] == 0
+    assert ContinualClassifier.load("rows", device="cpu").classes_.tolist() == [0, 2]
+
+
+def test_words_too_many_are_named_without_talk_of_runs(moca):
+    code, _, err = moca("model", "forget", "bars", "a", "b")
+    assert (code, err) == (2, "moca: there is no place for 'b' here; --help shows what can be given.\n")
+    assert "moca compare" in moca("run", "--learner", "er", "derpp")[2]
 
 
 def test_what_it_knows(moca, taught, tmp_path):

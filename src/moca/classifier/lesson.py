@@ -67,9 +67,11 @@ def teach(
     with folder.teaching():
         classifier, kept = _taken_up(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()
+        if known:
+            classifier.refuse_pictures(images)
         lost = list[str]()
         x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size, lost.append)
-        digests = image_digests(_rows(x))
+        y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
         fresh = _unseen(digests, kept.seen)
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():

@@ -119,20 +119,25 @@ def predict(
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="how to print")] = "table",
     device: Device = "auto",
 ) -> int:
-    """Tell the classes of images."""
+    """Tell the classes of images. Those that cannot be read are named and left out; the exit code is then 1."""
     with loading():
         from moca.classifier.classifier import ContinualClassifier
-        from moca.classifier.pictures import files_of
+        from moca.classifier.pictures import files_of, readable
 
     if not images:
         raise MocaError("give images, or folders of them, after the model")
+    if top < 1:
+        raise MocaError(f"--top {top}: name at least one class")
     classifier = ContinualClassifier.load(model, device=device)
-    files = [file for path in images for file in files_of(path)]
-    shares, names = classifier.predict_proba(files), classifier.classes_
-    best = (-shares).argsort(1, kind="stable")[:, : max(1, min(top, len(names)))]
+    if classifier.keeps_vectors and classifier.frozen_ is None:
+        raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
+    files, lost = [file for path in images for file in files_of(path)], list[str]()
+    x, places = readable(files, classifier.shape_, None, lost.append)
+    shares, names = classifier.predict_proba(x), classifier.classes_
+    best = (-shares).argsort(1, kind="stable")[:, :top]
     rows = [
-        (file, [(names[c].item(), float(share[c])) for c in chosen])
-        for file, share, chosen in zip(files, shares, best, strict=True)
+        (files[place], [(names[c].item(), float(share[c])) for c in chosen])
+        for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
         found = [{"image": f, "classes": [{"class": c, "share": round(s, 4)} for c, s in told]} for f, told in rows]
@@ -148,7 +153,9 @@ def predict(
             for place, (name, share) in enumerate(told):
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
-    return 0
+    for line in lost:
+        sys.stderr.write(f"moca: {line}\n")
+    return 1 if lost else 0
 
 
 @app.command
@@ -171,12 +178,14 @@ def show(
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
+    vectors = classifier.keeps_vectors and classifier.frozen_ is None
+    kind, samples = ("vectors", f"{channels} numbers") if vectors else ("images", f"{width}x{height}x{channels}")
     console.print(
-        Text(f"{model}: {run.learner} with {run.perturb}, {network}, images of {width}x{height}x{channels}"),
+        Text(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}"),
         soft_wrap=True,
     )
     versions = folder.versions if folder.exists() else []
-    table = _table("class", "learnt in version", "images in memory")
+    table = _table("class", "learnt in version", f"{kind} in memory")
     came = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
     for name in names:
         table.add_row(Text(str(name)), str(came.get(name, "")), str(len(memory.get(name, ()))))
