@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from moca import Learner, MocaError, Perturbation, option, parts, register
+from moca import Learner, MocaError, Perturbation, Tracker, option, parts, register
 from moca.learners.er import ER
 from moca.memory import Memory
 from moca.models import Model
@@ -24,10 +24,10 @@ from moca.random import Random
 from moca.settings.choice import options_of
 from moca.state import tensors_in
 
-BASES = {"learner": Learner, "perturb": Perturbation, "model": Encoder}
+BASES = {"learner": Learner, "perturb": Perturbation, "model": Encoder, "track": Tracker}
 EVERY = [(setting, name) for setting, kind in KINDS.items() for name in kind.built_in]
 every_part = pytest.mark.parametrize(("setting", "name"), EVERY, ids=[f"{s}-{n}" for s, n in EVERY])
-METHODS = [(s, n) for s, n in EVERY if s != "model" and n != "none"]
+METHODS = [(s, n) for s, n in EVERY if s in ("learner", "perturb") and n != "none"]
 SHAPE = (1, 4, 4)
 
 
@@ -80,7 +80,8 @@ import sys
 from moca.parts import KINDS
 for kind in KINDS.values():
     assert kind.lines() and kind.papers()
-loaded = {m for m in sys.modules if m.startswith(("torch", "moca.learners", "moca.perturb", "moca.models"))}
+parts = ("torch", "moca.learners", "moca.perturb", "moca.models", "moca.trackers")
+loaded = {m for m in sys.modules if m.startswith(parts)}
 assert not loaded, loaded
 """
         assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moca.perturb import Perturbation, perturbation
     from moca.report.comparison import Comparison
     from moca.streams import Stream, Task, class_incremental
+    from moca.trackers import Tracker
 
 _HOME = {
     "Batch": "moca.batch",
@@ -43,6 +44,7 @@ _HOME = {
     "Result": "moca.engine.result",
     "Stream": "moca.streams",
     "Task": "moca.streams",
+    "Tracker": "moca.trackers",
     "Watcher": "moca.engine.watch",
     "analyse": "moca.measures.analyse",
     "class_incremental": "moca.streams",
@@ -72,6 +74,7 @@ __all__ = [
     "Result",
     "Stream",
     "Task",
+    "Tracker",
     "Watcher",
     "analyse",
     "class_incremental",

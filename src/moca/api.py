@@ -12,7 +12,11 @@ from typing import Any
 from moca import traces
 from moca.data.loading import placed
 from moca.defaults import choices_told, unused_told
+from moca.engine import choose as choosing
 from moca.engine import compare as comparing
+from moca.engine import tracking
+from moca.engine.compare import Outcome, Plan
+from moca.engine.cost import Cost
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
 from moca.engine.listing import RUNS
@@ -24,6 +28,7 @@ from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
+from moca.report.chosen import CHOOSING, Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 from moca.streams import Stream
@@ -35,6 +40,7 @@ def run(
     progress: bool = False,
     keep_model: bool = True,
     watch: Watcher | Sequence[Watcher] = (),
+    track: Any = (),
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Result:
@@ -43,17 +49,19 @@ def run(
     `settings` are those of `moca run --help`. `data` may also be a `moca.Dataset` or `moca.Stream`, images and labels
     as a pair of arrays (or two pairs, for training and test), or a torch `Dataset`; `model` a torch module or a
     function that makes one; `learner` and `perturb` classes or objects of your own. The run's files go to `out`, by
-    default a new folder under `runs`. Watchers are told about steps, tasks and the end; `say` gets what was chosen for
-    you, and what of yours is not used, a line each.
+    default a new folder under `runs`. Watchers are told about steps, tasks and the end; so are trackers, by name
+    (`track="tensorboard"`, `moca ls`), of which a list may be given. `say` gets what was chosen for you, and what of
+    yours is not used, a line each.
     """
-    given = _checked(settings)
+    given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
     told = [choices_told(given, complete, stream.dataset), unused_told(settings, [complete])]
     name = comparing.label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, told)
-        return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watch, begun)
+        watchers = [*_several(watch), *(tracker.make() for tracker in trackers)]
+        return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watchers, begun)
 
 
 def resume(
@@ -62,18 +70,22 @@ def resume(
     progress: bool | Callable[[int, str], None] = False,
     keep_model: bool = True,
     watch: Watcher | Sequence[Watcher] = (),
+    track: Any = (),
     **own: Any,
 ) -> Result:
-    """Go on with an interrupted run exactly where it stopped.
+    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had; more can be added.
 
     A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
     """
     folder = _path(out)
     refuse_ended(folder)
-    kept = RunFolder.open(folder).settings()
-    settings = validate(Run, dict(kept) | own)
+    kept, given = RunFolder.open(folder), tracking.chosen(track)
+    settings = validate(Run, dict(kept.settings()) | own)
     complete, stream = Material()(settings)
-    return _alone(Running.resume, complete, stream, folder, comparing.in_short(settings), progress, keep_model, watch)
+    trackers = {tracker.name: tracker for tracker in (*tracking.kept(kept), *given)}
+    watchers = [*_several(watch), *(tracker.make() for tracker in trackers.values())]
+    name = comparing.in_short(settings)
+    return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
 
 
 def compare(
@@ -83,6 +95,8 @@ def compare(
     jobs: int | None = None,
     progress: bool = False,
     watch: comparing.Watch | Sequence[comparing.Watch] = (),
+    track: Any = (),
+    choose: Any = None,
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Comparison:
@@ -90,29 +104,66 @@ def compare(
 
     `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Runs with parts
     that exist in Python only, and watched ones, are carried out one after the other on a CPU; those that share a
-    watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function.
+    watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function. Of
+    trackers (`track`) each run has its own.
     Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
     several, can be added so.
+    With `choose=0.1` all combinations are run on a tenth of the training images, held out, with seeds of their own, as
+    many (`choose="0.1:seeds=2"`: two); for each learner with each perturbation the best one is then run on the test
+    images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
     what of yours is not used, in a line.
     """
     try:
-        chosen = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
+        numbers = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
+    trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
+
+    def carry_out(plans: Sequence[Plan], among_others: bool = False) -> Outcome:
+        return comparing.carry_out(plans, jobs, progress, watchers, among_others=among_others, trackers=trackers)
+
     with _place(out, "compare") as folder:
-        plans = comparing.plan(_placed(_recorded(settings)), chosen, folder)
+        plans = comparing.plan(given, numbers, folder)
         _tell(say, [unused_told(settings, [p.settings for p in plans])])
-        outcome = comparing.carry_out(plans, jobs, progress, _several(watch, or_makers=True))
+        if choose is None:
+            return _compared(plans, carry_out(plans), folder, Comparison)
+        held_out = choosing.plan(given, choosing.asked(choose), numbers, folder / CHOOSING)
+        return _chosen(plans, held_out, carry_out, folder)
+
+
+def _chosen(
+    plans: Sequence[Plan], held_out: Sequence[Plan], carry_out: Callable[..., Outcome], folder: Path
+) -> Comparison:
+    """The best combination of each method by its runs on held-out images, compared on the test images."""
+    by = _compared(held_out, carry_out(held_out), folder / CHOOSING, Comparison, goes_on=folder)
+    accuracies = choosing.accuracies(held_out, by.results)
+    found = [choosing.best(labels, accuracies) for labels in choosing.methods(plans)]
+    picks = [pick for pick in found if pick is not None]
+    chosen = [p for p in plans if p.label in [pick.label for pick in picks]]
+    if not chosen:
+        raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {folder / CHOOSING}")
+    make = partial(Chosen, choosing=by, picks=picks, share=held_out[0].settings.validation)
+    return _compared(chosen, carry_out(chosen, among_others=True), folder, make)
+
+
+def _compared(
+    plans: Sequence[Plan],
+    outcome: Outcome,
+    folder: Path,
+    make: Callable[[list[tuple[str, Result]], Path, Cost | None], Comparison],
+    goes_on: Path | None = None,
+) -> Comparison:
+    """What came of some runs, written down; the same call with `goes_on` as its folder does the rest of them."""
     labels = {p.folder: p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
-    comparison = Comparison(results, folder, outcome.cost)
+    comparison = make(results, folder, outcome.cost)
     mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
     if not all_failed:
         comparison.save()
     if outcome.interrupted:
         told = "".join(f"; {mistake}" for mistake in mistakes)
-        raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(folder))} goes on{told}")
+        raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(goes_on or folder))} goes on{told}")
     if all_failed:
         others = " (all other runs failed too)" if len(plans) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
@@ -133,12 +184,11 @@ def _alone(
     name: str,
     progress: bool | Callable[[int, str], None],
     keep_model: bool,
-    watch: Watcher | Sequence[Watcher],
+    watchers: Sequence[Watcher],
     begun: Callable[[], None] | None = None,
 ) -> Result:
     """Carry out one run; `begun` is called once nothing stands in its way."""
-    total, watchers = Schedule(settings, stream).total, _several(watch)
-    with ProgressBar(total, name, shown=progress is True) as bar:
+    with ProgressBar(Schedule(settings, stream).total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 
         def opened() -> Running:

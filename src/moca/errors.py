@@ -16,6 +16,10 @@ class Interrupted(MocaError):
     """Ctrl-C or SIGTERM, after everything was kept; the message says how to go on."""
 
 
+class MocaWarning(UserWarning):
+    """Something that a user should know, and that costs the run nothing."""
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint that names the nearest known name, or all of them when none is near; names write ++ as pp."""
     known = sorted(known)

@@ -1,8 +1,8 @@
 """Parts: methods with options of their own, found by name. One file a method; a user's own are found the same way.
 
-Every module of `learners/`, `perturb/` and `models/encoders/` but `base` is one part and bears its name: adding a file
-adds a method. A part is found by that name, by one given with `register` (also in a package that has an entry point in
-the group `moca.plugins`), or by its dotted path, such as `mypackage.mine.Mine`.
+Every module of `learners/`, `perturb/`, `models/encoders/` and `trackers/` but `base` is one part and bears its name:
+adding a file adds a method. A part is found by that name, by one given with `register` (also in a package that has an
+entry point in the group `moca.plugins`), or by its dotted path, such as `mypackage.mine.Mine`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Kind:
 
     def has_card(self, name: str) -> bool:
         """Whether a page of the documentation, `docs/methods/NAME.md`, is about it: every method of ours has one."""
-        return self is not ENCODERS and name != "none" and name in self.built_in
+        return self in (LEARNERS, PERTURBATIONS) and name != "none" and name in self.built_in
 
     def find(self, name: str) -> Any:
         """The part of that name."""
@@ -176,15 +176,16 @@ class Kind:
 LEARNERS = Kind("learner", "learner", "learners", "it must be derived from moca.Learner")
 PERTURBATIONS = Kind("perturbation", "perturb", "perturb", "it must be derived from moca.Perturbation")
 ENCODERS = Kind("model", "model", "models/encoders", "it must be a torch module, or a function that makes one")
-KINDS = {kind.setting: kind for kind in (LEARNERS, PERTURBATIONS, ENCODERS)}
+TRACKERS = Kind("tracker", "track", "trackers", "it must be derived from moca.Tracker")
+KINDS = {kind.setting: kind for kind in (LEARNERS, PERTURBATIONS, ENCODERS, TRACKERS)}
 """By the setting that chooses among them."""
 
 
 def register(part: Any = None, *, name: str | None = None) -> Any:
     """Make a part known by name: `moca.register(Mine, name="mine")`, or as a decorator, with or without a name.
 
-    Learners and perturbations are subclasses of `moca.Learner` and `moca.Perturbation`; any other class or function is
-    taken for one that makes an encoder.
+    Learners, perturbations and trackers are subclasses of `moca.Learner`, `moca.Perturbation` and `moca.Tracker`; any
+    other class or function is taken for one that makes an encoder.
     """
     if part is None:
         return functools.partial(register, name=name)
@@ -203,9 +204,11 @@ def kind_of(part: Any) -> Kind:
     """Which kind of part a class, a function or an object is."""
     from moca.learners.base import Learner
     from moca.perturb.base import Perturbation
+    from moca.trackers.base import Tracker
 
     cls = part if isinstance(part, type) else type(part)
-    return LEARNERS if issubclass(cls, Learner) else PERTURBATIONS if issubclass(cls, Perturbation) else ENCODERS
+    bases = {Learner: LEARNERS, Perturbation: PERTURBATIONS, Tracker: TRACKERS}
+    return next((kind for base, kind in bases.items() if issubclass(cls, base)), ENCODERS)
 
 
 def called(part: Any) -> str:

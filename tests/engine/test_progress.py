@@ -1,15 +1,43 @@
-"""The progress bar: a long name is cut before the numbers are."""
+"""The progress bar: a long name is cut before the numbers are; after each task it says how well the tasks are known."""
 
 import pytest
 
 from moca.engine.progress import ProgressBar
+from tests.engine.helpers import begin, finish
+from tests.engine.test_run import FAST, interrupt_when
 
 
 @pytest.mark.parametrize("name", ["er", "derpp:" + ",".join(f"option{i}={i}" for i in range(20))])
 def test_the_numbers_are_whole_however_long_the_name(monkeypatch, capsys, name):
     monkeypatch.setenv("COLUMNS", "80")
-    with ProgressBar(1234, name) as bar:
-        bar(567, "task 2/5")
+    with ProgressBar(12345, name) as bar:
+        bar(6789, "task 2/5, acc 91.5 %")
     last = capsys.readouterr().err.splitlines()[-1]
-    assert " 567/1234 " in last
-    assert last.startswith(f"{name} task 2/5" if len(name) < 40 else name[:39] + "…")
+    assert "task 2/5, acc 91.5 % " in last and " 6789/12345 " in last and len(last) <= 80
+    assert last.startswith("er task" if name == "er" else name[:15])
+    assert ("…" in last) == (name != "er")
+
+
+@pytest.mark.parametrize("learner", ["er", "joint"])
+def test_the_accuracy_so_far_is_told_after_each_task(tmp_path, learner):
+    told = []
+    result = finish(begin(FAST | {"tasks": 3, "learner": learner}, tmp_path / "a", lambda _, where: told.append(where)))
+    if learner == "joint":
+        assert set(told) == {"testing", "task 1/1"}
+        return
+    first, second = result.accuracy_matrix[1][:1], result.accuracy_matrix[2][:2]
+    weigh = result.task_classes
+    so_far = [first[0], sum(a * n for a, n in zip(second, weigh, strict=False)) / sum(weigh[:2])]
+    assert [where for where in dict.fromkeys(told) if where != "testing"] == [
+        "task 1/3", *(f"task {n}/3, acc {100 * mean:.1f} %" for n, mean in zip((2, 3), so_far, strict=True)),
+    ]  # fmt: skip
+
+
+def test_a_run_that_goes_on_knows_its_accuracy(tmp_path):
+    import moca
+
+    half = finish(begin(FAST | {"tasks": 2, "epochs": 3}, tmp_path / "a", interrupt_when(100)))
+    assert len(half.accuracy_matrix) == 2, "in the second task"
+    told = []
+    moca.resume(tmp_path / "a", progress=lambda _, where: told.append(where))
+    assert f"task 2/2, acc {100 * half.accuracy_matrix[1][0]:.1f} %" in told[:2]

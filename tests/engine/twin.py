@@ -8,6 +8,7 @@ import copy
 import importlib
 import keyword
 import math
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -173,10 +174,25 @@ class Plain:
             h = self.model.encoder(torch.cat([x, replay["x"]]))
             replay["h"] = h[len(x) :]
             return h[: len(x)], [replay]
-        h = self.model.encoder(x)
+        after_the_first = bool(replays and self.seen_before)
+        with self.moving_statistics(not after_the_first):
+            h = self.model.encoder(x)
         for replay in replays:
-            replay["h"] = self.model.encoder(replay["x"])
+            with self.moving_statistics(after_the_first):
+                replay["h"] = self.model.encoder(replay["x"])
         return h, replays
+
+    @contextmanager
+    def moving_statistics(self, moving):
+        """Of BatchNorm: those of the new batch in the first task, later those of what is replayed."""
+        assert self.settings.bn_passes == "replay"
+        layers = [layer for layer in self.model.modules() if isinstance(layer, torch.nn.BatchNorm2d)]
+        kept = [layer.momentum for layer in layers]
+        for layer in layers:
+            layer.momentum *= moving
+        yield
+        for layer, momentum in zip(layers, kept, strict=True):
+            layer.momentum = momentum
 
     def replayed(self, replay):
         return F.cross_entropy(self.model.head(self.perturbed(replay)), replay["y"])

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,10 @@ from moca.cli import main
 from moca.cli.analyse import KNOWN
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import RECORDED, runs_below
+from moca.measures.analyse import RECORDED
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
-from moca.measures.figures import draw
-from moca.measures.together import grouped
-from moca.settings.run import PerturbChoice
+from moca.report.comparison import Comparison
+from moca.report.together import groups
 
 SMALL = {"epochs": 1, "batch": 32, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}
 PAGE = Path(__file__).parents[2] / "docs/analyses.md"
@@ -107,24 +105,14 @@ def test_what_was_computed_is_not_computed_again(runs, monkeypatch):
 
 def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
     analysed = [moca.analyse(runs / name) for name in ("er", "gaussian-0", "gaussian-1")]
-    ((data, groups),) = grouped(analysed).items()
-    assert data == "digits, 2 tasks"
-    assert [(group.label, len(group.runs)) for group in groups] == [("er", 1), ("er+gaussian", 2)]
+    (setting,) = Comparison.load(runs).settings
+    found = groups(setting.rows)
+    assert [(group.label, len(group.runs)) for group in found] == [("er", 1), ("er+gaussian", 2)]
     values = [run["calibration"].numbers["expected calibration error"] for run in analysed[1:]]
-    mean, spread = groups[1].number("calibration", "expected calibration error")
-    assert mean == pytest.approx(sum(values) / 2)
-    assert spread == pytest.approx(abs(values[0] - values[1]) / math.sqrt(2))
-    assert math.isnan(groups[1].number("angle_deviation", "old classes, test (degrees)")[0])
-
-
-def test_options_and_settings_that_differ_are_told(runs):
-    results = [moca.analyse(runs / "gaussian-0"), moca.analyse(runs / "gaussian-1")]
-    other = results[1].result.settings.model_copy(
-        update={"perturb": PerturbChoice(perturb="gaussian:lambda=2").perturb, "lr": 0.7}
-    )
-    results[1].result.settings = other
-    ((_, groups),) = grouped(results).items()
-    assert [group.label for group in groups] == ["er+gaussian:lambda=0.5 lr=0.03", "er+gaussian:lambda=2.0 lr=0.7"]
+    spread = found[1].number("calibration", "expected calibration error")
+    assert spread.mean == pytest.approx(sum(values) / 2)
+    assert spread.std == pytest.approx(abs(values[0] - values[1]) / math.sqrt(2))
+    assert math.isnan(found[1].number("angle_deviation", "old classes, test (degrees)").mean)
 
 
 def test_the_command(runs, capsys):
@@ -140,12 +128,14 @@ def test_the_command(runs, capsys):
     assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_other_data_are_kept_apart(runs, make_dataset, tmp_path):
+def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys):
     moca.run(data=make_dataset(), epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
-    data = make_dataset()
     assert moca.analyse(tmp_path / "toy").missing[-1].endswith("hand them in: moca.analyse(run, data=...)")
-    both = grouped([moca.analyse(runs / "er"), moca.analyse(tmp_path / "toy", data=data)])
-    assert list(both) == ["digits, 2 tasks", "toy, 2 tasks"]
+    assert "confusion" in moca.analyse(tmp_path / "toy", data=make_dataset()).analyses
+    code, told = said(capsys, runs / "er", tmp_path / "toy", "--only", "calibration", "--out", tmp_path / "figures")
+    assert code == 0
+    assert "kept apart: their numbers cannot be compared" in told.out
+    assert {"1-calibration.pdf", "2-calibration.pdf"} <= {path.name for path in (tmp_path / "figures").iterdir()}
 
 
 def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
@@ -156,8 +146,7 @@ def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
     with lock(tmp_path / "begun/lock"), pytest.raises(MocaError, match="is still going on; wait for its end"):
         moca.analyse(tmp_path / "begun")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(MocaError, match=r"empty' is no run folder, nor are there any in it"):
-        runs_below([tmp_path / "empty"])
+    assert "there is no run in" in said(capsys, tmp_path / "empty")[1].err
     code, told = said(capsys, runs / "er", runs / "gaussian-0", tmp_path / "begun", "--no-figures")
     assert code == 1
     assert "Not there: angle deviation in training: was not recorded; run again with --record angles (gaus" in told.out
@@ -219,17 +208,6 @@ def test_an_analysis_that_there_is_not(runs, capsys):
 
 def test_the_names_are_those_that_there_are(runs):
     assert OF_MODEL | {found for found, _ in RECORDED.values()} == set(KNOWN)
-
-
-def test_more_methods_than_colours_are_drawn_in_several_figures(runs, tmp_path):
-    found = moca.analyse(runs / "er")
-    ((_, groups),) = grouped([replace(found, analyses={"calibration": found["calibration"]})]).items()
-    many = [type(groups[0])(f"method $x_{k}$ {'a' * k}", groups[0].runs) for k in range(9)]
-    paths = draw(many, tmp_path / "f")
-    assert {"calibration-1.pdf", "calibration-2.pdf"} <= {path.name for path in paths}
-    (tmp_path / "file").write_text("")
-    with pytest.raises(MocaError, match="figures cannot be written to"):
-        draw(groups, tmp_path / "file")
 
 
 def test_the_page_about_it_runs(tmp_path, monkeypatch):

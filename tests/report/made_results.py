@@ -4,6 +4,7 @@ import numpy as np
 
 from moca.engine.folder import RunFolder
 from moca.engine.result import Result
+from moca.measures.analysis import Analysis, Axis, Plot, write
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
@@ -52,3 +53,23 @@ def written(result, folder):
     RunFolder.create(folder, result.settings).release()
     result.save()
     return folder
+
+
+def analysed(result, folder, scale=1.0, names=("a", "b", "c", "d"), only=None):
+    """The result in a folder that holds an analysis with a plot of each kind; its values are times `scale`."""
+    result.folder = folder
+    folder.mkdir(parents=True, exist_ok=True)
+    points = {"x": [1.0, 0.0, -1.0, 0.0], "y": [0.0, 1.0, 0.0, -1.0], "class": [0, 1, 2, 3], "names": list(names),
+              "old": [True, True, False, False], "vectors": [[1, 0], [0, 1], [-1, 0], [0, -1]]}  # fmt: skip
+    two, task, some = Axis("Task", [1, 2]), Axis("Task", [1, 2, 3]), Axis("", list(names))
+    plots = {
+        "course": Plot("lines", task, Axis("Angle"), {n: [None, scale, 2 * scale] for n in ("old", "new")}, mark=2.0),
+        "fall": Plot("lines", task, Axis("Value", log=True), {"rows": [scale, 0.1 * scale, 0.01 * scale]}),
+        "heights": Plot("bars", some, Axis("Share"), {"test": [scale, 0.0, None, scale]}),
+        "shares": Plot("matrix", two, two, {"test": [[0.5 * scale, 0.001], [None, 0.25 * scale]]}, "share"),
+        "plane": Plot("points", Axis("x"), Axis("y"), {"test": points}),
+    }
+    found = Analysis("What <b>it</b> is", "A sentence.", {"mean angle": 10 * scale, "none": None},
+                     {name: plot for name, plot in plots.items() if only in (None, name)})  # fmt: skip
+    write(RunFolder(folder), {"made": found})
+    return result

@@ -4,19 +4,19 @@ import csv
 import io
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from moca.report.exhibit import planes
-from moca.report.features import Panel
 from moca.report.page import write_report
-from tests.report.made_results import comparison, result
+from tests.report.made_results import analysed, comparison, result
+from tests.report.made_results import method as settings_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no {CHROMIUM}")
 
 EVIL = "</script><script>window.caught = 1</script><img src=x onerror='window.caught=1'><a href='http://x'>$y$ %{x}"
+ANALYSES = 2 + 1 + 1 + 2 + 2
+"""Figures of the analyses of two methods: lines by series, bars, a matrix and a plane of each method."""
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
@@ -27,9 +27,14 @@ def opened(tmp_path_factory):
     runs = {"er": [0.5, 0.6, 0.55], "er+wap": [0.7, 0.8, 0.7], "derpp": [0.6, 0.5, 0.7],
             EVIL: [result(folder, 0.4, lr=0.5)],
             "er data=mnist": [result(folder, 0.9, data="mnist", notes=[EVIL])]}  # fmt: skip
-    labels = np.arange(4)
-    panel = Panel(EVIL, np.eye(4, 2), labels, labels < 2, np.eye(4, 2), (EVIL, "b", "c", "d"))
-    path = write_report(comparison(folder, runs), [planes([panel])], about=EVIL)
+    for method in ("er", "er+wap"):
+        runs[method] = [
+            analysed(
+                result(folder, value, seed, **settings_of(method)), folder / f"{method}-{seed}", value, [EVIL, *"bcd"]
+            )
+            for seed, value in enumerate(runs[method])
+        ]
+    path = write_report(comparison(folder, runs), about=EVIL)
     mistakes, asked = [], []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
@@ -66,10 +71,15 @@ def until(page, expression):
 
 def test_every_figure_is_drawn_and_nothing_of_the_user_is_run(page):
     boxes = page.locator("[data-plot]")
-    assert boxes.count() == 2 + 4 + 2 + 1 + 1
+    assert boxes.count() == 2 + 4 + ANALYSES + 2 + 1
     for i in range(boxes.count()):
         boxes.nth(i).scroll_into_view_if_needed()
         page.wait_for_selector(f"#plot-{i} .main-svg", state="attached")
+    first = 6  # after the accuracies and matrices of the first setting
+    assert page.locator(f"#plot-{first} .scatterlayer .trace").count() == 4, "two lines with their bands"
+    assert page.locator(f"#plot-{first + 3} .barlayer .point").count() == 8, "four places of two methods"
+    assert page.locator(f"#plot-{first + 4} .heatmaplayer").count() == 1
+    assert page.locator(f"#plot-{first + 6} .scatterlayer .trace").count() == 8, "points and vector of four classes"
     assert page.locator("#plot-0 .scatterlayer .trace").count() == 7, "four lines, three of them with a band"
     assert page.evaluate("window.caught") is None
     assert page.locator("img, a[href^='http']").count() == 0

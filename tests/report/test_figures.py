@@ -1,15 +1,12 @@
 import itertools
-import json
 
 import numpy as np
 import pytest
 
-from moca.report.exhibit import planes
 from moca.report.facets import MOST, colours, facets
-from moca.report.features import Panel
 from moca.report.figures import save_figures
 from moca.report.labels import folded
-from moca.report.palette import LOOKS, PAGE, class_colours
+from moca.report.palette import LOOKS, PAGE, class_colours, colours_of
 from moca.report.plots import curves, final_accuracies, matrix, over_stream
 from tests.report.made_results import comparison, result
 
@@ -42,6 +39,8 @@ def test_colours_stand_out_from_the_page_and_none_comes_twice():
             assert (high + 0.05) / (low + 0.05) >= 3, (colour, page)
     assert len({look.marker for look in LOOKS}) == len({look.symbol for look in LOOKS}) == 8
     assert class_colours(0, old=True) != class_colours(0, old=False)
+    of_four = colours_of({2: False, 0: True, 3: False, 1: True})
+    assert of_four == {c: class_colours(c % 2, old=c < 2) for c in range(4)}
 
 
 VISIONS = {
@@ -158,28 +157,8 @@ def test_long_names_break_between_options():
     assert "".join(folded("x" * 50, 18)) == "x" * 50 and max(map(len, folded("x" * 50, 18))) <= 18
 
 
-def plane(classes=4, each=5, title="er"):
-    angles = np.repeat(np.arange(classes) * 2 * np.pi / classes, each)
-    points = np.stack([np.cos(angles), np.sin(angles)], 1)
-    labels = np.repeat(np.arange(classes), each)
-    return Panel(title, points, labels, labels < classes // 2, points[::each], tuple("abcdefghijkl"[:classes]))
-
-
-def test_feature_plane_tells_old_from_new():
-    (title, plot), _ = planes([plane(), plane(title="er+wap")]).plots
-    points = [trace for trace in plot["data"] if trace["mode"] == "markers"]
-    assert title == "er" and [trace["name"] for trace in points] == list("abcd")
-    assert [trace["marker"]["symbol"] for trace in points] == ["circle"] * 2 + ["triangle-up-open"] * 2
-    assert sum(len(trace["x"]) for trace in points) == 20
-
-
-def test_feature_plane_of_many_points_stays_small():
-    ((_, plot),) = planes([plane(4, 5000)]).plots
-    assert len(json.dumps(plot)) < 100_000
-
-
 def test_figures_for_print(tmp_path, monkeypatch):
-    monkeypatch.setattr("moca.report.figures.DOTS", 40)
+    monkeypatch.setattr("moca.report.printing.DOTS", 40)
     label = "_hidden $x^ <&> \N{GRINNING FACE}\n" + "x" * 100
     runs = {"er": [0.5, 0.7], label: [result(tmp_path, 0.5, perturb="wap")],
             "joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]], learner="joint")]}  # fmt: skip

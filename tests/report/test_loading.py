@@ -40,6 +40,12 @@ def test_names_hold_what_differs_and_no_more(tmp_path):
         "derpp", "er+wap:lambda=0.5", "er+wap:lambda=1.5", "er_ace+gaussian", "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
 
 
+def test_methods_are_in_the_order_of_their_numbers(tmp_path):
+    for size in (1000, 200, 30):
+        place(tmp_path, str(size), memory=size)
+    assert labels(tmp_path) == ["er memory=30", "er memory=200", "er memory=1000"]
+
+
 def test_the_memory_is_named_wherever_it_varies(tmp_path):
     place(tmp_path, "a", memory=100)
     place(tmp_path, "b", memory=200, learner="derpp")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from moca.report.significance import difference, holm
+from moca.report.significance import difference, holm, paired
 from tests.report.made_results import comparison, result
 
 
@@ -20,6 +20,12 @@ def test_shared_seeds_are_paired(tmp_path):
     assert found.p == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
     assert (found.test, found.n, found.wins) == ("paired t", "4", 4)
     assert found.spread.mean == pytest.approx(np.mean(ours) - np.mean(theirs))
+
+
+def test_one_sided_against_scipy():
+    for values in ([0.1, 0.02, 0.05], [-0.1, -0.02, 0.05]):
+        assert paired(values, above=True) == pytest.approx(stats.ttest_1samp(values, 0, alternative="greater").pvalue)
+    assert math.isnan(paired([0.1], above=True)) and math.isnan(paired([0.1, 0.1]))
 
 
 def test_a_seed_that_only_one_has_is_left_out_of_the_pairs(tmp_path):

@@ -3,6 +3,7 @@
 import errno
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,7 @@ from moca.cli.report import report
 from moca.cli.runs import runs
 from moca.cli.serve import serve
 from moca.cli.wording import as_options, hinted
-from moca.errors import Interrupted, MocaError
+from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.starting import loading
 from moca.traces import from_theirs_on, noted
 
@@ -37,19 +38,34 @@ app = App(
 )
 
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
+_CHOOSE = (
+    "0.1: for each learner with each perturbation choose the best combination on a tenth of the training images, held "
+    "out, with seeds of its own (0.1:seeds=2: two of them), and run it on test"
+)
 Out = Annotated[str | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
 Config = Annotated[
     Path | None, Parameter(help="TOML or YAML file with any of these options; those given here win", show_default=False)
 ]
+Track = Annotated[
+    list[str] | None,
+    Parameter(
+        help="follow it elsewhere too: tensorboard, mlflow:uri=http://..., wandb:mode=offline, ... (moca ls); nothing "
+        "is sent anywhere unless asked for",
+        consume_multiple=True,
+        negative=(),
+    ),
+]
 SaveConfig = Annotated[Path | None, Parameter(help="write the options to such a file first", show_default=False)]
 
 
-def run(*, out: Out = None, config: Config = None, save_config: SaveConfig = None, **options: Any) -> int:
+def run(
+    *, out: Out = None, track: Track = None, config: Config = None, save_config: SaveConfig = None, **options: Any
+) -> int:
     """Train one learner with one perturbation on one stream of tasks.
 
     What is left open is taken from the data set's recipe; a line says what that is.
     """
-    settings = with_config({**given(options), "out": out}, config, save_config)
+    settings = with_config({**given(options), "out": out, "track": track}, config, save_config)
     with loading():
         from moca import api
 
@@ -65,8 +81,10 @@ app.command(model_app)
 
 
 @app.command
-def resume(folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True) -> int:
-    """Go on with an interrupted run exactly where it stopped.
+def resume(
+    folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True, track: Track = None
+) -> int:
+    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had.
 
     Parameters
     ----------
@@ -83,7 +101,7 @@ def resume(folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_m
 
     if progress == "lines":
         return as_lines(folder, keep_model)
-    return _ended(api.resume(folder, progress=True, keep_model=keep_model))
+    return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
 
 
 def compare(
@@ -92,6 +110,8 @@ def compare(
     seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
+    track: Track = None,
+    choose: Annotated[str | None, Parameter(help=_CHOOSE, show_default=False)] = None,
     config: Config = None,
     save_config: SaveConfig = None,
     **options: Any,
@@ -99,17 +119,18 @@ def compare(
     """Run every combination of the options that have several values, with every seed, and write a report.
 
     The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
-    that has several already, it adds those.
+    that has several already, it adds those. With --choose the options are tuned first, without the test images.
     """
-    own = {"seeds": seed or seeds, "jobs": jobs, "out": out}
+    own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track, "choose": choose}
     settings = {"seeds": 3} | with_config({**given(options), **own}, config, save_config)
     with loading():
         from moca import api
         from moca.cli.show import console, show_comparison
+        from moca.report.chosen import Chosen
         from moca.report.page import write_report
 
     comparison = api.compare(progress=True, say=_say, **settings)
-    page = write_report(comparison)
+    page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     show_comparison(comparison)
     console.print(f"Report: {page}", soft_wrap=True, highlight=False)
     return _unfinished(comparison)
@@ -144,7 +165,7 @@ def demo(
 
 @app.command
 def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, heads, optimisers, schedules and data sets; or show all about one of them.
+    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or all about one.
 
     All about one: its line, its paper, where its card is, its options with their defaults, its recipes, and what it
     refuses and why.
@@ -174,6 +195,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Entry point of the `moca` command; `words` are those after its name, by default the command line's."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no "±" must not cost anything more
+    warnings.showwarning = _show_warning
     try:
         code = app(words, print_error=False, exit_on_error=False) or 0
         sys.stdout.flush()
@@ -201,6 +223,17 @@ def _drop_output() -> None:
     with suppress(OSError):
         sys.stdout.close()
     sys.stdout = io.StringIO()
+
+
+_SHOW = warnings.showwarning
+
+
+def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
+    """Ours in a line, all others as they are."""
+    if isinstance(message, MocaWarning):
+        _say(f"moca: {message}")
+    else:
+        _SHOW(message, *about, **more)
 
 
 def _say(line: str) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +14,7 @@ from moca.errors import MocaError, nearest
 from moca.starting import loading
 
 if TYPE_CHECKING:
-    from moca.measures.analyse import Analysed
-    from moca.measures.together import Group
+    from moca.report.together import Group
 
 KNOWN = (
     "angle_deviation",
@@ -69,12 +66,20 @@ def analyse(
         from rich.progress import track
 
         from moca.cli.show import console
-        from moca.measures.analyse import analyse, runs_below
-        from moca.measures.together import grouped
+        from moca.engine.listing import run_folders
+        from moca.measures.analyse import analyse
+        from moca.report.comparison import Comparison
+        from moca.report.loading import labelled
+        from moca.report.together import groups
 
     if not runs:
         raise MocaError("name at least one run folder")
-    folders, done, refused = runs_below(runs), [], []
+    for name in only or ():
+        if name not in KNOWN:
+            raise MocaError(f"there is no analysis '{name}'; {nearest(name, KNOWN)}")
+    folders, done, refused = run_folders(*runs), [], []
+    if not folders:
+        raise MocaError(f"there is no run in {', '.join(map(str, runs))}; moca runs lists what is there")
     for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=len(folders) == 1):
         try:
             done.append(analyse(folder, device=device, again=again))
@@ -83,19 +88,17 @@ def analyse(
     if not done:
         raise MocaError(refused[0] + (f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""))
     where = out or _above(folders) / "figures"
-    by_data = grouped([_only(run, only) for run in done])
-    for number, (data, groups) in enumerate(by_data.items(), 1):
-        _show(data, groups)
+    settings = Comparison(labelled([run.result for run in done]), where).settings
+    for number, setting in enumerate(settings, 1):
+        _show(setting.title, groups(setting.rows, only))
         if figures:
-            from moca.measures.figures import draw
+            from moca.report.analysis_figures import draw
 
-            drawn = draw(groups, where, f"-{number}" if len(by_data) > 1 else "")
+            drawn = len(draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)) // 2
             console.print(
-                f"{len(drawn)} figure{'s' * (len(drawn) != 1)}, as PDF and PNG: {where}",
-                soft_wrap=True,
-                highlight=False,
+                f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}", soft_wrap=True, highlight=False
             )
-    if len(by_data) > 1:
+    if len(settings) > 1:
         console.print("Runs on different data are kept apart: their numbers cannot be compared.", highlight=False)
     lines: dict[str, list[str]] = {}
     for run in done if not only else ():
@@ -110,48 +113,29 @@ def analyse(
     return 1 if refused else 0
 
 
-def _only(run: Analysed, names: Sequence[str] | None) -> Analysed:
-    """The run with these analyses alone, if any are named."""
-    if not names:
-        return run
-    for name in names:
-        if name not in KNOWN:
-            raise MocaError(f"there is no analysis '{name}'; {nearest(name, KNOWN)}")
-    return replace(run, analyses={name: found for name, found in run.analyses.items() if name in names}, missing=[])
-
-
 def _above(folders: Sequence[Path]) -> Path:
     """The run's own folder, or the one above all of them."""
     return folders[0] if len(folders) == 1 else Path(os.path.commonpath([f.absolute().parent for f in folders]))
 
 
-def _show(data: str, groups: Sequence[Group]) -> None:
+def _show(title: str, methods: Sequence[Group]) -> None:
     """All numbers, a column for each method."""
     from rich.table import Table
     from rich.text import Text
 
     from moca.cli.show import console
+    from moca.report.tables import any_scale
+    from moca.report.together import analyses, numbers
 
-    table = Table(box=None, title=Text(data), title_justify="left")
+    table = Table(box=None, title=Text(title), title_justify="left")
     table.add_column("")
-    for group in groups:
-        seeds = len(group.runs)
-        table.add_column(Text(group.label + (f" ({seeds} seeds)" if seeds > 1 else "")), justify="right")
-    titles = dict.fromkeys(
-        (name, analysis.title) for group in groups for run in group.runs for name, analysis in run.analyses.items()
-    )
-    for name, title in titles:
-        names = dict.fromkeys(
-            number for g in groups for run in g.runs if name in run.analyses for number in run.analyses[name].numbers
-        )
+    for method in methods:
+        seeds = len(method.runs)
+        table.add_column(Text(method.label + (f" ({seeds} seeds)" if seeds > 1 else "")), justify="right")
+    for name, found in analyses(methods).items():
+        names = numbers(methods, name)
         if names:
-            table.add_row(Text(title, "bold"))
+            table.add_row(Text(found.title, "bold"))
         for number in names:
-            table.add_row(Text(f"  {number}"), *(_cell(*group.number(name, number)) for group in groups))
+            table.add_row(Text(f"  {number}"), *(any_scale(method.number(name, number)).whole for method in methods))
     console.print(table)
-
-
-def _cell(mean: float, spread: float) -> str:
-    if math.isnan(mean):
-        return "-"
-    return f"{mean:.4g}" + ("" if math.isnan(spread) else f" ± {spread:.2g}")

@@ -15,7 +15,7 @@ from moca.parts import KINDS, LEARNERS, PERTURBATIONS, Kind, by_path, kind_of, p
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Settings, names
 from moca.settings.choice import options_of as settings_of
 
-_TITLES = {"learner": "learners", "perturb": "perturbations", "model": "models"}
+_TITLES = {"learner": "learners", "perturb": "perturbations", "model": "models", "track": "trackers"}
 _CLOSED: dict[str, tuple[type[Settings], ...]] = {"head": HEADS, "optimiser": OPTIMISERS, "schedule": SCHEDULES}
 
 CARDS = "docs/methods/NAME.md"

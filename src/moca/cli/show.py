@@ -34,7 +34,12 @@ def show_result(result: Result) -> None:
 def show_comparison(comparison: Comparison) -> None:
     """Mean and standard deviation of each method, what they cost, and where the files are."""
     from moca.engine.alike import SHARED, SHARED_IN_SHORT
+    from moca.report.chosen import Chosen
 
+    if isinstance(comparison, Chosen):
+        console.print("Held-out training images:", comparison.choosing)
+        console.print(Text(f"{comparison.told}\n"))
+        console.print("Test images:")
     console.print(comparison)
     if comparison.cost:
         console.print(f"{comparison.cost}.", soft_wrap=True, highlight=False)

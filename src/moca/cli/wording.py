@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 from moca.settings import Bench, Run
 
-_OPTIONS = sorted({*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds"}, key=len, reverse=True)
+_OPTIONS = sorted(
+    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose"}, key=len, reverse=True
+)
 _SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(?=([\w'\"./-])?)")
 
 

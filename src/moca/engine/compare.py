@@ -22,9 +22,11 @@ from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Running
 from moca.engine.schedule import Schedule
+from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import MocaError
-from moca.settings import Own, Run, Settings, validate
+from moca.parts import TRACKERS
+from moca.settings import Choice, Own, Run, Settings, validate
 from moca.streams import Stream
 
 _PACKED = 8
@@ -126,13 +128,14 @@ def carry_out(
     watchers: Sequence[Watch] = (),
     ended: Callable[[Result], None] | None = None,
     among_others: bool = False,
+    trackers: Sequence[Choice] = (),
 ) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
     Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges, cannot be done, or
     fails while code of the user's own takes part in it does not stop the others. After Ctrl-C the results so far come
     back, the last ones interrupted. `ended` is told of each run of this process as it ends. The folder above the runs
-    holds no others, unless they lie `among_others`.
+    holds no others, unless they lie `among_others`. Each run has trackers of its own, where there are some.
     """
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
@@ -140,19 +143,21 @@ def carry_out(
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    here_only = bool(watchers) or any(p.settings.in_this_process_only for p in plans)
+    known_here = any(t.own or t.name in TRACKERS.registered for t in trackers)
+    here_only = bool(watchers) or known_here or any(p.settings.in_this_process_only for p in plans)
     if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     with sole_writer(plans[0].folder.parent):
         _check_folders(plans, among_others)
         with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
             if on_gpu or at_a_time == 1:
-                first = _first_tasks(plans, shared=not watchers)
-                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watchers, task, ended)
+                watching = [*watchers, *(tracker.make for tracker in trackers)]
+                first = _first_tasks(plans, shared=not watching)
+                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
                         for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
                 endings = take_turns(made, at_a_time)
             else:
-                endings = side_by_side([(p.label, partial(_given_folder, p)) for p in plans], at_a_time, bar)
+                endings = side_by_side([(p.label, partial(_given_folder, p, trackers)) for p in plans], at_a_time, bar)
     results = [
         e if isinstance(e, Result) else Result(p.settings, p.folder, "failed", str(e))
         for p, e in zip(plans, endings, strict=True)
@@ -184,10 +189,13 @@ def _same(kept: Run, asked: Run) -> bool:
     return kept.model_dump(mode="json", by_alias=True) == asked.model_dump(mode="json", by_alias=True)
 
 
-def _given_folder(p: Plan) -> Path:
-    """The run's folder with its settings, for a process to go on from."""
+def _given_folder(p: Plan, trackers: Sequence[Choice]) -> Path:
+    """The run's folder with its settings and trackers, for a process to go on from."""
     if not (p.folder / SETTINGS).is_file():
         RunFolder.create(p.folder, p.settings).release()
+    folder = RunFolder(p.folder)
+    for tracker in trackers if not (p.folder / RESULT).is_file() else ():
+        keep(folder, tracker, known_by(folder, tracker))
     return p.folder
 
 

@@ -8,6 +8,7 @@ model.safetensors  the final weights, if kept, with settings, classes and how im
 analysis.json      what was recorded while training, or found by `moca analyse`; large arrays in analysis.npz
 learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
 checkpoint.pt      only while the run is unfinished: all that is needed to go on
+tracking.json      only where it is tracked: the trackers, and what the run is known by there
 traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 

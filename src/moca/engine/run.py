@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
@@ -206,13 +207,30 @@ class Running:
             accuracies = evaluate(learning.model, learning.predict, self.stream, lambda: interrupt.requested)
         self.class_il.append(accuracies.class_il)
         self.task_il.append(accuracies.task_il)
+        learned = len(self.class_il) - 1
+        record = TaskRecord(
+            learned, accuracies, self.steps_done, self.seconds, len(self._first(learned)), self.accuracy
+        )
         for watcher in self.watchers:
-            watcher.task(TaskRecord(len(self.class_il) - 1, accuracies, self.steps_done, self.seconds))
+            watcher.task(record)
+
+    @property
+    def accuracy(self) -> float:
+        """The mean over the tasks learned so far, when they were last tested; NaN before there is one."""
+        tasks = self._first(max(0, len(self.class_il) - 1))
+        if not len(tasks):
+            return math.nan
+        return accuracy.final_accuracy([self.class_il[-1][: len(tasks)]], [len(task.tested) for task in tasks])
+
+    def _first(self, tasks: int) -> Stream:
+        """What the first tasks of the schedule are of the stream: joint training has them all in one."""
+        joint = len(self.trainer.schedule.tasks) < len(self.stream)
+        return self.stream[: len(self.stream) * bool(tasks) if joint else tasks]
 
     def _look(self) -> None:
         """The mean accuracy over the tasks begun so far, in the middle of one; its time does not count."""
         schedule, learning, begun = self.trainer.schedule, self.trainer.learning, time.perf_counter()
-        tasks = self.stream if len(schedule.tasks) < len(self.stream) else self.stream[: schedule.task + 1]
+        tasks = self._first(schedule.task + 1)
         with learning.numerics():
             accuracies = evaluate(learning.model, learning.predict, tasks).class_il
         mean = accuracy.final_accuracy([accuracies], [len(task.tested) for task in tasks])

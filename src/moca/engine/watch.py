@@ -50,6 +50,10 @@ class TaskRecord:
     steps: int
     """Done so far, in so much training time."""
     seconds: float
+    tasks: int = 0
+    """How many tasks of the stream have been learned so far: after joint training all of them."""
+    accuracy: float = math.nan
+    """The mean over these, all classes competing."""
 
 
 class Watcher:
@@ -93,12 +97,17 @@ class Progress(Watcher):
         self.advance = advance
 
     def begin(self, run: Running) -> None:
-        """Know how many tasks there are."""
-        self.tasks = len(run.trainer.schedule.tasks)
+        """Know how many tasks there are, and how well those before were learned."""
+        self.tasks, self.accuracy = len(run.trainer.schedule.tasks), run.accuracy
 
     def steps(self, records: Sequence[StepRecord]) -> None:
         """So many more are done."""
-        self.advance(len(records), f"task {records[-1].task + 1}/{self.tasks}")
+        learned = "" if math.isnan(self.accuracy) else f", acc {100 * self.accuracy:.1f} %"
+        self.advance(len(records), f"task {records[-1].task + 1}/{self.tasks}{learned}")
+
+    def task(self, record: TaskRecord) -> None:
+        """So well are the tasks known that have been learned."""
+        self.accuracy = record.accuracy
 
 
 class Guard(Watcher):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moca.engine.folder import LOCK, MODEL, RESULT, SETTINGS, TASKS, RunFolder
+from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.result import Result
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError
-from moca.locking import lock
+from moca.locking import is_held
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.of_model import OfModel
@@ -78,10 +77,8 @@ def analyse(run: str | os.PathLike[str] | Result, *, device: str = "auto", again
 def _refuse_unfinished(folder: RunFolder) -> None:
     if (folder.path / RESULT).is_file():
         return
-    if (folder.path / LOCK).is_file():
-        with lock(folder.path / LOCK, wait=False) as free:
-            if not free:
-                raise MocaError(f"run '{folder.path}' is still going on; wait for its end")
+    if is_held(folder.path / LOCK):
+        raise MocaError(f"run '{folder.path}' is still going on; wait for its end")
     raise MocaError(f"run '{folder.path}' has not ended; go on with: moca resume {shlex.quote(str(folder.path))}")
 
 
@@ -173,23 +170,3 @@ def _forgetting(stages: list[list[float | None]], model: OfModel) -> Analysis:
             )
         },
     )
-
-
-def _by_number(path: Path) -> list[tuple[bool, int, str]]:
-    """As people sort: memory=200 before memory=1000, and a method before what is added to it."""
-    parts = re.split(r"(\d+)", path.name.replace("+", "~"))
-    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in parts]
-
-
-def runs_below(places: list[Path]) -> list[Path]:
-    """The run folders among and below these; a comparison's folder stands for its runs."""
-    found: list[Path] = []
-    for place in places:
-        if (place / SETTINGS).is_file():
-            found.append(place)
-            continue
-        below = sorted((path.parent for path in place.glob(f"*/{SETTINGS}")), key=_by_number)
-        if not below:
-            raise MocaError(f"'{place}' is no run folder, nor are there any in it")
-        found += below
-    return list(dict.fromkeys(found))

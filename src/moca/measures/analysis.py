@@ -15,7 +15,7 @@ analysis.json of a run folder:
              "series":  {NAME: lines and bars: a value for each of x;
                                matrix: rows of values, a row for each of y;
                                points: {"x": [...], "y": [...], "class": [...], "old": [true, ...],
-                                        "vectors": [[x, y], ...]}},
+                                        "vectors": [[x, y], ...], "names": of the classes, where known}},
              "value":   what the entries of a matrix are, with their unit,
              "diagonal": true where the line y = x is worth seeing,
              "mark":    a place of x that is worth seeing, or null}}}}}
@@ -111,8 +111,8 @@ def write(folder: RunFolder, analyses: Analyses) -> None:
     folder.write_bytes(FILE, f"{text}\n".encode())
 
 
-def read(folder: RunFolder) -> Analyses:
-    """What analysis.json and analysis.npz hold; nothing where they are not there."""
+def read(folder: RunFolder, arrays: bool = True) -> Analyses:
+    """What analysis.json and, if asked for, analysis.npz hold; nothing where they are not there."""
     if not (folder.path / FILE).is_file():
         return {}
     try:
@@ -120,12 +120,12 @@ def read(folder: RunFolder) -> Analyses:
         if kept["format"] != _FORMAT:
             raise ValueError(kept["format"])
         analyses = {name: Analysis.read(analysis) for name, analysis in kept["analyses"].items()}
-        if (folder.path / ARRAYS).is_file():
-            with np.load(folder.path / ARRAYS) as arrays:
-                for key in arrays.files:
+        if arrays and (folder.path / ARRAYS).is_file():
+            with np.load(folder.path / ARRAYS) as kept_arrays:
+                for key in kept_arrays.files:
                     name, _, what = key.partition("/")
                     if name in analyses:
-                        analyses[name].arrays[what] = arrays[key]
+                        analyses[name].arrays[what] = kept_arrays[key]
     except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         raise MocaError(
             f"{folder.path / FILE} is damaged or of another version of moca ({error}); remove it, and what was not "

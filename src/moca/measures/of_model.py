@@ -271,7 +271,7 @@ class OfModel:
         chosen = torch.cat([_some(rows.nonzero().flatten(), _POINTS // 2) for rows in (old, ~old)])
         points, y = features[chosen], labels[chosen]
         return {"x": points[:, 0].tolist(), "y": points[:, 1].tolist(), "class": y.tolist(),
-                "old": old[chosen].tolist(), "vectors": vectors}  # fmt: skip
+                "old": old[chosen].tolist(), "vectors": vectors, "names": list(self.stream.names)}  # fmt: skip
 
 
 def _some(index: Tensor, most: int) -> Tensor:

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import ttest_1samp
-
 from moca.recipes.found import Entry
-from moca.report.comparison import Spread
+from moca.report.significance import LEVEL, paired
+from moca.report.spread import Spread
 
 _TABLES = ("table1", "table2", "table3", "table4")
 _LESS = (("none", "*"), ("gaussian", "wap"))
@@ -45,9 +44,7 @@ class Claim:
     @property
     def p(self) -> float:
         """Of a paired t-test that the better one is not better; NaN for fewer than two seeds."""
-        if len(self.differences) < 2 or self.ours.std == 0:
-            return math.nan
-        return float(ttest_1samp(self.differences, 0.0, alternative="greater").pvalue)
+        return paired(self.differences, above=True)
 
     @property
     def verdict(self) -> str:
@@ -56,10 +53,6 @@ class Claim:
             against = not math.isnan(self.p) and self.p > 1 - LEVEL
             return "the other way round" if against else "does not show"
         return "holds" if self.p < LEVEL else "same direction, may be chance"
-
-
-LEVEL = 0.05
-"""Of the one-sided test: a claim holds below it."""
 
 
 def claims(entries: Iterable[Entry]) -> list[Claim]:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moca.recipes.cells import exhibits
-from moca.recipes.claims import LEVEL, Claim, claims
+from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
 from moca.recipes.cost import HOW
 from moca.recipes.experiment import rules
 from moca.recipes.found import NEAR, SEEDS, Entry, experiments
 from moca.recipes.standing import Standing, Sums
+from moca.report.significance import LEVEL
 
 COUNTS = (
     f"A cell that the paper claims counts as reproduced when the mean of our seeds is at most {NEAR} points below it, "

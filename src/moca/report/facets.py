@@ -20,10 +20,10 @@ class Facet:
     rows: list[Row]
 
 
-def facets(setting: Setting) -> list[Facet]:
-    """All methods in one figure if they are few; else the learners by themselves, and each learner with its
-    perturbations, in as many figures as it takes."""
-    rows = setting.finished
+def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
+    """All methods, by default those that finished, in one figure if they are few; else the learners by themselves, and
+    each learner with its perturbations, in as many figures as it takes."""
+    rows = setting.finished if rows is None else rows
     if len(rows) <= MOST:
         return [Facet("", rows)] if rows else []
     plain = [row for row in rows if not row.perturbed]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib import colormaps, rc_context
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -18,87 +16,39 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from moca.engine.compare import folder_name
-from moca.errors import MocaError
+from moca.report.analysis_figures import draw
 from moca.report.comparison import Comparison, Row, Spread
 from moca.report.facets import Facet, facets
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
 from moca.report.plots import of
+from moca.report.printing import DASHES, INK, RULE, save, shown, style
 from moca.report.table import UNKNOWN
 
-INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
 WIDTH = 4.7
 """Inches: a column and a half of most papers."""
-DOTS = 300
-"""Of a PNG, an inch."""
 _MOST_NUMBERED = 20
 """Tasks up to which the cells of a matrix have room for numbers."""
 _DARKEST = 115
 """Percent that the darkest blue stands for: more than there is, to keep numbers readable."""
-_DASHES = {"solid": "-", "dash": "--"}
-_STYLE: dict[Any, Any] = {
-    "pdf.fonttype": 42,
-    "text.parse_math": False,
-    "font.size": 9,
-    "text.color": INK,
-    "axes.titlesize": 9.5,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": FAINT,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "xtick.labelsize": 8.5,
-    "ytick.labelsize": 8.5,
-    "xtick.color": FAINT,
-    "ytick.color": FAINT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "grid.color": RULE,
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-}
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Accuracy over tasks, final accuracies and matrices of every setting, each as PDF and PNG."""
+    """Accuracy over tasks, final accuracies, matrices and recorded analyses of every setting, each as PDF and PNG."""
     made: list[Path] = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for number, setting in enumerate(comparison.settings, 1):
-            before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
-            for part, facet in enumerate(facets(setting), 1):
-                after = f"-{part}" if len(facets(setting)) > 1 else ""
-                drawn = {
-                    "accuracy": accuracy_curves(facet, of(setting)),
-                    "final": final_accuracies(facet, of(setting)),
-                    "matrices": accuracy_matrices(facet.rows),
-                }
-                for name, figure in drawn.items():
-                    made += _saved(figure, folder / f"{before}{name}{after}")
-    except OSError as error:
-        raise MocaError(f"figures cannot be written to '{folder}': {error.strerror}") from None
+    for number, setting in enumerate(comparison.settings, 1):
+        before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
+        for part, facet in enumerate(facets(setting), 1):
+            after = f"-{part}" if len(facets(setting)) > 1 else ""
+            drawn = {
+                "accuracy": accuracy_curves(facet, of(setting)),
+                "final": final_accuracies(facet, of(setting)),
+                "matrices": accuracy_matrices(facet.rows),
+            }
+            for name, figure in drawn.items():
+                made += save(figure, folder, f"{before}{name}{after}")
+        made += draw(setting, folder, before)
     return made
-
-
-def _saved(figure: Figure, path: Path) -> list[Path]:
-    paths = [path.parent / f"{path.name}.{kind}" for kind in ("pdf", "png")]
-    with style():
-        for target in paths:
-            dated = {"CreationDate": None} if target.suffix == ".pdf" else {}
-            figure.savefig(target, dpi=DOTS, metadata=dated)
-    return paths
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """The look of all figures."""
-    with rc_context(_STYLE), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        yield
 
 
 @style()
@@ -118,7 +68,7 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
     axes.grid(axis="y")
     figure.legend(
         handles,
-        [_unhidden(plain(r.label)) for r in rows],
+        [shown(r.label) for r in rows],
         loc="outside lower center",
         ncols=-(-len(rows) // lines),
         handlelength=2.2,
@@ -127,15 +77,10 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
     return figure
 
 
-def _unhidden(label: str) -> str:
-    """Matplotlib leaves names that begin with an underscore out of legends."""
-    return "\u200b" + label if label.startswith("_") else label
-
-
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:
     colour, _, marker, _, dash = LOOKS[place]
     look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6}
-    line: dict[str, Any] = {"lw": 1.6, "ls": _DASHES[dash]}
+    line: dict[str, Any] = {"lw": 1.6, "ls": DASHES[dash]}
     handle = Line2D([], [], **look, **line)
     values = 100 * np.array([r.accuracy_over_tasks for r in row.finished])
     spreads = [Spread.of(column) for column in values.T.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
         more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
         raise MocaError(f"no finished run in {where}{told}{more}; moca runs lists what is there")
-    return _labelled([(stream, result) for (stream, _, _), result in kept.items()]), left_out
+    return labelled(list(kept.values())), left_out
 
 
 def _finished(run: Listed) -> Result:
@@ -49,12 +50,14 @@ def _finished(run: Listed) -> Result:
     }.get(run.state, run.why))  # fmt: skip
 
 
-def _labelled(runs: Sequence[tuple[str, Result]]) -> list[tuple[str, Result]]:
+def labelled(runs: Sequence[Result]) -> list[tuple[str, Result]]:
     """Learners without perturbation first, each with its perturbations behind it; names need only tell runs of one
     stream apart."""
+    by_stream: dict[str, list[Result]] = {}
+    for result in runs:
+        by_stream.setdefault(sameness.stream(result.settings), []).append(result)
     made: list[tuple[str, Result]] = []
-    for stream in dict.fromkeys(stream for stream, _ in runs):
-        results = [result for key, result in runs if key == stream]
+    for results in by_stream.values():
         labels = sameness.labels([result.settings for result in results])
         made += sorted(zip(labels, results, strict=True), key=_order)
     return made
@@ -62,4 +65,10 @@ def _labelled(runs: Sequence[tuple[str, Result]]) -> list[tuple[str, Result]]:
 
 def _order(named: tuple[str, Result]) -> tuple[object, ...]:
     label, run = named[0], named[1].settings
-    return run.learner.name, run.perturb.name != "none", label, str(run.seed).zfill(9)
+    return run.learner.name, run.perturb.name != "none", _by_number(label), str(run.seed).zfill(9)
+
+
+def _by_number(label: str) -> list[tuple[float, str]]:
+    """As people sort: memory=200 before memory=1000."""
+    parts = re.split(r"([0-9]+(?:\.[0-9]+)?)", label)
+    return [(float(part), "") if place % 2 else (-1.0, part) for place, part in enumerate(parts)]

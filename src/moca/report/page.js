@@ -20,6 +20,7 @@ function painted(trace) {
   const made = { ...trace, line: { ...trace.line, color: tone }, marker: { ...trace.marker, color: tone } };
   if (stroke) made.marker.line = { ...trace.marker.line, color: tone };
   if (trace.error_x) made.error_x = { ...trace.error_x, color: tone };
+  if (trace.error_y) made.error_y = { ...trace.error_y, color: ink("--ink") };
   return made;
 }
 
@@ -42,6 +43,7 @@ function laid(plot, width) {
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink("--ink") },
     margin: { l: plot.kind === "dots" ? 12 : 46, r: 14, t: plot.kind === "dots" ? 6 : 12, b: 44 + legend },
     xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
+    shapes: (given.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: ink("--faint") } })),
     hoverlabel: { bgcolor: ink("--soft"), bordercolor: ink("--rule"), font: { color: ink("--ink"), size: 12 }, align: "left" },
     legend: { orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom", font: { size: 12 } },
     dragmode: false, hovermode: "closest",

@@ -28,7 +28,7 @@ from moca.report.verdict import verdict
 
 REPORT = "report.html"
 _MOST_OPEN = 12
-"""Matrices that are shown at once; more of them wait to be unfolded."""
+"""Figures of a kind that are shown at once; more of them wait to be unfolded."""
 
 
 def write_report(
@@ -60,6 +60,7 @@ class _Part:
     held_against: list[_Copied]
     figures: list[dict[str, Any]]
     matrices: list[tuple[str, int]]
+    analyses: list[_Shown]
     differing: _Copied | None
     same: dict[str, str]
     methods: list[tuple[str, str]]
@@ -74,6 +75,15 @@ class _Copied:
 
     table: Table
     place: int
+
+
+@dataclass
+class _Shown:
+    """An exhibit with the places of its figures and tables."""
+
+    exhibit: Exhibit
+    figures: list[list[tuple[str, int]]]
+    tables: list[_Copied]
 
 
 @dataclass
@@ -93,6 +103,11 @@ class _Data:
         self.tables.append({"csv": table.csv(), "markdown": table.markdown(), "latex": table.latex()})
         return _Copied(table, len(self.tables) - 1)
 
+    def exhibit(self, exhibit: Exhibit) -> _Shown:
+        """A section of figures and tables."""
+        figures = [[(title, self.plot(plot)) for title, plot in several] for several in exhibit.figures]
+        return _Shown(exhibit, figures, [self.table(table) for table in exhibit.tables])
+
     def json(self) -> Markup:
         """As text that ends no script element, whatever is in it."""
         looks = [{"light": look.light, "dark": look.dark} for look in LOOKS]
@@ -105,9 +120,7 @@ def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str 
     """The page as text. It holds no date, so that the same results give the same page."""
     data = _Data()
     parts = [_part(setting, data) for setting in comparison.settings]
-    shown = [(exhibit, [(title, data.plot(plot)) for title, plot in exhibit.plots],
-              [data.table(table) for table in exhibit.tables])
-             for exhibit in (*exhibits, *analyses(comparison))]  # fmt: skip
+    shown = [data.exhibit(exhibit) for exhibit in exhibits]
     scripts = [_plotly() if data.plots else "", _own("page.js")]
     return _template().render(
         title=_title(comparison),
@@ -122,7 +135,7 @@ def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str 
         data=data.json(),
         plots=data.plots,
         looks=LOOKS,
-        open_matrices=_MOST_OPEN,
+        most_open=_MOST_OPEN,
     )
 
 
@@ -158,6 +171,7 @@ def _part(setting: Setting, data: _Data) -> _Part:
         [data.table(table) for table in held],
         figures,
         [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
+        [data.exhibit(exhibit) for exhibit in analyses(setting)],
         data.table(differing) if differing else None,
         same,
         [(label, command) for label, command in commands.items() if command],

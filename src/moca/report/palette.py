@@ -1,5 +1,6 @@
 """Colours that people with any kind of colour vision can tell apart, on white and on dark pages."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -34,22 +35,12 @@ _OLD_DARK = ("#9a8cf0", "#7fb0e0", "#66CCEE", "#5fd0bc", "#5cbf7a")
 _NEW_DARK = ("#DDAA33", "#ff9a5c", "#ff7a66", "#dd88cc", "#e06c9f")
 
 
-def method_colour(place: int) -> str:
-    """Of a method in print, by its place in the figure."""
-    return LOOKS[place].light
-
-
-def method_marker(place: int) -> str:
-    """Its marker, for print without colour."""
-    return LOOKS[place].marker
-
-
-def class_colour(place: int, old: bool) -> str:
-    """Of a class in print."""
-    return class_colours(place, old)[0]
-
-
 def class_colours(place: int, old: bool) -> tuple[str, str]:
     """Of a class on a light and on a dark page. Old ones are cool, new ones warm; `place` counts within the group."""
     light, dark = (_OLD, _OLD_DARK) if old else (_NEW, _NEW_DARK)
     return light[place % len(light)], dark[place % len(dark)]
+
+
+def colours_of(old: Mapping[int, bool]) -> dict[int, tuple[str, str]]:
+    """Of all classes, by whether they are old."""
+    return {c: class_colours(sum(old[k] == old[c] for k in old if k < c), old[c]) for c in sorted(old)}

@@ -8,26 +8,23 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import Facet
 from moca.report.labels import folded, plain
-from moca.report.palette import LOOKS, class_colours
+from moca.report.palette import LOOKS
 
-if TYPE_CHECKING:
-    from moca.report.features import Panel
-
+Trace = dict[str, Any]
 Plot = dict[str, Any]
 """`kind`, `alt` (the figure in words), `data` (traces), `layout` and `height` in pixels."""
 
-_MOST_POINTS = 1500
 _MOST_NUMBERED = 12
 """Tasks up to which the cells of a matrix have room for numbers."""
-_NAME = "<b>%{fullData.name}</b><br>"
+NAME = "<b>%{fullData.name}</b><br>"
 
 
 def shown(label: str, length: int = 60) -> str:
@@ -42,56 +39,62 @@ def named(label: str) -> str:
 
 def curves(facet: Facet, judged: str) -> Plot:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
-    traces: list[dict[str, Any]] = []
+    traces: list[Trace] = []
     for place, row in enumerate(facet.rows):
         values = 100 * np.array([r.accuracy_over_tasks for r in row.finished])
         tasks = len(row.finished[0].accuracy_matrix[0])
         at_once = values.shape[1] == 1 and tasks > 1
         x = [1, tasks] if at_once else list(range(1, values.shape[1] + 1))
-        traces += _line(
-            row.label, place, x, np.repeat(values, 2, axis=1) if at_once else values, "task %{x}: ", at_once
-        )
+        traces += _over_seeds(row.label, place, x, np.repeat(values, 2, axis=1) if at_once else values, "task", at_once)
     layout = {"xaxis": {"title": {"text": "Tasks learned"}, "dtick": _every(traces)},
               "yaxis": {"title": {"text": f"Accuracy on {judged} (%)"}}}  # fmt: skip
-    return _plot("curves", "Accuracy over the tasks learned so far, a line for each method", traces, layout, 340)
+    return figure("curves", "Accuracy over the tasks learned so far, a line for each method", traces, layout, 340)
 
 
 def over_stream(facet: Facet, judged: str) -> Plot | None:
     """Accuracy in the middle of tasks, where runs were evaluated there."""
-    traces: list[dict[str, Any]] = []
+    traces: list[Trace] = []
     for place, row in enumerate(facet.rows):
         looks = [r.over_stream for r in row.finished if r.over_stream]
         if looks:
             count = min(map(len, looks))
             values = 100 * np.array([[mean for _, mean in one[:count]] for one in looks])
-            traces += _line(row.label, place, [int(step) for step, _ in looks[0][:count]], values, "step %{x}: ")
+            traces += _over_seeds(row.label, place, [int(step) for step, _ in looks[0][:count]], values, "step")
     layout = {"xaxis": {"title": {"text": "Steps"}}, "yaxis": {"title": {"text": f"Accuracy on {judged} (%)"}}}
-    return _plot("curves", "Accuracy over the stream, a line for each method", traces, layout, 340) if traces else None
+    return figure("curves", "Accuracy over the stream, a line for each method", traces, layout, 340) if traces else None
 
 
-def _line(label: str, place: int, x: list[int], values: Any, where: str, level: bool = False) -> list[dict[str, Any]]:
-    """A mean over seeds with its band; they are hidden together."""
+def _over_seeds(label: str, place: int, x: list[int], values: Any, what: str, level: bool = False) -> list[Trace]:
     spreads = [Spread.of(column) for column in values.T.tolist()]
     mean, std = [_number(s.mean) for s in spreads], [_number(s.std) for s in spreads]
+    hover = f"{what} %{{x}}: %{{y:.2f}}%{{customdata}} % (n = {len(values)})"
+    return line(label, place, x, mean, std, [_plus_minus(s) for s in std], hover, level)
+
+
+def line(
+    label: str, place: int, x: Sequence[Any], mean: Sequence[float | None], std: Sequence[float | None],
+    told: Sequence[str], hover: str, level: bool = False,
+) -> list[Trace]:  # fmt: skip
+    """A line with a band of one deviation, hidden together; `told` stands behind the numbers when one points at it."""
     look, group = LOOKS[place], str(place)
-    line = {
+    drawn = {
         "type": "scatter", "mode": "lines" if level else "lines+markers", "name": named(label), "legendgroup": group,
-        "x": x, "y": mean, "meta": {"colour": place},
+        "x": list(x), "y": list(mean), "meta": {"colour": place},
         "line": {"width": 2, "dash": "dot" if level else look.dash},
         "marker": {"symbol": look.symbol, "size": 7},
-        "customdata": [_plus_minus(s) for s in std],
-        "hovertemplate": f"{_NAME}{where}%{{y:.2f}}%{{customdata}} % (n = {len(values)})<extra></extra>",
+        "customdata": list(told), "hovertemplate": f"{NAME}{hover}<extra></extra>",
     }  # fmt: skip
-    low = [None if m is None else round(m - (s or 0), 2) for m, s in zip(mean, std, strict=True)]
-    high = [None if m is None else round(m + (s or 0), 2) for m, s in zip(mean, std, strict=True)]
-    if not any(std) or None in low:
-        return [line]
+    known = [(m, s or 0.0, at) for m, s, at in zip(mean, std, x, strict=True) if m is not None]
+    first = next((i for i, m in enumerate(mean) if m is not None), 0)
+    if not any(std) or None in mean[first : first + len(known)]:  # a band has no gaps
+        return [drawn]
     band = {
         "type": "scatter", "mode": "lines", "name": named(label), "legendgroup": group, "showlegend": False,
-        "hoverinfo": "skip", "x": [*x, *reversed(x)], "y": [*high, *reversed(low)], "fill": "toself",
-        "line": {"width": 0}, "meta": {"band": place},
+        "hoverinfo": "skip", "x": [at for _, _, at in known] + [at for _, _, at in reversed(known)],
+        "y": [significant(m + s) for m, s, _ in known] + [significant(m - s) for m, s, _ in reversed(known)],
+        "fill": "toself", "line": {"width": 0}, "meta": {"band": place},
     }  # fmt: skip
-    return [band, line]
+    return [band, drawn]
 
 
 def final_accuracies(facet: Facet, judged: str) -> Plot:
@@ -105,7 +108,7 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
             "x": values, "y": [place] * len(values), "customdata": seeds, "meta": {"colour": place},
             "marker": {"size": 8, "opacity": 0.55, "symbol": "circle"},
-            "hovertemplate": f"{_NAME}seed %{{customdata}}: %{{x:.2f}} %<extra></extra>",
+            "hovertemplate": f"{NAME}seed %{{customdata}}: %{{x:.2f}} %<extra></extra>",
         })  # fmt: skip
         traces.append({
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
@@ -113,7 +116,7 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
             "meta": {"colour": place, "stroke": True},
             "marker": {"size": 15, "symbol": "line-ns", "line": {"width": 2.5}},
             "error_x": {"type": "data", "array": [_number(spread.std) or 0], "thickness": 1.5, "width": 0},
-            "hovertemplate": f"{_NAME}mean: %{{x:.2f}}%{{customdata}} % (n = {len(values)})<extra></extra>",
+            "hovertemplate": f"{NAME}mean: %{{x:.2f}}%{{customdata}} % (n = {len(values)})<extra></extra>",
         })  # fmt: skip
         names.append({"text": shown(row.label, 48), "x": 0, "xref": "paper", "xanchor": "left", "y": place,
                       "yshift": 15, "showarrow": False})  # fmt: skip
@@ -123,7 +126,7 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
         "annotations": names, "showlegend": False,
     }  # fmt: skip
     height = max(340, 90 + 46 * len(facet.rows))
-    return _plot("dots", "Final accuracy of every seed, a row for each method", traces, layout, height)
+    return figure("dots", "Final accuracy of every seed, a row for each method", traces, layout, height)
 
 
 def matrix(row: Row) -> Plot:
@@ -136,14 +139,12 @@ def matrix(row: Row) -> Plot:
     named = _task_names(row)
     told = [[[_plus_minus(_number(c.std)) if c else "", named[j]] for j, c in enumerate(line)] for line in cells]
     after = "after all tasks" if at_once else "after task %{y}"
-    trace = {
-        "type": "heatmap", "meta": {"shades": True}, "zmin": 0, "zmax": 100, "xgap": 1, "ygap": 1, "showscale": False,
-        "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, stages + 1)),
-        "z": [[_number(c.mean) if c else None for c in line] for line in cells], "customdata": told,
-        "hovertemplate": f"task %{{x}}%{{customdata[1]}}<br>{after}: %{{z:.2f}}%{{customdata[0]}} % (n = {len(values)})"
-        "<extra></extra>",
-        "hoverongaps": False,
-    } | ({"texttemplate": "%{z:.0f}"} if tasks <= _MOST_NUMBERED else {})  # fmt: skip
+    trace = heat(
+        [[_number(c.mean) if c else None for c in line] for line in cells], told, (0, 100),
+        f"task %{{x}}%{{customdata[1]}}<br>{after}: %{{z:.2f}}%{{customdata[0]}} % (n = {len(values)})", "%{z:.0f}",
+    ) | {
+        "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, stages + 1)), "showscale": False,
+    }  # fmt: skip
     every = 1 if tasks <= 10 else 5
     axis = {
         "tick0": every if every > 1 else 1,
@@ -159,7 +160,20 @@ def matrix(row: Row) -> Plot:
         "showlegend": False,
     }  # fmt: skip
     height = 120 if at_once else 300
-    return _plot("matrix", f"Accuracy on each task after each task: {row.label}", [trace], layout, height)
+    return figure("matrix", f"Accuracy on each task after each task: {row.label}", [trace], layout, height)
+
+
+def heat(
+    values: Sequence[Sequence[float | None]], told: Any, ends: tuple[float, float], hover: str, text: str
+) -> Trace:
+    """Cells by their shade, with numbers where there is room for them; else the shades are explained."""
+    numbered = max(map(len, values)) <= _MOST_NUMBERED
+    return {
+        "type": "heatmap", "meta": {"shades": True}, "zmin": ends[0], "zmax": ends[1], "xgap": 1, "ygap": 1,
+        "z": [list(line) for line in values], "customdata": told, "hovertemplate": f"{hover}<extra></extra>",
+        "hoverongaps": False, "showscale": not numbered,
+        "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 11}},
+    } | ({"texttemplate": text} if numbered else {})  # fmt: skip
 
 
 def _task_names(row: Row) -> list[str]:
@@ -173,46 +187,44 @@ def _task_names(row: Row) -> list[str]:
     return [" (" + ", ".join(shown(name, 20) for name in part[:4]) + ", …" * (len(part) > 4) + ")" for part in parts]
 
 
-def plane(panel: Panel) -> Plot:
+def plane(points: Mapping[str, Any], colours: Mapping[int, tuple[str, str]], alt: str) -> Plot:
     """Features in the plane: old classes as filled circles, new ones as open triangles, class vectors as lines."""
-    old = {int(c): bool(o) for c, o in zip(panel.labels, panel.old, strict=True)}
-    stride = max(1, -(-len(panel.points) // _MOST_POINTS))
-    points, labels = panel.points[::stride], panel.labels[::stride]
-    radius = float(np.abs(points).max(initial=1e-9))
-    traces: list[dict[str, Any]] = []
+    old = dict(zip(points["class"], points["old"], strict=True))
+    x, y, labels = (np.array(points[name]) for name in ("x", "y", "class"))
+    # A radius that a few far ones do not decide.
+    radius = float(np.quantile(np.hypot(x, y), 0.995)) or 1.0 if len(x) else 1.0
+    traces: list[Trace] = []
     names = []
     for c in sorted(old):
-        place = sorted(k for k in old if old[k] == old[c]).index(c)
-        name = shown(panel.names[c] if panel.names else str(c), 24)
-        own, own_colours = points[labels == c], class_colours(place, old[c])
-        traces.append({
-            "type": "scatter", "mode": "markers", "name": name, "legendgroup": str(c), "meta": {"own": own_colours},
-            "x": [_number(v) for v in own[:, 0]], "y": [_number(v) for v in own[:, 1]],
+        name = shown(str(points["names"][c]) if c < len(points.get("names", ())) else str(c), 24)
+        both = {"type": "scatter", "name": name, "legendgroup": str(c), "meta": {"own": colours[c]}}
+        traces.append(both | {
+            "mode": "markers",
+            "x": [_number(v) for v in x[labels == c]], "y": [_number(v) for v in y[labels == c]],
             "marker": {"symbol": "circle" if old[c] else "triangle-up-open", "size": 5, "opacity": 0.7},
             "hovertemplate": f"class {name.replace('%', '')}, {'old' if old[c] else 'new'}<extra></extra>",
         })  # fmt: skip
-        angle = math.atan2(panel.directions[c, 1], panel.directions[c, 0])
-        end = [_number(radius * math.cos(angle)), _number(radius * math.sin(angle))]
-        traces.append({
-            "type": "scatter", "mode": "lines", "name": name, "legendgroup": str(c), "showlegend": False,
-            "x": [0, end[0]], "y": [0, end[1]], "line": {"width": 2.2}, "hoverinfo": "skip",
-            "meta": {"own": own_colours},
+        if c >= len(points["vectors"]):
+            continue
+        angle = math.atan2(*reversed(points["vectors"][c]))
+        end = np.array([math.cos(angle), math.sin(angle)]) * radius
+        traces.append(both | {
+            "mode": "lines", "showlegend": False, "x": [0, _number(end[0])], "y": [0, _number(end[1])],
+            "line": {"width": 2.2}, "hoverinfo": "skip",
         })  # fmt: skip
-        names.append({"text": f"<b>{shown(name, 12)}</b>", "x": _number(1.1 * radius * math.cos(angle)),
-                      "y": _number(1.1 * radius * math.sin(angle)), "showarrow": False})  # fmt: skip
-    limit = _number(1.25 * radius)
-    bare = {"visible": False}
-    layout = {"xaxis": bare | {"range": [-limit, limit]} if limit else bare,
-              "yaxis": bare | {"range": [-limit, limit], "scaleanchor": "x"} if limit else bare,
-              "annotations": names, "showlegend": True}  # fmt: skip
-    return _plot("plane", f"Two-dimensional features of the test images: {panel.title}", traces, layout, 400)
+        names.append({"text": f"<b>{shown(name, 12)}</b>", "x": _number(1.1 * end[0]), "y": _number(1.1 * end[1]),
+                      "showarrow": False})  # fmt: skip
+    bare = {"visible": False, "range": [-1.25 * radius, 1.25 * radius]}
+    layout = {"xaxis": bare, "yaxis": bare | {"scaleanchor": "x"}, "annotations": names, "showlegend": True}
+    return figure("plane", alt, traces, layout, 400)
 
 
-def _plot(kind: str, alt: str, traces: list[dict[str, Any]], layout: dict[str, Any], height: int) -> Plot:
+def figure(kind: str, alt: str, traces: list[Trace], layout: dict[str, Any], height: int) -> Plot:
+    """What the page's script draws."""
     return {"kind": kind, "alt": alt, "data": traces, "layout": layout, "height": height}
 
 
-def _every(traces: Sequence[dict[str, Any]]) -> int:
+def _every(traces: Sequence[Trace]) -> int:
     last = max((max(trace["x"]) for trace in traces), default=1)
     return 1 if last <= 12 else 5 if last <= 60 else 10
 
@@ -220,6 +232,11 @@ def _every(traces: Sequence[dict[str, Any]]) -> int:
 def _number(value: float) -> float | None:
     """As JSON can hold it, with as many digits as a reader can see."""
     return round(float(value), 3) if math.isfinite(value) else None
+
+
+def significant(value: float) -> float:
+    """With as many digits as a figure of any scale can show."""
+    return float(f"{value:.5g}")
 
 
 def _plus_minus(std: float | None) -> str:

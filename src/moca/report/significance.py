@@ -50,16 +50,24 @@ def difference(ours: Row, theirs: Row, number: str = "final_accuracy") -> Differ
     shared = ours.differences(theirs, number)
     values = [[v for v in row.values(number) if math.isfinite(v)] for row in (ours, theirs)]
     if len(shared) >= 2 or (len(shared) == 1 and min(map(len, values)) == 1):
-        spread = Spread.of(shared)
-        t = math.sqrt(len(shared)) * spread.mean / spread.std if spread.std > 0 else math.nan
-        p, counts = _two_sided(t, len(shared) - 1), (len(shared), len(shared))
-        return Difference(spread, counts, sum(d > 0 for d in shared), "" if math.isnan(p) else "paired t", p)
+        p, counts = paired(shared), (len(shared), len(shared))
+        wins = sum(d > 0 for d in shared)
+        return Difference(Spread.of(shared), counts, wins, "" if math.isnan(p) else "paired t", p)
     if not all(values):
         return Difference(Spread(math.nan, math.nan), (0, 0))
     a, b = (Spread.of(v) for v in values)
     counts = (len(values[0]), len(values[1]))
     p = _welch(a, b, counts)
     return Difference(Spread(a.mean - b.mean, math.nan), counts, 0, "" if math.isnan(p) else "Welch t", p)
+
+
+def paired(differences: Sequence[float], above: bool = False) -> float:
+    """The p of a t-test that their mean is 0, or with `above` that it is not above 0; NaN where there is no spread."""
+    spread = Spread.of(differences)
+    if not spread.std > 0:
+        return math.nan
+    p = _two_sided(math.sqrt(len(differences)) * spread.mean / spread.std, len(differences) - 1)
+    return p if not above else p / 2 if spread.mean > 0 else 1 - p / 2
 
 
 def _welch(a: Spread, b: Spread, counts: tuple[int, int]) -> float:

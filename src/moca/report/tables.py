@@ -260,6 +260,15 @@ def _cell(spread: Spread, unit: str) -> Cell:
     return Cell(f"{spread.mean:,.{digits}f}")
 
 
+def any_scale(spread: Spread) -> Cell:
+    """A number that may be large or small, to four digits, and its deviation to the same place."""
+    if math.isnan(spread.mean):
+        return Cell()
+    places = max(0, 3 - math.floor(math.log10(abs(spread.mean)))) if spread.mean else 3
+    text = f"{spread.mean:.{places}f}".replace("-", "\N{MINUS SIGN}")
+    return Cell(text, "" if math.isnan(spread.std) else f"± {spread.std:.{places}f}")
+
+
 def signed(spread: Spread, mark: bool = False) -> Cell:
     """A difference in percentage points, with its sign."""
     if math.isnan(spread.mean):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError, nearest
-from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Kind
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
@@ -190,8 +190,8 @@ class Run(Settings):
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
-        kinds = KINDS | {"frozen": ENCODERS}
-        return [(kind, getattr(self, name)) for name, kind in kinds.items() if getattr(self, name) is not None]
+        kinds = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
+        return [(kind, made) for name, kind in kinds.items() if (made := getattr(self, name)) is not None]
 
     @property
     def data_name(self) -> str:
@@ -266,3 +266,9 @@ class ModelChoice(Settings):
     """An encoder written in any of the accepted forms."""
 
     model: Model
+
+
+class TrackerChoice(Settings):
+    """A tracker written in any of the accepted forms."""
+
+    track: Annotated[SerializeAsAny[Choice], chosen(TRACKERS)]

@@ -19,7 +19,11 @@ class Twin(Plain):
         if layer == 0:
             batches = self.mixed(batches)
         for number, stage in enumerate(self.model.encoder.stages, 1):
-            batches = [F.max_pool2d(stage(batch), 2, ceil_mode=True) for batch in batches]
+            passed = []
+            for place, batch in enumerate(batches):
+                with self.moving_statistics((place > 0) == bool(replays and self.seen_before)):
+                    passed.append(F.max_pool2d(stage(batch), 2, ceil_mode=True))
+            batches = passed
             if layer == number:
                 batches = self.mixed(batches)
         h, *others = [self.model.encoder.output(batch.flatten(1)) for batch in batches]

@@ -1,0 +1,94 @@
+"""Choosing among combinations of settings on held-out training images, so that the test images play no part in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moca.engine import compare
+from moca.engine.compare import Plan
+from moca.engine.result import Result
+from moca.errors import MocaError
+from moca.settings import Own, Run, validate
+from moca.settings.base import parse
+from moca.settings.choosing import Choosing
+from moca.streams import Stream
+
+PROBLEM = ("data", "data_dir", "protocol", "memory", "tasks", "class_order", "arrival", "classes", "evaluate_every")
+"""What is asked of a method. It is chosen for each of these anew, and never among them."""
+_FIRST_SEED = 1000
+"""Of those to choose with: far from the ones that people test with, so that more of either can be added."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What was chosen for one method: a learner with a perturbation, on one problem."""
+
+    label: str
+    """The combination that did best."""
+    among: Mapping[str, float]
+    """Every combination with its mean accuracy on held-out images; NaN where a run of it did not finish. Empty where
+    there was only one."""
+
+
+def asked(choose: Any) -> Choosing:
+    """How to choose, in any of the accepted forms: 0.1, or '0.1:seeds=2'."""
+    values = choose if isinstance(choose, dict) else parse(str(choose), Choosing.leading)
+    return validate(Choosing, values, "choose")
+
+
+def plan(settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Path) -> list[Plan]:
+    """The runs to choose by: of every method that has several combinations, with seeds that are not tested with."""
+    if "validation" in settings:
+        raise MocaError("choose= says which share of the training images is held out; leave out validation=")
+    data = settings.get("data")
+    if any(isinstance(one, Stream) for one in (data if isinstance(data, list) else [data])):
+        raise MocaError("choose= holds out training images, and a stream has its own tasks; give it a data set instead")
+    plans = compare.plan(settings | {"validation": how.share}, seeds_apart(how.seeds or len(tested), tested), out)
+    several = {label for labels in methods(plans) if len(labels) > 1 for label in labels}
+    if not several:
+        raise MocaError(
+            "choose= needs several values to choose among, for the same learner and perturbation: "
+            "perturb=['gaussian:lambda=0.5', 'gaussian:lambda=1'], lr=[0.03, 0.1], ..."
+        )
+    return [p for p in plans if p.label in several]
+
+
+def seeds_apart(count: int, tested: Sequence[int]) -> list[int]:
+    """So many seeds that are not those to test with."""
+    return [seed for seed in range(_FIRST_SEED, _FIRST_SEED + count + len(tested)) if seed not in tested][:count]
+
+
+def methods(plans: Sequence[Plan]) -> list[list[str]]:
+    """The combinations among which one is to be chosen, by their labels: those of one learner with one perturbation on
+    one problem, whatever their options and other settings."""
+    groups: dict[tuple[Any, ...], dict[str, None]] = {}
+    for p in plans:
+        groups.setdefault(_method(p.settings), {})[p.label] = None
+    return [list(labels) for labels in groups.values()]
+
+
+def _method(run: Run) -> tuple[Any, ...]:
+    problem = (getattr(run, name) for name in PROBLEM)
+    return (run.learner.name, run.perturb.name, *(id(v.object) if isinstance(v, Own) else str(v) for v in problem))
+
+
+def accuracies(plans: Sequence[Plan], results: Sequence[Result]) -> dict[str, float]:
+    """The mean final accuracy of each combination over all of its seeds; NaN where one of them did not finish."""
+    found = {result.folder: result.final_accuracy for result in results}
+    by_label: dict[str, list[float]] = {}
+    for p in plans:
+        by_label.setdefault(p.label, []).append(found.get(p.folder, math.nan))
+    return {label: math.fsum(several) / len(several) for label, several in by_label.items()}
+
+
+def best(labels: Sequence[str], accuracies: Mapping[str, float]) -> Pick | None:
+    """The combination with the best mean accuracy, of equals the first; none where no one has an accuracy."""
+    if len(labels) == 1:
+        return Pick(labels[0], {})
+    among = {label: accuracies[label] for label in labels}
+    known = [label for label, accuracy in among.items() if not math.isnan(accuracy)]
+    return Pick(max(known, key=among.__getitem__), among) if known else None

@@ -1,0 +1,245 @@
+"""Figures of analyses for print, drawn from what `Plot` says alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+
+from moca.measures.analysis import Plot
+from moca.report.comparison import Setting
+from moca.report.palette import LOOKS, class_colours, colours_of
+from moca.report.printing import DASHES, FAINT, INK, RULE, save, shown, style
+from moca.report.together import Line, Panel, analyses, groups, heights, old_classes, panels, plots, shared_out
+
+_COLUMNS = 3
+_NUMBERED = 12
+"""Rows up to which the cells of a matrix have numbers, and categories up to which bars have their names."""
+_MARKED = 20
+"""Points up to which those of a line are marked."""
+_LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
+
+
+def draw(setting: Setting, folder: Path, before: str = "", only: Sequence[str] | None = None) -> list[Path]:
+    """Every plot of these methods as PDF and PNG in a folder."""
+    written, drawn = [], shared_out(setting, groups(setting.rows, only))
+    for part, (_, methods) in enumerate(drawn, 1):
+        for analysis in analyses(methods):
+            for name in plots(methods, analysis):
+                figure = figure_of(panels(methods, analysis, name))
+                written += save(figure, folder, f"{before}{name}{f'-{part}' * (len(drawn) > 1)}")
+    return written
+
+
+@style()
+def figure_of(drawn: Sequence[Panel]) -> Figure:
+    """The panels of one plot."""
+    plot = drawn[0].plot
+    if plot.kind == "matrix":
+        return _matrices(drawn)
+    if plot.kind == "points":
+        return _planes(drawn)
+    lines = {line.label: line for panel in drawn for line in panel.lines}
+    figure, grid = _grid(len(drawn), *_size(plot, len(lines)))
+    for axes, panel in zip(grid, drawn, strict=True):
+        (_bars if plot.kind == "bars" else _lines)(axes, panel)
+        spec = axes.get_subplotspec()
+        first = spec is None or spec.is_first_col()
+        axes.set(xlabel=plot.x.name, ylabel=plot.y.name if first else "", title=shown(panel.title))
+        axes.set_ylim(*heights(drawn))
+    if len(lines) > 1:
+        _legend(figure, list(lines.values()), len(drawn))
+    return figure
+
+
+def _size(plot: Plot, labels: int) -> tuple[float, float]:
+    """Of a panel, in inches; many bars need room."""
+    bars = len(plot.x.values) * labels if plot.kind == "bars" else 0
+    return min(7.0, max(2.9, 0.09 * bars + 1)), 2.3 + 0.5 * (_long_names(plot) and plot.kind == "bars")
+
+
+def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    across = min(max(1, int(9 // width)), 2 if count == 4 else _COLUMNS, count)
+    down = -(-count // across)
+    figure = Figure((across * width, down * height), layout="constrained")
+    return figure, [figure.add_subplot(down, across, place + 1) for place in range(count)]
+
+
+def _numbers(values: Sequence[float | None]) -> Any:
+    return np.array([math.nan if value is None else value for value in values], dtype=float)
+
+
+def _lines(axes: Axes, panel: Panel) -> None:
+    for line in panel.lines:
+        x, y = np.array(line.plot.x.values, dtype=float), _numbers(line.values)
+        axes.plot(x, y, **_look(line))
+        if line.spread:
+            around = _numbers(line.spread)
+            axes.fill_between(x, y - around, y + around, color=LOOKS[line.place].light, alpha=0.15, lw=0)
+    plot = panel.plot
+    for axis, scale, log in ((axes.yaxis, axes.set_yscale, plot.y.log), (axes.xaxis, axes.set_xscale, plot.x.log)):
+        if log:
+            scale("log")
+            axis.set_major_formatter(FuncFormatter(_power))
+            axis.set_minor_formatter(NullFormatter())
+    if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= _MARKED:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    if plot.mark is not None:
+        axes.axvline(plot.mark, color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
+    ends = min(plot.x.values), max(plot.x.values)
+    if not plot.x.log:
+        room = 0.03 * (ends[1] - ends[0]) or 0.5
+        axes.set_xlim(ends[0] - room, ends[1] + room)
+    if plot.diagonal:
+        axes.plot([0, 1], [0, 1], color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
+        axes.set_xlim(0, 1)
+    axes.grid(axis="y")
+
+
+def _bars(axes: Axes, panel: Panel) -> None:
+    plot, count = panel.plot, len(panel.lines)
+    names = plot.x.values
+    places, width = np.arange(len(names)), 0.8 / count
+    for number, line in enumerate(panel.lines):
+        heights = _numbers(line.values)
+        if len(heights) != len(names):
+            continue
+        x = places + (number - (count - 1) / 2) * width
+        axes.bar(x, np.nan_to_num(heights), 0.92 * width, color=LOOKS[line.place].light)
+        if line.spread:
+            axes.errorbar(x, heights, _numbers(line.spread), fmt="none", ecolor=INK, elinewidth=0.7, capsize=1.5)
+        elif len(names) * count <= 8:
+            for at, height in zip(x, heights, strict=True):
+                if not math.isnan(height):
+                    axes.annotate(f"{height:.3g}", (at, height), (0, 1.5), textcoords="offset points", ha="center",
+                                  va="bottom", fontsize=6.5)  # fmt: skip
+    if len(names) <= _NUMBERED:
+        axes.set_xticks(places, [shown(str(name), 18) for name in names])
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    if _long_names(plot):
+        axes.tick_params("x", labelrotation=40)
+        for text in axes.get_xticklabels():
+            text.set_horizontalalignment("right")
+            text.set_rotation_mode("anchor")
+    axes.tick_params("x", length=0)
+    axes.axhline(0, color=FAINT, lw=0.6)
+    axes.grid(axis="y")
+
+
+def _long_names(plot: Plot) -> bool:
+    """Whether the names below bars have to be turned."""
+    names = [str(name) for name in plot.x.values]
+    return len(names) <= _NUMBERED and len(names) > 2 and sum(map(len, names)) > 30
+
+
+def _matrices(drawn: Sequence[Panel]) -> Figure:
+    values = [np.array([_numbers(row) for row in panel.lines[0].values]) for panel in drawn]
+    side = 2.5 if len(values[0]) <= _NUMBERED else 3.4
+    figure, grid = _grid(len(drawn), side + 0.5, side)
+    shares = all(np.nanmin(v) >= 0 and np.nanmax(v) <= 1 for v in values)
+    low, high = (0.0, 1.0) if shares else (min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values))
+    image = None
+    for axes, panel, matrix in zip(grid, drawn, values, strict=True):
+        image = axes.imshow(matrix, cmap="Blues", vmin=low, vmax=max(high, low + 1e-9), aspect="equal")
+        _cells(axes, matrix, low, high, shares)
+        title = shown(panel.title, 44) if len(drawn) > 1 else ""
+        axes.set(xlabel=panel.plot.x.name, ylabel=panel.plot.y.name, title=title)
+        _ticks(axes, panel.plot.x.values, panel.plot.y.values)
+    assert image is not None
+    bar = figure.colorbar(image, ax=grid, shrink=0.85, aspect=22, pad=0.02)
+    bar.set_label(drawn[0].plot.value)
+    bar.outline.set_visible(False)
+    return figure
+
+
+def _cells(axes: Axes, matrix: Any, low: float, high: float, shares: bool) -> None:
+    axes.spines[:].set_visible(False)
+    if len(matrix) > _NUMBERED:
+        return
+    for (i, j), value in np.ndenumerate(matrix):
+        if not math.isnan(value):
+            dark = (value - low) / max(high - low, 1e-9) > 0.55
+            text = f"{100 * value:.0f}" if shares else f"{value:.1f}"
+            colour = "white" if dark else FAINT if shares and value < 0.005 else INK
+            axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color=colour)
+
+
+def _ticks(axes: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
+    if len(x) <= 2 * _NUMBERED:
+        words = sum(len(str(name)) for name in x) > 40
+        axes.set_xticks(range(len(x)), [shown(str(name), 14) for name in x], rotation=90 if words else 0)
+        axes.set_yticks(range(len(y)), [shown(str(name), 14) for name in y])
+    axes.tick_params(length=0)
+
+
+def _planes(drawn: Sequence[Panel]) -> Figure:
+    """Features in the plane: a row for each series, a column for each method."""
+    across = len({panel.lines[0].label for panel in drawn})
+    down = -(-len(drawn) // across)
+    figure = Figure((2.6 * across, 2.6 * down), layout="constrained")
+    colours = colours_of(old_classes(drawn))
+    for number, panel in enumerate(drawn, 1):
+        axes = figure.add_subplot(down, across, number)
+        _points(axes, panel.lines[0].values, {c: light for c, (light, _) in colours.items()})
+        axes.set_title(shown(panel.title if across > 1 else panel.lines[0].series, 44))
+    cool, warm = class_colours(1, True)[0], class_colours(1, False)[0]
+    handles = [Line2D([], [], ls="", marker="o", ms=4, mfc=cool, mec="none"),
+               Line2D([], [], ls="", marker="^", ms=4, mfc="none", mec=warm, mew=0.9),
+               Line2D([], [], color=FAINT, lw=1.1)]  # fmt: skip
+    figure.legend(handles, ["old class", "new class", "class vector"], loc="outside lower center", ncols=3)
+    return figure
+
+
+def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None:
+    x, y = np.array(points["x"]), np.array(points["y"])
+    labels, old = np.array(points["class"]), np.array(points["old"], dtype=bool)
+    # Limits that a few far ones do not decide.
+    limit = 1.15 * float(np.quantile(np.hypot(x, y), 0.995)) if len(x) else 1.0
+    for was_old in (False, True):
+        few = (old == was_old).sum() < 60
+        for c in sorted(set(labels[old == was_old].tolist())):
+            mine, colour = (labels == c) & (old == was_old), colours[c]
+            look: dict[str, Any] = (
+                {"marker": "o", "ms": 4.5 if few else 2.6, "mfc": colour, "mec": "none", "alpha": 0.7}
+                if was_old
+                else {"marker": "^", "ms": 2.8, "mfc": "none", "mec": colour, "mew": 0.5, "alpha": 0.7}
+            )
+            axes.plot(x[mine], y[mine], ls="", **look, zorder=2 + was_old)
+            if c < len(points["vectors"]):
+                vector = np.array(points["vectors"][c])
+                end = 0.93 * limit * vector / max(float(np.hypot(*vector)), 1e-12)
+                axes.plot([0, end[0]], [0, end[1]], color=colour, lw=1.0, zorder=5)
+    axes.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit))
+    axes.locator_params(nbins=5)
+    axes.spines[:].set(visible=True, color=RULE)
+
+
+def _look(line: Line) -> dict[str, Any]:
+    """Markers only where the points of a line can be told apart."""
+    look = LOOKS[line.place]
+    marker = look.marker if len(line.plot.x.values) <= _MARKED else ""
+    return {"color": look.light, "ls": DASHES[look.dash], "marker": marker, **_LINE}
+
+
+def _legend(figure: Figure, lines: Sequence[Line], panels: int) -> None:
+    handles = [
+        Patch(color=LOOKS[line.place].light) if line.plot.kind == "bars" else Line2D([], [], **_look(line))
+        for line in lines
+    ]
+    room = 52 * min(panels, _COLUMNS)
+    across = max(1, min(len(lines), room // (max(len(line.label) for line in lines) + 6)))
+    figure.legend(handles, [shown(line.label) for line in lines], loc="outside lower center", ncols=across)
+
+
+def _power(value: float, place: int | None = None) -> str:
+    """A power of ten as a logarithmic axis has it."""
+    return "10" + f"{round(math.log10(value))}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

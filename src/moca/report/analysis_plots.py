@@ -1,0 +1,141 @@
+"""Figures of analyses for the page, drawn from what `Plot` says alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from moca.measures.analysis import Axis
+from moca.report.palette import colours_of
+from moca.report.plots import NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
+from moca.report.together import Line, Panel, heights, old_classes
+
+_MOST_NAMED = 20
+"""Names along an axis."""
+_MARKED = 20
+"""Points up to which those of a line are marked."""
+
+
+def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
+    """A figure for each panel, with its title. Heights, shades and colours of classes mean the same in all of them."""
+    kind = drawn[0].plot.kind
+    alts = [f"{about}: {panel.title}".removesuffix(": ") for panel in drawn]
+    if kind == "points":
+        colours = colours_of(old_classes(drawn))
+        made = [plane(panel.lines[0].values, colours, alt) for panel, alt in zip(drawn, alts, strict=True)]
+    elif kind == "matrix":
+        ends = _ends(drawn)
+        made = [_matrix(panel.lines[0], ends, alt) for panel, alt in zip(drawn, alts, strict=True)]
+    else:
+        seen = heights(drawn)
+        made = [(_bars if kind == "bars" else _lines)(panel, seen, alt) for panel, alt in zip(drawn, alts, strict=True)]
+    return [(panel.title, plot) for panel, plot in zip(drawn, made, strict=True)]
+
+
+def _lines(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
+    plot = panel.plot
+    traces: list[Trace] = []
+    hover = f"{plot.x.name.lower()} %{{x}}: %{{y:.4g}}%{{customdata}}".lstrip()
+    for one in panel.lines:
+        mean, std = _rounded(one.values), _rounded(one.spread or [None] * len(one.values))
+        if plot.y.log:  # a band has no place below 0
+            std = [None if m is None or s is None else min(s, 0.9 * m) for m, s in zip(mean, std, strict=True)]
+        x, told = one.plot.x.values, _told(one.spread, one.values)
+        traces += line(one.label, one.place, x, mean, std, told, hover + _seeds(one))
+    if len(plot.x.values) > _MARKED:
+        traces = [trace | {"mode": "lines"} for trace in traces]
+    dashed: dict[str, Any] = {"type": "line", "line": {"dash": "dash", "width": 1}}
+    shapes = [dashed | {"x0": 0, "y0": 0, "x1": 1, "y1": 1}] * plot.diagonal
+    if plot.mark is not None:
+        shapes.append(dashed | {"x0": plot.mark, "x1": plot.mark, "yref": "paper", "y0": 0, "y1": 1})
+    counted = all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= 12
+    x_axis = _axis(plot.x) | ({"dtick": 1} if counted and not plot.x.log else {})
+    layout = {"xaxis": x_axis, "yaxis": _axis(plot.y, seen), "shapes": shapes}
+    return figure("curves", alt, traces, layout | {"showlegend": len(panel.lines) > 1}, 320)
+
+
+def _bars(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
+    plot = panel.plot
+    traces = [
+        {
+            "type": "bar", "name": named(one.label), "legendgroup": str(one.place), "meta": {"colour": one.place},
+            "x": list(range(len(one.values))), "y": _rounded(one.values),
+            "customdata": [[shown(str(name)), told]
+                           for name, told in zip(one.plot.x.values, _told(one.spread, one.values), strict=True)],
+            "hovertemplate": f"{NAME}%{{customdata[0]}}: %{{y:.4g}}%{{customdata[1]}}{_seeds(one)}<extra></extra>",
+        } | ({"error_y": {"type": "data", "array": _rounded(one.spread), "thickness": 1.2, "width": 2}}
+             if one.spread else {})
+        for one in panel.lines
+    ]  # fmt: skip
+    layout = {
+        "xaxis": {"title": {"text": plot.x.name}, **_named_ticks(plot.x.values), "zeroline": False, "showgrid": False},
+        "yaxis": _axis(plot.y, seen), "bargap": 0.25, "bargroupgap": 0.06,
+        "showlegend": len(panel.lines) > 1,
+    }  # fmt: skip
+    return figure("curves", alt, traces, layout, 320)
+
+
+def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
+    plot, values, shares = one.plot, [_rounded(row) for row in one.values], ends == (0.0, 1.0)
+    spreads = one.spread or [None] * len(values)
+    names = [[shown(str(name), 24) for name in axis.values] for axis in (plot.x, plot.y)]
+    told = [
+        [[names[0][j], names[1][i], text] for j, text in enumerate(_told(spread, row))]
+        for i, (row, spread) in enumerate(zip(values, spreads, strict=True))
+    ]
+    hover = (
+        f"{plot.y.name}: %{{customdata[1]}}<br>{plot.x.name}: %{{customdata[0]}}<br>"
+        f"{plot.value}: %{{z:.3g}}%{{customdata[2]}}{_seeds(one)}"
+    )
+    written = [[_cell(value, shares) for value in row] for row in values]
+    trace = heat(values, told, ends, hover, "%{text}") | {"text": written}
+    plain = {"showgrid": False, "zeroline": False, "fixedrange": True}
+    layout = {
+        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12),
+        "yaxis": plain | {"title": {"text": plot.y.name}, "autorange": "reversed"} | _named_ticks(plot.y.values, 12),
+        "showlegend": False,
+    }
+    return figure("matrix", alt, [trace], layout, 320)
+
+
+def _cell(value: float | None, share: bool) -> str:
+    """What a cell has room for: of a share, percent, and nothing where there is next to none."""
+    if value is None or (share and value < 0.005):
+        return ""
+    return f"{100 * value:.0f}" if share else f"{value:.1f}"
+
+
+def _ends(drawn: Sequence[Panel]) -> tuple[float, float]:
+    """What the palest and the darkest shade stand for: 0 and 1 for shares, else the least and the greatest value."""
+    known = [value for panel in drawn for row in panel.lines[0].values for value in row if value is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    return (0.0, 1.0) if low >= 0 and high <= 1 else (significant(low), significant(high))
+
+
+def _axis(axis: Axis, ends: tuple[float, float] | None = None) -> dict[str, Any]:
+    made: dict[str, Any] = {"title": {"text": axis.name}}
+    if axis.log:
+        made |= {"type": "log", "exponentformat": "power", "dtick": 1}
+    if ends:
+        made["range"] = [significant(math.log10(end) if axis.log else end) for end in ends]
+    return made
+
+
+def _named_ticks(values: Sequence[Any], length: int = 16) -> dict[str, Any]:
+    """Names at places 0, 1, ...; of many, some."""
+    every = -(-len(values) // _MOST_NAMED)
+    places = list(range(0, len(values), max(every, 1)))
+    return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(values[i]), length) for i in places]}
+
+
+def _seeds(one: Line) -> str:
+    return f" (n = {one.seeds})"
+
+
+def _told(spread: Sequence[float | None] | None, values: Sequence[Any]) -> list[str]:
+    return ["" if s is None else f" ± {s:.2g}" for s in spread or [None] * len(values)]
+
+
+def _rounded(values: Sequence[float | None]) -> list[float | None]:
+    return [None if value is None else significant(value) for value in values]

@@ -1,0 +1,88 @@
+"""Methods at their best: each with the combination of settings that did best on held-out training images."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from moca.engine.choose import Pick
+from moca.engine.cost import Cost
+from moca.engine.result import Result, null_if_nan
+from moca.report.comparison import Comparison
+from moca.report.page import write_report
+
+CHOOSING, CHOSEN = "choosing", "chosen.json"
+"""The folder with the runs on held-out images, and the file that says what was chosen, in that of the comparison."""
+
+
+class Chosen(Comparison):
+    """What was chosen, compared on the test images; and the runs that it was chosen by (`choosing`)."""
+
+    def __init__(
+        self,
+        results: Sequence[tuple[str, Result]],
+        folder: Path,
+        cost: Cost | None,
+        choosing: Comparison,
+        picks: Sequence[Pick],
+        share: float,
+    ) -> None:
+        super().__init__(results, folder, cost)
+        self.choosing, self.picks, self.share = choosing, list(picks), share
+
+    @property
+    def told(self) -> str:
+        """What was chosen, by what, and among how many."""
+        tested, held_out = _seeds(self.results), _seeds(self.choosing.results)
+        picked = " ".join(_picked(pick) for pick in self.picks)
+        named = {label for pick in self.picks for label in pick.among}
+        lost = [row.label for row in self.choosing.rows if row.label not in named]
+        nothing = f" Nothing was chosen among {', '.join(lost)}: none finished with every seed." if lost else ""
+        return (
+            f"Chosen before testing. Of each learner with each perturbation the settings with the best mean final "
+            f"accuracy on {100 * self.share:g} % of the training images, held out, with {held_out}, were taken; the "
+            f"test images played no part. {picked}{nothing} What was chosen then learned from all training images with "
+            f"{tested}, which it was not chosen by, and is judged on the test images. Accuracies on held-out images "
+            f"are those of the best of several, and so a little too good."
+        )
+
+    def save(self, folder: str | Path | None = None) -> None:
+        """Also chosen.json, an entry a method."""
+        super().save(folder)
+        entries = [
+            {
+                "chosen": pick.label,
+                "among": {label: null_if_nan(accuracy) for label, accuracy in pick.among.items()},
+                "held_out": self.share,
+                "seeds": sorted({r.settings.seed.seed for r in self.choosing.results}),
+                "tested_with_seeds": sorted({r.settings.seed.seed for r in self.results}),
+            }
+            for pick in self.picks
+        ]
+        (Path(folder or self.folder) / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
+
+    def write_report(self) -> Path:
+        """One page: first what was found on the test images, then the runs that it was chosen by."""
+        runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
+        return write_report(Comparison(runs, self.folder, self.cost), about=self.told)
+
+
+def _picked(pick: Pick) -> str:
+    if not pick.among:
+        return f"{pick.label} was the only one of its kind."
+    others = sorted((a for label, a in pick.among.items() if label != pick.label and not math.isnan(a)), reverse=True)
+    unfinished = sum(math.isnan(accuracy) for accuracy in pick.among.values())
+    lost = f", {unfinished} of which did not finish" if unfinished else ""
+    next_best = f", the next one {100 * others[0]:.2f} %" if others else ""
+    return f"{pick.label} is the best of {len(pick.among)}{lost}: {100 * pick.among[pick.label]:.2f} %{next_best}."
+
+
+def _seeds(results: Sequence[Result]) -> str:
+    numbers = sorted({r.settings.seed.seed for r in results})
+    if len(numbers) == 1:
+        return f"seed {numbers[0]}"
+    in_a_row = len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1))
+    several = f"{numbers[0]} to {numbers[-1]}" if in_a_row else " and ".join(map(str, numbers))
+    return f"seeds {several}"

@@ -1,0 +1,74 @@
+"""How figures look in print, and how they are saved."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from moca.errors import MocaError
+from moca.report.labels import plain
+
+INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
+DOTS = 300
+"""Of a PNG, an inch."""
+DASHES = {"solid": "-", "dash": "--"}
+_STYLE: dict[Any, Any] = {
+    "pdf.fonttype": 42,
+    "text.parse_math": False,
+    "font.size": 8.5,
+    "text.color": INK,
+    "axes.titlesize": 8.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 8.5,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": RULE,
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+}
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """The look of all figures."""
+    with rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield
+
+
+@style()
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """As PDF and as PNG."""
+    paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # what it found out holds for both
+        for path in paths:
+            figure.savefig(path, dpi=DOTS, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
+    except OSError as error:
+        raise MocaError(f"figures cannot be written to '{folder}': {error.strerror}; choose another folder") from None
+    return paths
+
+
+def shown(label: str, length: int = 60) -> str:
+    """A label as a figure can show it; one that begins with an underscore would be hidden from legends."""
+    text = plain(label, length)
+    return "\u200b" + text if text.startswith("_") else text

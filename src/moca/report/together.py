@@ -1,0 +1,165 @@
+"""Analyses of several runs side by side: means over seeds, and what shares a panel, whatever draws it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+from typing import Any
+
+from moca.engine.folder import RunFolder
+from moca.engine.result import Result
+from moca.errors import MocaError
+from moca.measures.analysis import Analyses, Plot, read
+from moca.report.comparison import Row, Setting, Spread
+from moca.report.facets import MOST, facets
+
+
+@dataclass(frozen=True)
+class Line:
+    """One series of one method."""
+
+    label: str
+    """What tells it from others of its panel."""
+    place: int
+    """Of its colour."""
+    series: str
+    plot: Plot
+    values: Any
+    spread: Any = None
+    """Standard deviations over seeds, in the same form."""
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Lines over the same axes."""
+
+    title: str
+    lines: list[Line]
+
+    @property
+    def plot(self) -> Plot:
+        """Its axes."""
+        return self.lines[0].plot
+
+
+@dataclass(frozen=True)
+class Group:
+    """A method with the analyses of its runs, a seed each."""
+
+    label: str
+    runs: list[Analyses]
+    place: int = 0
+    """Of its colour."""
+
+    def number(self, analysis: str, name: str) -> Spread:
+        """Over the runs that have it."""
+        found = [run[analysis].numbers.get(name) for run in self.runs if analysis in run]
+        return Spread.of([value for value in found if value is not None])
+
+    def lines(self, analysis: str, name: str) -> list[Line]:
+        """The series of a plot: means over seeds where they can be averaged; else those of the first one."""
+        plots = [run[analysis].plots[name] for run in self.runs if analysis in run and name in run[analysis].plots]
+        if not plots:
+            return []
+        first = plots[0]
+        alike = all(p.x == first.x and p.y == first.y and p.series.keys() == first.series.keys() for p in plots)
+        if len(plots) == 1 or not alike or first.kind == "points":
+            return [Line(self.label, self.place, key, first, values) for key, values in first.series.items()]
+        return [
+            Line(self.label, self.place, key, first, *_over_seeds([p.series[key] for p in plots]), len(plots))
+            for key in first.series
+        ]
+
+
+def _over_seeds(values: list[Any]) -> tuple[Any, Any]:
+    """Mean and standard deviation of nested lists of the same shape; None where one does not know."""
+    if isinstance(values[0], list):
+        parts = [_over_seeds(list(part)) for part in zip(*values, strict=True)]
+        return [mean for mean, _ in parts], [spread for _, spread in parts]
+    return (None, None) if None in values else (fmean(values), stdev(values))
+
+
+def groups(rows: Sequence[Row], only: Sequence[str] | None = None) -> list[Group]:
+    """The analyses in the folders of these methods, all of them or some; of finished runs,
+    where there are any."""
+    return [Group(row.label, [_of(result, only) for result in row.finished or row.results]) for row in rows]
+
+
+def _of(result: Result, only: Sequence[str] | None) -> Analyses:
+    """None where the file is damaged: it must not hide the others."""
+    try:
+        found = read(RunFolder(result.folder), arrays=False)
+    except MocaError:
+        return {}
+    return {name: analysis for name, analysis in found.items() if not only or name in only}
+
+
+def shared_out(setting: Setting, methods: Sequence[Group]) -> list[tuple[str, list[Group]]]:
+    """The methods that share a figure, in the colours that they have there, with its title."""
+    known = {method.label: method for method in methods}
+    rows = [row for row in setting.rows if row.label in known]
+    return [
+        (facet.title, [replace(known[row.label], place=place) for place, row in enumerate(facet.rows)])
+        for facet in facets(setting, rows)
+    ]
+
+
+def analyses(groups: Sequence[Group]) -> Analyses:
+    """One of each that a method has; what it is called and is about is the same for all."""
+    found: Analyses = {}
+    for run in (run for group in groups for run in group.runs):
+        found |= {name: analysis for name, analysis in run.items() if name not in found}
+    return found
+
+
+def plots(groups: Sequence[Group], analysis: str) -> list[str]:
+    """The names of its plots."""
+    return list(dict.fromkeys(p for g in groups for run in g.runs if analysis in run for p in run[analysis].plots))
+
+
+def numbers(groups: Sequence[Group], analysis: str) -> list[str]:
+    """The names of its numbers."""
+    return list(dict.fromkeys(n for g in groups for run in g.runs if analysis in run for n in run[analysis].numbers))
+
+
+def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
+    """Of several methods a panel for each series, with a colour for each method; of one all its series in one panel.
+    Matrices and points have a panel each."""
+    every = [line for group in groups for line in group.lines(analysis, plot)]
+    series = list(dict.fromkeys(line.series for line in every))
+    by_series = [[line for line in every if line.series == name] for name in series]
+    if every and every[0].plot.kind in ("matrix", "points"):
+        return [
+            Panel(line.label + f": {line.series}" * (len(series) > 1), [line]) for lines in by_series for line in lines
+        ]
+    if len({line.label for line in every}) > 1:
+        return [Panel(name * (len(series) > 1), lines) for name, lines in zip(series, by_series, strict=True)]
+    # Its series are no methods, so that none has the baseline's grey.
+    room = MOST - 1
+    told = [replace(line, label=line.series, place=number % room + 1) for number, line in enumerate(every)]
+    title = every[0].label * (len(groups) > 1) if every else ""
+    return [Panel(title, told[start : start + room]) for start in range(0, len(told), room)]
+
+
+def heights(drawn: Sequence[Panel]) -> tuple[float, float]:
+    """What the vertical axis of all these panels shows, with some room: the same, as they are looked at together."""
+    plot = drawn[0].plot
+    ends = [0.0] * (plot.kind == "bars") + [0.0, 1.0] * plot.diagonal
+    for line in (line for panel in drawn for line in panel.lines):
+        around = zip(line.values, line.spread or [0.0] * len(line.values), strict=True)
+        ends += [v + sign * (s or 0.0) for v, s in around if v is not None for sign in (-1, 1)]
+    if plot.y.log:
+        ends = [math.log10(end) for end in ends if end > 0]
+    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    room = 0.07 * (high - low) or 0.05 * abs(high) or 1.0
+    floor, top = low - room * (low != 0 or plot.y.log), high + room
+    return (10**floor, 10**top) if plot.y.log else (floor, top)
+
+
+def old_classes(drawn: Sequence[Panel]) -> dict[int, bool]:
+    """Of every class among the points of these panels whether it is old."""
+    planes = [panel.lines[0].values for panel in drawn]
+    return {c: was for points in planes for c, was in zip(points["class"], points["old"], strict=True)}

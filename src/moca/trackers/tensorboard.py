@@ -1,0 +1,73 @@
+"""TensorBoard: event files that `tensorboard --logdir runs` shows; nothing is sent anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from moca.engine.folder import make_folder
+from moca.parts import option
+from moca.trackers.base import About, Point, Tracker
+
+_SHOWN = ("class_il/mean", "result/final_accuracy", "result/forgetting")
+"""Numbers that its table of settings has beside them."""
+
+
+class TensorBoard(Tracker):
+    """Event files in the run's folder, or in one of your choice."""
+
+    dir: str = option("", "folder to write to, a folder for each run within it; empty: tensorboard in the run's own")
+    extra = "tensorboard"
+
+    def reach(self) -> None:
+        """It need only be installed."""
+        self.library("tensorboard")
+        self.library("torch.utils.tensorboard")
+
+    def open(self, about: About, run: str | None) -> str:
+        """A new event file; what an earlier one has of steps that are done again is hidden."""
+        place = self._place(about, run)
+        board = self.library("torch.utils.tensorboard")
+        self.writer = board.SummaryWriter(str(place), purge_step=about.steps + 1 if run else None)
+        if not run:
+            self._introduce(about)
+        self.writer.flush()
+        return str(place)
+
+    def _place(self, about: About, run: str | None) -> Path:
+        if not self.dir:
+            return about.folder / "tensorboard"
+        if run:
+            return Path(run)
+        place, number = Path(self.dir).expanduser().resolve() / about.name, 1
+        while not make_folder(place):
+            number += 1
+            place = place.with_name(f"{about.name}-{number}")
+        return place
+
+    def _introduce(self, about: About) -> None:
+        settings: dict[str, Any] = {name: _plain(value) for name, value in about.settings.items()}
+        table = "\n".join(["|setting|value|", "|-|-|", *(f"|{name}|{value}|" for name, value in settings.items())])
+        self.writer.add_text("settings", table)
+        self.writer.add_text("folder", str(about.folder))
+        summaries = self.library("torch.utils.tensorboard.summary").hparams(settings, dict.fromkeys(_SHOWN, 0.0))
+        for summary in summaries[:2]:  # the third says that it has ended
+            self.writer.file_writer.add_summary(summary)
+
+    def log(self, points: Sequence[Point]) -> None:
+        """Scalars."""
+        for point in points:
+            for name, value in point.numbers.items():
+                self.writer.add_scalar(name, value, point.step)
+        self.writer.flush()
+
+    def close(self, status: str, last: Point) -> None:
+        """The numbers at the end are scalars, too."""
+        self.log([last])
+        self.writer.add_text("status", status, last.step)
+        self.writer.close()
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,180 @@
+"""Choosing on held-out images: the best of each method is what is tested, and the test images play no part."""
+
+import json
+import math
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import moca
+from moca import MocaError, Watcher, cli
+from moca.data import Split
+from moca.engine import compare
+from moca.engine.choose import Pick, best, methods, seeds_apart
+from moca.errors import Interrupted
+from tests.engine.test_run import assert_same_run
+
+TINY = {
+    "tasks": 2,
+    "epochs": 1,
+    "batch": 8,
+    "memory": 10,
+    "device": "cpu",
+    "threads": 1,
+    "model": "mlp:width=8,depth=1",
+}
+SWEEP = TINY | {"perturb": ["none", "gaussian:lambda=0.5", "gaussian:lambda=4"], "lr": [0.001, 0.3]}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def toy(make_dataset):
+    return make_dataset((16, 16, 16, 16))
+
+
+def held_out_accuracies(folder):
+    """By hand: the mean over the seeds of each combination, from the files of its runs."""
+    found = {}
+    for path in sorted(folder.glob("*/result.json")):
+        found.setdefault(path.parent.name.rpartition("-s")[0], []).append(
+            json.loads(path.read_text())["final_accuracy"]
+        )
+    return {name: sum(several) / len(several) for name, several in found.items()}
+
+
+def test_the_best_by_its_mean_on_held_out_images_is_what_is_tested(toy, tmp_path):
+    chosen = moca.compare(**SWEEP, data=toy, seeds=2, choose="0.25:seeds=3", out="c")
+    means = held_out_accuracies(tmp_path / "c" / "choosing")
+    assert len(means) == 6
+    wanted = []
+    for method in ("er_", "er+gaussian"):
+        own = {name: mean for name, mean in means.items() if name.startswith(method)}
+        assert len(own) == (2 if method == "er_" else 4)
+        wanted.append(max(own, key=own.get))
+    tested = {folder.parent.name for folder in (tmp_path / "c").glob("*/result.json")}
+    assert tested == {f"{name}-s{seed}" for name in wanted for seed in (0, 1)}
+    assert [compare.folder_name(pick.label) for pick in chosen.picks] == wanted
+    assert [len(pick.among) for pick in chosen.picks] == [2, 4]
+    for pick in chosen.picks:
+        for label, mean in pick.among.items():
+            assert mean == pytest.approx(means[compare.folder_name(label)])
+    assert {r.settings.validation for r in chosen.results} == {0.0}
+    assert {r.settings.validation for r in chosen.choosing.results} == {0.25}
+    assert {r.settings.seed.seed for r in chosen.choosing.results} == {1000, 1001, 1002}
+
+
+def test_what_was_chosen_is_the_run_that_it_would_be_alone(toy, tmp_path):
+    settings = TINY | {"lr": [0.01, 0.3]}
+    chosen = moca.compare(**settings, data=toy, choose=0.25, out="c")
+    (result,) = chosen.results
+    alone = moca.run(**TINY | {"lr": result.settings.lr}, data=toy, out="alone", keep_model=False)
+    assert_same_run(result.folder, alone.folder)
+
+
+def test_the_test_images_play_no_part(toy):
+    """With other test images everything up to the choice is the same, number by number."""
+    images = torch.zeros_like(toy.test.images)
+    blind = replace(toy, test=Split(images, toy.test.labels.flip(0)))
+    one, other = (moca.compare(**SWEEP, data=data, choose=0.25, out=name) for data, name in ((toy, "a"), (blind, "b")))
+    assert one.picks == other.picks
+    for mine, theirs in zip(one.choosing.results, other.choosing.results, strict=True):
+        assert_same_run(mine.folder, theirs.folder)
+    assert one.results[0].accuracy_matrix != other.results[0].accuracy_matrix
+
+
+def test_the_same_call_goes_on_and_then_has_nothing_to_do(toy, tmp_path):
+    class Impatient(Watcher):
+        def task(self, record):
+            signal.raise_signal(signal.SIGINT)
+
+    settings = SWEEP | {"perturb": "none"}
+    whole = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="whole")
+    with pytest.raises(Interrupted, match="the same comparison with out=half goes on"):
+        moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half", watch=Impatient())
+    assert not list((tmp_path / "half").glob("*/result.json")), "nothing is tested before all have been tried"
+    resumed = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half")
+    assert resumed.picks == whole.picks
+    for mine, theirs in zip(resumed.results, whole.results, strict=True):
+        assert_same_run(mine.folder, theirs.folder)
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "half").rglob("steps.jsonl")}
+    again = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half")
+    assert again.cost is None and again.picks == whole.picks
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "half").rglob("steps.jsonl")} == written
+
+
+def test_more_seeds_can_be_added(toy, tmp_path):
+    settings = SWEEP | {"perturb": "none"}
+    moca.compare(**settings, data=toy, seeds=1, choose="0.25:seeds=2", out="c")
+    more = moca.compare(**settings, data=toy, seeds=3, choose="0.25:seeds=2", out="c")
+    assert [r.settings.seed.seed for r in more.results] == [0, 1, 2]
+    assert more.choosing.cost is None
+
+
+def test_what_is_chosen_among(make_dataset):
+    settings = TINY | {
+        "data": make_dataset(),
+        "learner": ["er", "derpp:alpha=0.1", "derpp:alpha=0.5"],
+        "memory": [5, 9],
+    }
+    labels = methods(compare.plan(settings | {"lr": [0.1, 0.2]}, [0, 1], Path("c")))
+    assert [len(several) for several in labels] == [2, 4, 2, 4], "options and lr, and not the size of the memory"
+    assert set(labels[1]) == {f"derpp:alpha={a} lr={lr} memory=5" for a in (0.1, 0.5) for lr in (0.1, 0.2)}
+
+
+def test_the_best_one():
+    assert best(["a", "b", "c"], {"a": 0.5, "b": 0.7, "c": 0.7}) == Pick("b", {"a": 0.5, "b": 0.7, "c": 0.7})
+    assert best(["a", "b"], {"a": math.nan, "b": 0.1}).label == "b", "one that did not finish is not chosen"
+    assert best(["a", "b"], {"a": math.nan, "b": math.nan}) is None
+    assert best(["a"], {}) == Pick("a", {}), "there is nothing to choose"
+
+
+def test_a_combination_counts_with_all_of_its_seeds_only(toy, tmp_path):
+    """One diverges: it stands in the table, and is not chosen."""
+    chosen = moca.compare(**TINY | {"lr": [0.1, 1e30]}, data=toy, choose=0.25, out="c")
+    assert [r.status for r in chosen.choosing.results] == ["finished", "diverged"]
+    assert [pick.label for pick in chosen.picks] == ["er lr=0.1"]
+    assert "best of 2, 1 of which did not finish" in chosen.told
+    with pytest.raises(MocaError, match=r"nothing can be chosen: no combination finished .*; see d/choosing"):
+        moca.compare(**TINY | {"lr": [1e29, 1e30]}, data=toy, choose=0.25, out="d")
+
+
+def test_seeds_to_choose_with_are_not_those_to_test_with():
+    assert seeds_apart(3, [0, 1]) == [1000, 1001, 1002]
+    assert seeds_apart(3, [5, 1000, 1002]) == [1001, 1003, 1004]
+
+
+def test_what_cannot_be(toy):
+    def said(**settings):
+        with pytest.raises(MocaError) as error:
+            moca.compare(**{"data": toy, "choose": 0.25, "out": "c"} | TINY | settings)
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    assert "leave out validation=" in said(validation=0.1, lr=[0.1, 0.2])
+    assert "needs several values to choose among" in said(perturb=["none", "vt"])
+    assert "a stream has its own tasks" in said(data=moca.class_incremental(toy, tasks=2), lr=[0.1, 0.2])
+    assert "choose.share = '1.5'" in said(choose=1.5, lr=[0.1, 0.2])
+    assert "choose.share" in said(choose="validation", lr=[0.1, 0.2])
+    assert "unknown option 'seed' of choosing; did you mean 'seeds'?" in said(choose="0.1:seed=2", lr=[0.1, 0.2])
+
+
+def test_the_command_and_its_report(tmp_path, capsys):
+    small = ["--tasks", "2", "--epochs", "1", "--model", "mlp:width=4,depth=1", "--threads", "1", "--device", "cpu"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["compare", *small, "--lr", "0.01", "0.3", "--seeds", "1", "--choose", "0.2", "--out", "c"])
+    said = capsys.readouterr().out
+    assert not ended.value.code
+    assert "is the best of 2" in said and said.index("Held-out training images:") < said.index("Test images:")
+    page = (tmp_path / "c" / "report.html").read_text()
+    assert "Chosen before testing." in page and "20 % of the training images, held out, with seed 1000" in page
+    (entry,) = json.loads((tmp_path / "c" / "chosen.json").read_text())
+    assert entry["seeds"] == [1000] and entry["tested_with_seeds"] == [0] and len(entry["among"]) == 2
+    assert "Summary, on the test images" in page
+    assert "Summary, on a held-out share (0.2) of the training images" in page

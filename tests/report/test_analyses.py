@@ -1,0 +1,143 @@
+"""Recorded analyses of several runs: what is averaged, what shares a panel, and what page and print make of it."""
+
+import json
+import math
+
+import pytest
+
+from moca import MocaError
+from moca.report.analysis_figures import draw
+from moca.report.analysis_plots import of_panels
+from moca.report.exhibit import analyses
+from moca.report.facets import MOST
+from moca.report.figures import save_figures
+from moca.report.page import render
+from moca.report.table import UNKNOWN
+from moca.report.together import groups, heights, panels
+from tests.report.made_results import analysed, comparison, result
+from tests.report.seen_page import cells, data_of, text_of
+
+
+def made(folder, methods, only=None, **settings):
+    """A comparison whose runs are analysed: of each method, the scales of its seeds and its settings."""
+    runs = {
+        label: [
+            analysed(result(folder, 0.5, seed, **settings | others), folder / f"{label}-{seed}", scale, only=only)
+            for seed, scale in enumerate(scales)
+        ]
+        for label, (scales, others) in methods.items()
+    }
+    return comparison(folder, runs)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    return made(tmp_path, {"er": ([0.2, 0.4], {}), "er+wap": ([0.8], {"perturb": "wap"})})
+
+
+def test_seeds_are_averaged_and_methods_share_a_panel_in_their_colours(pair):
+    (setting,) = pair.settings
+    both = groups(setting.rows)
+    old, new = panels(both, "made", "course")
+    assert (old.title, new.title) == ("old", "new")
+    first, second = old.lines
+    assert (first.label, first.seeds, second.label, second.seeds) == ("er", 2, "er+wap", 1)
+    assert first.values == [None, pytest.approx(0.3), pytest.approx(0.6)]
+    assert first.spread == [None, pytest.approx(math.sqrt(0.02)), pytest.approx(2 * math.sqrt(0.02))]
+    assert second.spread is None
+    spread = both[0].number("made", "mean angle")
+    assert (spread.mean, spread.std) == (pytest.approx(3), pytest.approx(math.sqrt(2)))
+
+
+def test_of_one_method_all_series_share_a_panel_and_none_is_grey(pair):
+    (alone,) = panels(groups(pair.settings[0].rows[:1]), "made", "course")
+    assert [(line.label, line.place) for line in alone.lines] == [("old", 1), ("new", 2)]
+
+
+def test_panels_of_a_plot_show_the_same_heights(pair):
+    drawn = panels(groups(pair.settings[0].rows), "made", "course")
+    low, high = 0.3 - math.sqrt(0.02), 1.6
+    assert heights(drawn) == pytest.approx((low - 0.07 * (high - low), high + 0.07 * (high - low)))
+    ranges = [plot["layout"]["yaxis"]["range"] for _, plot in of_panels(drawn, "")]
+    assert ranges[0] == ranges[1] == pytest.approx(heights(drawn), rel=1e-4)
+    falling = panels(groups(pair.settings[0].rows), "made", "fall")
+    ((_, plot),) = of_panels(falling, "")
+    assert plot["layout"]["yaxis"]["range"] == pytest.approx([math.log10(end) for end in heights(falling)], rel=1e-3)
+
+
+def test_every_kind_of_plot_is_on_the_page_with_its_numbers(pair):
+    page = render(pair)
+    shown = [plot for plot in data_of(page)["plots"] if plot["alt"].startswith("What <b>it</b> is")]
+    kinds = [(plot["kind"], plot["data"][-1]["type"]) for plot in shown]
+    assert (
+        kinds
+        == [("curves", "scatter")] * 3 + [("curves", "bar")] + [("matrix", "heatmap")] * 2 + [("plane", "scatter")] * 2
+    )
+    lines = [trace for trace in shown[0]["data"] if "colour" in trace["meta"]]
+    assert [trace["meta"]["colour"] for trace in lines] == [0, 1], "as in the accuracies"
+    assert lines[0]["y"] == [None, 0.3, 0.6]
+    assert shown[0]["layout"]["shapes"][0]["x0"] == 2, "the place worth seeing"
+    assert shown[4]["data"][0]["z"] == [[0.15, 0.001], [None, 0.075]]
+    assert shown[4]["data"][0]["text"] == [["15", ""], ["", "8"]]
+    line = cells(page, "er", "What &lt;b&gt;it&lt;/b&gt; is")
+    assert (line["Mean angle"], line["None"]) == ("3.000 ± 1.414", UNKNOWN)
+    assert "A sentence." in text_of(page) and "<b>it</b>" not in page.split('id="data"')[0]
+
+
+def test_what_was_not_recorded_is_one_line(tmp_path):
+    page = text_of(render(comparison(tmp_path, {"er": [0.5, 0.6]})))
+    assert page.count("moca analyse FOLDER") == 1 and "--record all" in page
+    assert "Calibration" not in page
+
+
+def test_test_images_that_are_held_out_are_said_so(tmp_path):
+    (setting,) = made(tmp_path, {"er": ([1.0], {})}, validation=0.1).settings
+    (exhibit,) = analyses(setting)
+    assert exhibit.caption.endswith("Here the test images are a held-out share (0.1) of the training images.")
+
+
+def test_a_damaged_file_hides_no_other(pair):
+    (pair.rows[0].results[0].folder / "analysis.json").write_text("{")
+    (old, _) = panels(groups(pair.settings[0].rows), "made", "course")
+    assert [(line.label, line.seeds) for line in old.lines] == [("er", 1), ("er+wap", 1)]
+
+
+def test_a_run_that_did_not_finish_is_not_averaged(pair):
+    pair.rows[0].results[1].status = "diverged"
+    assert groups(pair.rows)[0].number("made", "mean angle").mean == pytest.approx(2)
+
+
+def test_no_figure_has_more_lines_than_colours(tmp_path, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 20)
+    methods = {f"er lr={lr}": ([1.0], {"lr": lr}) for lr in range(1, 11)}
+    (setting,) = made(tmp_path, methods, "fall").settings
+    (exhibit,) = analyses(setting)
+    titles, plots = zip(*(figure for figures in exhibit.figures for figure in figures), strict=True)
+    assert titles == ("Without perturbation (1 of 2)", "Without perturbation (2 of 2)")
+    assert [len(plot["data"]) for plot in plots] == [5, 5] and MOST == 8
+    drawn = [path.name for path in draw(setting, tmp_path / "f", only=["made"])]
+    assert drawn == ["fall-1.pdf", "fall-1.png", "fall-2.pdf", "fall-2.png"]
+    assert draw(setting, tmp_path / "f", only=["calibration"]) == []
+
+
+def test_points_of_a_class_have_one_colour_in_all_panels(pair):
+    kept = json.loads((pair.rows[0].results[0].folder / "analysis.json").read_text())
+    points = kept["analyses"]["made"]["plots"]["plane"]["series"]["test"]
+    for name in ("x", "y", "class", "old"):
+        del points[name][0]  # the first class is not there
+    (pair.rows[0].results[0].folder / "analysis.json").write_text(json.dumps(kept))
+    drawn = of_panels(panels(groups(pair.settings[0].rows), "made", "plane"), "")
+    colours = [{trace["name"]: trace["meta"]["own"] for trace in plot["data"]} for _, plot in drawn]
+    assert colours[0] == {name: own for name, own in colours[1].items() if name != "a"}
+
+
+def test_figures_of_every_kind_for_print(pair, tmp_path, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 20)
+    small = made(tmp_path / "small", {"er": ([1.0], {})}, "fall")
+    names = {path.name for path in draw(pair.settings[0], tmp_path / "f")}
+    kinds = ("course", "fall", "heights", "shares", "plane")
+    assert names == {f"{kind}.{form}" for kind in kinds for form in ("pdf", "png")}
+    assert {"accuracy.pdf", "fall.pdf"} <= {path.name for path in save_figures(small, tmp_path / "f")}
+    (tmp_path / "file").write_text("")
+    with pytest.raises(MocaError, match="figures cannot be written to"):
+        draw(pair.settings[0], tmp_path / "file")
