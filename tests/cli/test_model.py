@@ -86,6 +86,16 @@ def test_words_too_many_are_named_without_talk_of_runs(moca):
     assert "moca compare" in moca("run", "--learner", "er", "derpp")[2]
 
 
+def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
+    assert "of another class" not in moca("learn", "january", "--model", "bars")[1]
+    (tmp_path / "other" / "bar 1").mkdir(parents=True)
+    for name in ("0-0.png", "0-1.png"):
+        (tmp_path / "january" / "bar 0" / name).rename(tmp_path / "other" / "bar 1" / name)
+    out = moca("learn", "other", "--model", "bars")[1]
+    assert "2 of the images learnt before were of another class then, and stay so" in out
+    assert "Nothing new: all 2 images were learnt before." in out
+
+
 def test_what_it_knows(moca, taught, tmp_path):
     code, out, _ = moca("model", "show", "bars", "--sheet", tmp_path / "memory.png")
     assert code == 0

@@ -44,6 +44,8 @@ class Lesson:
     version: int = 0
     used: bool = True
     """Whether the new version is in use."""
+    otherwise: int = 0
+    """Of those learnt before, how many as another class."""
 
 
 def teach(
@@ -72,10 +74,10 @@ def teach(
         lost = list[str]()
         x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size, lost.append)
         y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
-        fresh = _unseen(digests, kept.seen)
+        fresh, otherwise = _unseen(digests, kept.seen), kept.otherwise(digests, y)
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=otherwise)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         names = sorted(set(y), key=str)
         number = {name: place for place, name in enumerate(names)}
@@ -97,6 +99,7 @@ def teach(
             new_after=_Kept(judged, answers).accuracy(classifier),
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
+            otherwise=otherwise,
         )
         folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
         return lesson
@@ -136,6 +139,12 @@ class _Kept:
 
     def accuracy(self, classifier: ContinualClassifier) -> float | None:
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
+
+    def otherwise(self, digests: Digests, labels: list[Label]) -> int:
+        """How many of these images were taught as another class."""
+        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
+        taught = dict(zip(rows, self.seen_of, strict=True))
+        return sum(taught.get(row.tobytes(), label) != label for row, label in zip(digests, labels, strict=True))
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> _Kept:
         """So many of each class at the most, the first ones."""

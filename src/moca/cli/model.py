@@ -82,6 +82,9 @@ def learn(
 def _show_lesson(lesson: Lesson, model: Path) -> None:
     if lesson.left_out:
         console.print(Text(lesson.left_out, "red"), soft_wrap=True)
+    if lesson.otherwise:
+        told = f"{lesson.otherwise} of the images learnt before were of another class then, and stay so: to change it, "
+        console.print(Text(f"{told}forget that class (moca model forget) and teach it again.", "red"), soft_wrap=True)
     if not lesson.images:
         console.print(Text(f"Nothing new: all {lesson.known} images were learnt before. Model: {model}"))
         return
