@@ -184,3 +184,11 @@ def test_a_frozen_encoder_and_a_memory_in_bytes(moca, taught, tmp_path):
         "moca: the memory of 'quick' holds features"
     )
     assert moca("predict", "quick", tmp_path / "february" / "bar 2", "--format", "csv")[1].count("bar 2") >= 20
+
+
+def test_it_is_told_where_forgetting_cannot_be_noticed(moca, folder):  # noqa: F811
+    words = (*QUICK, "--held-out", "0")
+    _, first, _ = moca("learn", folder("january", 0, 1), "--model", "bars", *words)
+    assert "is not known" not in first
+    _, second, _ = moca("learn", folder("february", 2), "--model", "bars", "--held-out", "0")
+    assert "No images of classes known before are held out" in second

@@ -101,6 +101,9 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             table.add_row(name, _percent(before), _percent(after))
     if table.row_count:
         console.print(table)
+    if lesson.old_after is None and lesson.version > 1:
+        told = "No images of classes known before are held out, so whether any of these were forgotten is not known."
+        console.print(Text(told, "dim"), soft_wrap=True)
     if lesson.used:
         console.print(Text(f"Version {lesson.version} of {model} is in use."), soft_wrap=True)
         return
