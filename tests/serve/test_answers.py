@@ -206,7 +206,7 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         model.use(2)
         about = until(told, lambda about: about["trouble"])
         assert about["version"] == 1
-        assert "is damaged: 2/state.pt cannot be read" in about["trouble"]
+        assert "is damaged: versions/2/state.pt cannot be read" in about["trouble"]
         assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
         model.use(1)
         until(told, lambda about: about["trouble"] is None)
