@@ -1,6 +1,7 @@
 """One writer at a time, also while lock files come and go."""
 
 import errno
+import os
 import threading
 
 import pytest
@@ -55,3 +56,13 @@ def test_a_file_system_without_locks_is_not_taken_for_another_holder(tmp_path, m
     monkeypatch.setattr(locking, "_acquire", none)
     with pytest.raises(OSError, match="No locks"), lock(tmp_path / "lock", wait=False):
         pass
+
+
+def test_who_looks_whether_it_is_held_keeps_nobody_out(tmp_path):
+    """`is_held` takes the lock for a moment."""
+    path = tmp_path / "lock"
+    looking = os.open(path, os.O_RDWR | os.O_CREAT)
+    locking._acquire(looking, wait=False)
+    threading.Timer(0.02, os.close, [looking]).start()
+    with locking.lock(path, wait=False) as held:
+        assert held

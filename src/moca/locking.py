@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ def lock(path: Path, wait: bool = True) -> Iterator[bool]:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             held = _held(file, wait)
+            if not held:  # perhaps by somebody who only looks whether it is held
+                time.sleep(0.05)
+                held = _held(file, wait)
             if not held or _still_named(file, path):
                 yield held
                 return

@@ -225,3 +225,5 @@ def test_a_frozen_encoder_is_inside_and_vectors_go_in_as_they_are(opened, tmp_pa
     assert given.name == ("images" if frozen else "vectors")
     (told,) = session.run(["probabilities"], {given.name: x[:, None] if frozen else x})
     np.testing.assert_allclose(told, model.predict_proba(x), atol=1e-4)
+    shape = json.loads(session.get_modelmeta().custom_metadata_map["moca"])["shape"]
+    assert shape == ([1, SIDE, SIDE] if frozen else [SIDE, 1, 1]), "of what goes in, not of what learns sees"

@@ -1,15 +1,18 @@
 """Lessons: what is new is learnt, every one is a version, and harm is not put to use."""
 
 import json
+import shutil
 
+import numpy as np
 import pytest
+import torch
 
 import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.lesson import teach
-from tests.classifier.conftest import bars
+from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
 
@@ -117,12 +120,55 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
         teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu")
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
     (model.path / "versions" / "1" / "state.pt").write_bytes(b"half")
-    with pytest.raises(MocaError, match=r"damaged: 1/state.pt cannot be read; go back"):
+    with pytest.raises(MocaError, match=r"damaged: versions/1/state.pt cannot be read; go back"):
         model.load(ContinualClassifier)
     about = model.path / "versions" / "1" / "about.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 99, "moca": "9.0"}))
     with pytest.raises(MocaError, match=r"made by moca 9.0, which this one cannot read"):
         model.load(ContinualClassifier)
+
+
+def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
+    for _ in range(2):
+        model.add(model.load(ContinualClassifier, device="cpu"))
+    third = model.path / "versions" / "3"
+    about = json.loads((third / "about.json").read_text())
+    (third / "about.json").write_text(json.dumps(about | {"classes": ["bar 0", "bar 1", "bar 2"]}))
+    with pytest.raises(MocaError, match=r"versions/3/state.pt does not fit what about.json says of it; go back"):
+        model.load(ContinualClassifier)
+    (third / "about.json").write_text("{}")
+    assert model.rollback() == 2
+    model.use(3)
+    (third / "about.json").write_text(json.dumps(about))
+    torch.save({"other": 1}, third / "state.pt")
+    with pytest.raises(MocaError, match=r"versions/3/state.pt does not hold what it should; go back"):
+        model.load(ContinualClassifier)
+    (third / "about.json").unlink()
+    with pytest.raises(MocaError, match=r"versions/3/about.json cannot be read \(No such file or directory\); go back"):
+        model.load(ContinualClassifier)
+    shutil.rmtree(third)
+    with pytest.raises(MocaError, match="has no version 3; it has 1, 2"):
+        model.load(ContinualClassifier)
+    assert model.rollback() == 2
+    assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
+
+
+def test_classes_are_of_one_kind(model, folder, small, tmp_path):
+    x, y = lesson(0, 1, count=5)
+    classifier = small(epochs=1).learn(x, y)
+    with pytest.raises(MocaError, match="labels are of one kind, numbers or names; 0 is a class, so 'ring' cannot be"):
+        classifier.learn(x, ["ring"] * 10)
+    with pytest.raises(MocaError, match="labels are of one kind"):
+        small(epochs=1).learn(x, ["ring"] * 5 + [1] * 5)
+    with pytest.raises(MocaError, match="labels are of one kind"):
+        small().learn(np.eye(4), np.array(["ring", "ring", 3, 3], object))
+    classifier.save(model.path)
+    with pytest.raises(MocaError, match="0 is a class, so 'bar 2' cannot be"):
+        teach(model, folder("feb", 2, count=5), device="cpu")
+    (tmp_path / "feb" / "bar 2").rename(tmp_path / "feb" / "2")
+    assert teach(model, tmp_path / "feb", device="cpu").new_classes == [2]
+    assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == [0, 1, 2]
 
 
 def test_in_python_too(tmp_path, small):
@@ -152,6 +198,6 @@ def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):
     place = folder("jan", 0, 1, count=3)
     for file in place.rglob("*.png"):
         file.write_bytes(b"no image")
-    with pytest.raises(MocaError, match=r"none of the 6 images in .* can be used; the first: .*0-0.png' cannot"):
+    with pytest.raises(MocaError, match=r"none of the 6 images can be used; the first: .*0-0.png' cannot"):
         teach(model, place, options=OPTIONS, device="cpu")
     assert not model.path.exists()

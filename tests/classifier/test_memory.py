@@ -28,6 +28,12 @@ def test_sizes_with_units(written, size):
     assert validate(Run, {"memory": str(memory)}).memory == memory
 
 
+@pytest.mark.parametrize("written", ["50QB", "10B", "many"])
+def test_a_size_that_is_none_says_what_one_is(written):
+    with pytest.raises(MocaError, match=r"a number of samples, such as 500, or what they may take, such as 50MB"):
+        validate(Run, {"memory": written})
+
+
 @pytest.mark.parametrize("learner", ["er_ace", "derpp", "xder"])
 def test_never_more_bytes_than_allowed_and_not_a_sample_less(small, tmp_path, learner):
     budget = 6000

@@ -3,12 +3,15 @@
 import csv
 import io
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 from tests.classifier.conftest import folder  # noqa: F401 - a fixture
 
 from moca import cli
+from moca.classifier import ContinualClassifier, ModelFolder
 
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory", "60", "--device", "cpu")
 
@@ -55,6 +58,44 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert "bar 0" in moca("predict", "bars", images[0])[1]
 
 
+def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
+    (tmp_path / "january" / "bar 0" / "text.png").write_text("no image")
+    code, out, err = moca("predict", "bars", "january", "--format", "csv")
+    assert (code, len(out.splitlines())) == (1, 41)
+    assert err.startswith("moca: 1 of 41 images left out: 'january/bar 0/text.png' cannot be used: not an image")
+    assert err.count("\n") == 1
+    code, out, err = moca("predict", "bars", "january/bar 0/text.png")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")
+
+
+def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
+    x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
+    ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")
+    assert "vectors of 4 numbers" in moca("model", "show", "rows")[1]
+    assert "has learnt vectors, not images" in moca("predict", "rows", ".")[2]
+    code, _, err = moca("learn", folder("images", 0, count=2), "--model", "rows")
+    assert (code, "this classifier has learnt vectors" in err) == (1, True)
+    assert moca("model", "forget", "rows", "1")[0] == 0
+    assert ContinualClassifier.load("rows", device="cpu").classes_.tolist() == [0, 2]
+
+
+def test_words_too_many_are_named_without_talk_of_runs(moca):
+    code, _, err = moca("model", "forget", "bars", "a", "b")
+    assert (code, err) == (2, "moca: there is no place for 'b' here; --help shows what can be given.\n")
+    assert "moca compare" in moca("run", "--learner", "er", "derpp")[2]
+
+
+def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
+    assert "of another class" not in moca("learn", "january", "--model", "bars")[1]
+    (tmp_path / "other" / "bar 1").mkdir(parents=True)
+    for name in ("0-0.png", "0-1.png"):
+        (tmp_path / "january" / "bar 0" / name).rename(tmp_path / "other" / "bar 1" / name)
+    out = moca("learn", "other", "--model", "bars")[1]
+    assert "2 of the images learnt before were of another class then, and stay so" in out
+    assert "Nothing new: all 2 images were learnt before." in out
+
+
 def test_what_it_knows(moca, taught, tmp_path):
     code, out, _ = moca("model", "show", "bars", "--sheet", tmp_path / "memory.png")
     assert code == 0
@@ -71,6 +112,7 @@ def test_back_to_an_earlier_version(moca, taught):
     assert "Version 1 of bars is in use." in moca("model", "rollback", "bars")[1]
     assert "bar 2" not in moca("model", "show", "bars")[1]
     assert moca("model", "rollback", "bars", "--to", 2)[0] == 0
+    assert moca("model", "rollback", "bars", 1)[:2] == (0, "Version 1 of bars is in use.\n")
     code, _, err = moca("model", "rollback", "bars", "--to", 7)
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
 
@@ -83,6 +125,12 @@ def test_a_class_is_forgotten(moca, taught):
     assert "bar 0" not in moca("model", "show", "bars")[1]
     assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
     assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0
+    code, _, err = moca("model", "forget", "bars", "bar 0")
+    assert (code, "1, 2 still have it, and lose it with --all-versions" in err) == (1, True)
+    code, out, _ = moca("model", "forget", "bars", "bar 0", "--all-versions")
+    assert (code, "version 5 of bars is in use" in out) == (0, True), "nothing new to put to use"
+    versions = ModelFolder(Path("bars")).versions
+    assert [about["classes"] for about in versions if {"bar 0", "bar 1"} & {*about["classes"]}] == []
     code, _, err = moca("model", "forget", "bars", "bor 2")
     assert (code, "there is no class 'bor 2'" in err) == (1, True)
 
@@ -136,3 +184,11 @@ def test_a_frozen_encoder_and_a_memory_in_bytes(moca, taught, tmp_path):
         "moca: the memory of 'quick' holds features"
     )
     assert moca("predict", "quick", tmp_path / "february" / "bar 2", "--format", "csv")[1].count("bar 2") >= 20
+
+
+def test_it_is_told_where_forgetting_cannot_be_noticed(moca, folder):  # noqa: F811
+    words = (*QUICK, "--held-out", "0")
+    _, first, _ = moca("learn", folder("january", 0, 1), "--model", "bars", *words)
+    assert "is not known" not in first
+    _, second, _ = moca("learn", folder("february", 2), "--model", "bars", "--held-out", "0")
+    assert "No images of classes known before are held out" in second

@@ -101,8 +101,19 @@ def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
     assert "cannot be written" in moca("report", "runs", "--out", "runs/er-s0/result.json/x.html")[2]
-    code, _, err = moca("report", "runs", "--tables", "runs/er-s0/result.json")
-    assert code == 1 and err.count("\n") == 1 and "tables cannot be written to 'runs/er-s0/result.json'" in err
+    code, _, err = moca("report", "runs", "--tables", "runs/er-s0/result.json/x")
+    assert (code, err.splitlines()[-1]) == (
+        1,
+        "moca: tables cannot be written to 'runs/er-s0/result.json/x': Not a directory; choose another folder",
+    )
+
+
+def test_trackers_are_added_however_progress_is_shown(moca, runs, monkeypatch):
+    asked = []
+    monkeypatch.setattr("moca.api.resume", lambda folder, **given: asked.append(given["track"]) or result(folder, 0.5))
+    for progress in ("bar", "lines"):
+        moca("resume", "runs/half", "--progress", progress, "--track", "tensorboard")
+    assert asked == [["tensorboard"]] * 2
 
 
 def test_a_run_that_is_there_twice_is_one_seed(moca, runs):

@@ -1,7 +1,9 @@
 import json
 import math
+import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
@@ -54,6 +56,24 @@ def test_states_of_runs_that_did_not_finish(tmp_path):
     assert Listed.at(stopped.path).state == "stopped", "what a killed process left is no writer"
     (stopped.path / "traceback.txt").write_text("ValueError: mine")
     assert Listed.at(stopped.path).state == "failed"
+
+
+def test_a_file_that_is_put_in_its_place_meanwhile(tmp_path, monkeypatch):
+    folder = place(tmp_path, "a")
+    size = Listed.at(folder).size
+    (folder / "checkpoint.pt.part").write_bytes(bytes(100))
+    scandir = os.scandir
+
+    @contextmanager
+    def a_moment_ago(path):
+        with scandir(path) as entries:
+            found = list(entries)
+        (folder / "checkpoint.pt.part").unlink()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", a_moment_ago)
+    run = Listed.at(folder)
+    assert (run.state, run.size) == ("finished", size)
 
 
 def test_a_run_that_only_python_can_resume_says_so(tmp_path):

@@ -115,7 +115,8 @@ def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
     assert math.isnan(found[1].number("angle_deviation", "old classes, test (degrees)").mean)
 
 
-def test_the_command(runs, capsys):
+def test_the_command(runs, capsys, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 20)
     shown = ("classifier_angles", "calibration")
     code, told = said(capsys, runs, "--out", runs / "figures", "--only", *shown)
     assert code == 0
@@ -128,7 +129,8 @@ def test_the_command(runs, capsys):
     assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys):
+def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 20)
     moca.run(data=make_dataset(), epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
     assert moca.analyse(tmp_path / "toy").missing[-1].endswith("hand them in: moca.analyse(run, data=...)")
     assert "confusion" in moca.analyse(tmp_path / "toy", data=make_dataset()).analyses
@@ -195,7 +197,7 @@ def test_a_file_of_another_version_is_told(runs, tmp_path):
 def test_a_file_that_broke_off_is_named_with_what_to_do(tmp_path, name, size):
     write(RunFolder(tmp_path), {"t": Analysis("T", "says", {"n": 1.0}, {}, arrays={"a": np.arange(99)})})
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:size])
-    with pytest.raises(MocaError, match=rf"{name} is damaged .*; remove it, and what was not recorded"):
+    with pytest.raises(MocaError, match=rf"{name}.* is damaged .*; remove both, and what was not recorded"):
         read(RunFolder(tmp_path))
 
 
@@ -208,6 +210,16 @@ def test_what_is_written_is_read(tmp_path):
     assert (back.title, back.numbers, back.source) == ("T", {"n": 1.5, "none": None}, "recorded")
     assert back.arrays["big"].tolist() == [0, 1, 2]
     assert known({"a": (math.nan, math.inf, 1e-20)}) == {"a": [None, None, 1e-20]}
+
+
+def test_arrays_that_are_damaged(tmp_path):
+    write(RunFolder(tmp_path), {"t": Analysis("T", "about", arrays={"big": np.arange(1000)})})
+    whole = (tmp_path / "analysis.npz").read_bytes()
+    for content in (b"", b"broken", whole[:-30], whole[:60] + bytes(30) + whole[90:]):
+        (tmp_path / "analysis.npz").write_bytes(content)
+        with pytest.raises(MocaError, match=r"analysis.npz beside it, is damaged"):
+            read(RunFolder(tmp_path))
+        assert read(RunFolder(tmp_path), arrays=False)["t"].title == "T"
 
 
 def test_an_analysis_that_there_is_not(runs, capsys):

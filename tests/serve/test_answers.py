@@ -6,7 +6,6 @@ import json
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -14,9 +13,11 @@ from PIL import Image
 from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
 from moca.classifier.lesson import teach
+from moca.classifier.pictures import pictures
 from moca.serve import app as service
 from moca.serve.in_use import InUse
 from moca.serve.limits import Limits
+from moca.serve.uploads import Upload, pixels_of
 from tests.classifier.conftest import bars
 from tests.serve.conftest import files, png, serving, until
 
@@ -62,8 +63,8 @@ def test_nearest_are_the_remembered_images_at_the_smallest_angle(client, known):
 def test_many_at_a_time_are_told_what_each_would_be_told_alone(client):
     requests = [files(n % 2, 1 + n % 3, seed=n) for n in range(8)]
     alone = [client.post("/api/predict", files=some).json() for some in requests]
-    with ThreadPoolExecutor(8) as clients:
-        together = clients.map(lambda some: httpx.post(f"{client.base_url}/api/predict", files=some), requests * 4)
+    with ThreadPoolExecutor(8) as askers:
+        together = askers.map(lambda some: client.post("/api/predict", files=some), requests * 4)
         assert [answer.json() for answer in together] == alone * 4
 
 
@@ -134,6 +135,16 @@ def strict(template):
         yield client
 
 
+@pytest.mark.parametrize("shape", [(1, 12, 12), (3, 12, 12), (1, 8, 14), (3, 14, 8)])
+def test_images_are_read_at_once_in_the_shape_of_the_model(shape, tmp_path):
+    """As those of files are, and no larger for a while, whatever its sides are."""
+    image = np.random.default_rng(0).integers(0, 256, (30, 50, 3), np.uint8)
+    (tmp_path / "a.png").write_bytes(png(image))
+    (got,) = pixels_of([Upload("a.png", png(image))], shape, Limits())
+    assert got.shape == (*shape[1:], shape[0])
+    np.testing.assert_array_equal(got.transpose(2, 0, 1), pictures(str(tmp_path / "a.png"), shape)[0])
+
+
 @pytest.mark.parametrize("path", ["predict", "nearest", "teach"])
 @pytest.mark.parametrize("what", BAD)
 def test_what_cannot_be_used_is_told_in_one_line(strict, template, what, path):
@@ -195,7 +206,7 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         model.use(2)
         about = until(told, lambda about: about["trouble"])
         assert about["version"] == 1
-        assert "is damaged: 2/state.pt cannot be read" in about["trouble"]
+        assert "is damaged: versions/2/state.pt cannot be read" in about["trouble"]
         assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
         model.use(1)
         until(told, lambda about: about["trouble"] is None)

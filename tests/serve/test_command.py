@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told_in_one_line(model, tmp_path, capsys, monkeypatch)
     assert "there is no port 70000" in typed(model.path, "--port", "70000", capsys=capsys)
     assert "limits are numbers above 0" in typed(model.path, "--max-images", "0", capsys=capsys)
     (model.path / "versions" / "1" / "state.pt").write_bytes(b"broken")
-    assert "is damaged: 1/state.pt cannot be read" in typed(model.path, "--port", "0", capsys=capsys)
+    assert "is damaged: versions/1/state.pt cannot be read" in typed(model.path, "--port", "0", capsys=capsys)
     monkeypatch.setattr(sys.modules["moca.cli.serve"], "find_spec", lambda name: None if name == "uvicorn" else name)
     assert "pip install 'moca-cl[serve]'" in typed(model.path, capsys=capsys)
 

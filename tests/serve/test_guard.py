@@ -1,7 +1,10 @@
 """Who is let in, and how often."""
 
+import asyncio
+
 import pytest
 
+from moca.serve.guard import Guard
 from moca.serve.limits import Limits, Rate
 from tests.serve.conftest import files, serving
 
@@ -55,6 +58,24 @@ def test_too_many_requests_are_told_when_to_come_again(template):
         assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
         assert answers[-1].json()["detail"] == "more than 0.5 requests a second came from you; wait a little"
         assert 1 <= int(answers[-1].headers["retry-after"]) <= 2
+
+
+def test_who_is_refused_may_not_send_for_ever(monkeypatch):
+    """Else a few that send a byte now and then would take all connections, without any key."""
+    monkeypatch.setattr("moca.serve.guard._PATIENCE", 0.05)
+    answered = []
+
+    async def trickle():
+        await asyncio.sleep(0.01)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message):
+        answered.append(message)
+
+    scope = {"type": "http", "path": "/api/teach", "method": "POST", "headers": [], "client": ("10.0.0.1", 1)}
+    guard = Guard(None, Limits(), KEY)
+    asyncio.run(asyncio.wait_for(guard(scope, trickle, send), 5))
+    assert answered[0]["status"] == 401
 
 
 def test_a_client_may_ask_at_the_rate_and_in_bursts():

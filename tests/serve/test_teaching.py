@@ -79,6 +79,19 @@ def test_a_lesson_can_be_stopped_and_ends_with_the_service(model):
         pass  # nobody holds it any more
 
 
+def test_a_lesson_that_cannot_begin_does_not_keep_others_from_it(model, monkeypatch):
+    lessons = teaching.Teaching(model, Manner(device="cpu"), lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(teaching, "_context", lambda: (_ for _ in ()).throw(OSError("no more processes")))
+        for _ in range(2):
+            assert lessons.begin("bar 2", bars(2, 3)).state == "running"
+            lessons._follower.join()
+            assert (lessons.status.state, lessons.status.why) == (
+                "failed",
+                "no lesson could be held (no more processes)",
+            )
+
+
 def test_lessons_that_fail_say_why(model):
     endless(model)
     with serving(model.path) as client:

@@ -120,3 +120,10 @@ def test_a_folder_will_do_and_nobody_is_called(tmp_path, calls):
     assert run.data.metrics["result/final_accuracy"] == pytest.approx(result.final_accuracy)
     assert len(run.data.params) > 40
     assert not calls.came()
+
+
+def test_a_password_is_not_written_down(tmp_path):
+    for uri in ("http://me:hunter22@127.0.0.1:9", "postgresql+psycopg2://me:hunter22@127.0.0.1:9/runs"):
+        with pytest.raises(MocaError, match="leave the password out of the uri; put it into") as refused:
+            moca.run(**SHORT, out="one", track=f"mlflow:uri={uri}")
+        assert "hunter22" not in str(refused.value) and not (tmp_path / "one").exists()

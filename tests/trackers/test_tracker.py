@@ -136,6 +136,16 @@ def test_one_that_fails_costs_nothing_but_a_warning(told, plain, fails, monkeypa
         assert {"class_il/task_1", "loss/new"} <= {name for point in told[-1]["points"] for name in point.numbers}
 
 
+def test_a_warning_tells_no_password(told, monkeypatch):
+    """MLflow's errors begin with the whole address, also where it came from its variable."""
+    error = OSError("API request to http://me:hunter22@127.0.0.1:9/api failed, as to http://token@host")
+    monkeypatch.setattr(Notebook, "open", lambda self, about, run: (_ for _ in ()).throw(error))
+    run = begin(SHORT, Path("one"), watchers=[tracker := Notebook()])
+    with pytest.warns(MocaWarning, match=r"API request to http://127.0.0.1:9/api failed, as to http://host\)$"):
+        tracker.begin(run)
+    run.folder.release()
+
+
 def test_one_that_failed_is_left_alone_for_a_while(told, monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(base.time, "monotonic", lambda: clock[0])

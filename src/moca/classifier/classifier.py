@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -99,8 +100,9 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from these images, and keep what was known."""
         known = self.__sklearn_is_fitted__()
         if known:
-            self._refuse_pictures(images)
+            self.refuse_pictures(images)
         x, y = labelled(images, labels, self.shape_ if known else None, self.image_size)
+        y = self.of_known_kind(y)
         x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
@@ -115,6 +117,18 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         trainer.end_task()
         self._names = names
         return self
+
+    def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:
+        """Labels of the kind that the classes have: numbers may be written as names, as those of folders are."""
+        taught = self.__sklearn_is_fitted__()
+        first = self._names[0] if taught else labels[0]
+        others = [label for label in labels if isinstance(label, str) != isinstance(first, str)]
+        if not others:
+            return list(labels)
+        if taught and isinstance(first, int):
+            with suppress(ValueError):
+                return [int(label) for label in labels]
+        raise BadInput(f"labels are of one kind, numbers or names; {first!r} is a class, so {others[0]!r} cannot be")
 
     def _begin(self, x: Tensor, y: Sequence[Label]) -> Tensor:
         """Choose what was left open by the first images; they come back as what learns sees them."""
@@ -153,7 +167,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _samples(self, images: Any) -> Tensor:
         """Images, or vectors, as what learns sees them."""
-        self._refuse_pictures(images)
+        self.refuse_pictures(images)
         return self._seen(vectors(images) if are_vectors(images) else pictures(images, self.shape_))
 
     def _seen(self, x: Tensor) -> Tensor:
@@ -168,7 +182,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise BadInput("this classifier has learnt images, and these are vectors; give images")
         return x
 
-    def _refuse_pictures(self, images: Any) -> None:
+    def refuse_pictures(self, images: Any) -> None:
+        """Where vectors were learnt, nothing else can be seen."""
         if self.frozen_ is None and self.keeps_vectors and not are_vectors(images):
             raise BadInput(f"this classifier has learnt vectors; give a table with {self.shape_[0]} numbers in a row")
 
@@ -242,7 +257,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of images whose class is told right."""
         self._check_learnt()
-        self._refuse_pictures(X)
+        self.refuse_pictures(X)
         x, labels = labelled(X, y, self.shape_)
         answers = self.classes_[self._scores(self._seen(x)).argmax(1)]
         right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])

@@ -147,7 +147,7 @@ def _about(classifier: ContinualClassifier) -> dict[str, Any]:
     return {
         "moca": __version__,
         "classes": about["classes"],
-        "shape": about["shape"],
+        "shape": classifier.shape_,
         "learner": str(classifier.settings_.learner),
         "model": str(classifier.settings_.model),
     }

@@ -21,8 +21,9 @@ import torch
 
 from moca import __version__
 from moca.engine.folder import MODEL, SETTINGS, RunFolder
-from moca.errors import MocaError
+from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
+from moca.traces import noted
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import ContinualClassifier
@@ -57,9 +58,18 @@ class ModelFolder:
         return int(self._read(self.path / _MODEL)["current"])
 
     @property
+    def mark(self) -> tuple[int, int] | None:
+        """Another one whenever somebody has put a version to use; cheap enough to be asked for all the time."""
+        try:
+            about = (self.path / _MODEL).stat()
+        except OSError:
+            return None
+        return about.st_ino, about.st_mtime_ns
+
+    @property
     def versions(self) -> list[dict[str, Any]]:
         """What each version says of itself, the oldest first."""
-        self._check()
+        self.check()
         return [self.about(number) for number in self._numbers()]
 
     def _numbers(self) -> list[int]:
@@ -116,6 +126,13 @@ class ModelFolder:
         facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
         self._write(facts, classifier, extra, use=False)
 
+    def remove(self, version: int) -> None:
+        """Take a version away, which must not be in use."""
+        try:
+            shutil.rmtree(self._place(version))
+        except OSError as error:
+            raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
+
     def _write(self, facts: dict[str, Any], classifier: ContinualClassifier, extra: dict[str, Any], use: bool) -> Path:
         number = facts["version"]
         place = self.path / _VERSIONS / str(number)
@@ -151,11 +168,19 @@ class ModelFolder:
 
     def rollback(self, to: int | None = None) -> int:
         """Go back to the version before the one in use, or to another."""
-        target = self.about()["parent"] if to is None else to
+        target = self._before() if to is None else to
         if target is None:
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
         self.use(target)
         return int(target)
+
+    def _before(self) -> int | None:
+        """What the version in use came from; if it can no longer say so, the last of those with a smaller number."""
+        try:
+            parent: int | None = self.about()["parent"]
+        except (MocaError, KeyError):
+            return max((number for number in self._numbers() if number < self.current), default=None)
+        return parent
 
     def load(
         self,
@@ -166,7 +191,13 @@ class ModelFolder:
         frozen: Any = None,
     ) -> Classifier:
         """The classifier of a version, by default the one in use; or of a finished run."""
-        return kind.revived(*self.contents(version), device=device, encoder=encoder, frozen=frozen)
+        about, state = self.contents(version)
+        try:
+            return kind.revived(about, state, device=device, encoder=encoder, frozen=frozen)
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            if self.is_run() or encoder is not None or frozen is not None or out_of_memory(error) or noted(error):
+                raise
+            raise self._damaged(self._place(version) / _STATE, "does not fit what about.json says of it") from None
 
     def contents(self, version: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the classifier of a version, or a finished run, says of itself, and its state."""
@@ -182,7 +213,8 @@ class ModelFolder:
     def _frozen(self, digest: str) -> Path:
         return self.path / f"frozen-{digest}.pt"
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """That there is a model."""
         if not self.exists():
             hint = "moca learn FOLDER --model NAME makes one"
             if self.is_run():
@@ -192,32 +224,43 @@ class ModelFolder:
             raise MocaError(f"'{self.path}' is no model; {hint}")
 
     def _place(self, version: int | None) -> Path:
-        self._check()
+        self.check()
         number = self.current if version is None else version
         place = self.path / _VERSIONS / str(number)
         if not place.is_dir():
-            raise MocaError(f"model '{self.path}' has no version {number}; moca model show lists those that it has")
+            known = ", ".join(map(str, self._numbers())) or "none"
+            raise MocaError(
+                f"model '{self.path}' has no version {number}; it has {known} (moca model rollback --to uses one)"
+            )
         return place
 
     def _read(self, path: Path) -> dict[str, Any]:
-        self._check()
+        self.check()
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise MocaError(f"model '{self.path}' is damaged: {path.name} cannot be read ({error})") from None
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            raise self._damaged(path, f"cannot be read ({why})") from None
         if not isinstance(content, dict):
-            raise MocaError(f"model '{self.path}' is damaged: {path.name} does not say what it should")
+            raise self._damaged(path, "does not say what it should")
         return content
 
     def _state(self, version: int | None) -> dict[str, Any]:
-        return self._loaded(self._place(version) / _STATE)
+        state = self._loaded(path := self._place(version) / _STATE)
+        if "learning" not in state:
+            raise self._damaged(path, "does not hold what it should")
+        return state
 
     def _loaded(self, path: Path) -> dict[str, Any]:
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         except Exception:
-            raise MocaError(
-                f"model '{self.path}' is damaged: {path.parent.name}/{path.name} cannot be read; "
-                + ("go back to another version (moca model rollback)" if path.name == _STATE else "bring it back")
-            ) from None
+            raise self._damaged(path, "cannot be read") from None
         return state
+
+    def _damaged(self, path: Path, why: str) -> MocaError:
+        """What is wrong with a file, and what to do about it."""
+        remedy = "bring it back"
+        if path.name in (_ABOUT, _STATE):
+            remedy = f"go back to another version (moca model rollback), then remove the folder of {path.parent.name}"
+        return MocaError(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")

@@ -44,6 +44,8 @@ class Lesson:
     version: int = 0
     used: bool = True
     """Whether the new version is in use."""
+    otherwise: int = 0
+    """Of those learnt before, how many as another class."""
 
 
 def teach(
@@ -67,13 +69,15 @@ def teach(
     with folder.teaching():
         classifier, kept = _taken_up(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()
+        if known:
+            classifier.refuse_pictures(images)
         lost = list[str]()
         x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size, lost.append)
-        digests = image_digests(_rows(x))
-        fresh = _unseen(digests, kept.seen)
+        y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
+        fresh, otherwise = _unseen(digests, kept.seen), kept.otherwise(digests, y)
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=otherwise)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         names = sorted(set(y), key=str)
         number = {name: place for place, name in enumerate(names)}
@@ -95,6 +99,7 @@ def teach(
             new_after=_Kept(judged, answers).accuracy(classifier),
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
+            otherwise=otherwise,
         )
         folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
         return lesson
@@ -102,12 +107,21 @@ def teach(
 
 def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, device: str = "auto") -> int:
     """A new version without a class, put to use, whose number is given; with `all_versions` the class is gone from all
-    others, too."""
+    others, too. What was forgotten before can so be removed from the others later."""
     with folder.teaching():
-        numbers = [about["version"] for about in folder.versions if label in about["classes"]]
-        classifier, kept = folder.load(ContinualClassifier, device=device), _Kept(**folder.kept())
-        folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
-        for number in numbers if all_versions else ():
+        having = [about["version"] for about in folder.versions if label in about["classes"]]
+        if having and folder.current not in having and not all_versions:
+            raise MocaError(
+                f"version {folder.current} of model '{folder.path}', which is in use, has no class {label!r}; "
+                f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
+            )
+        if folder.current in having or not having:
+            classifier, kept = folder.load(ContinualClassifier, device=device), _Kept(**folder.kept())
+            folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
+        for number in having if all_versions else ():
+            if folder.about(number)["classes"] == [label]:  # it knows nothing else
+                folder.remove(number)
+                continue
             old = folder.load(ContinualClassifier, number, device=device)
             folder.rewrite(number, old.forget(label), _Kept(**folder.kept(number)).without(label).state())
         return folder.current
@@ -125,6 +139,12 @@ class _Kept:
 
     def accuracy(self, classifier: ContinualClassifier) -> float | None:
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
+
+    def otherwise(self, digests: Digests, labels: list[Label]) -> int:
+        """How many of these images were taught as another class."""
+        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
+        taught = dict(zip(rows, self.seen_of, strict=True))
+        return sum(taught.get(row.tobytes(), label) != label for row, label in zip(digests, labels, strict=True))
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> _Kept:
         """So many of each class at the most, the first ones."""

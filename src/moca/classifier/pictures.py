@@ -72,20 +72,29 @@ def _of_folder(
     path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]
 ) -> tuple[Tensor, list[Label]]:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
-    side = _side(files[0][0], shape, size)
-    images, labels, lost = list[Pixels](), list[Label](), list[str]()
-    for number, (file, name) in enumerate(files):
+    images, places = readable([file for file, _ in files], shape, size, say)
+    return images, [files[place][1] for place in places]
+
+
+def readable(
+    files: Sequence[str], shape: Shape | None, size: int | None, say: Callable[[str], None]
+) -> tuple[Tensor, list[int]]:
+    """The images that can be read, and their places among the files; `say` is told of the others."""
+    side = _side(files[0], shape, size)
+    images, places, lost = list[Pixels](), list[int](), list[str]()
+    for place, file in enumerate(files):
         try:
-            images.append(_read(file, number, side))
-            labels.append(name)
+            images.append(_read(file, place, side))
+            places.append(place)
         except MocaError as error:
             lost.append(str(error))
     if not images:
-        raise MocaError(f"none of the {len(files)} images in '{path}' can be used; the first: {lost[0]}")
+        none = f"none of the {len(files)} images can be used; the first: " if len(files) > 1 else ""
+        raise MocaError(none + lost[0])
     if lost:
         more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
         say(f"{len(lost)} of {len(files)} images left out: {'; '.join(lost[:_NAMED])}{more}")
-    return _shaped(images, shape, size), labels
+    return _shaped(images, shape, size), places
 
 
 def are_vectors(data: Any) -> bool:
@@ -116,6 +125,8 @@ def _classes(labels: Any, count: int) -> list[Label]:
         )
     with _in_one_line():
         told = column_or_1d(labels.cpu() if isinstance(labels, Tensor) else labels, warn=True)
+        if told.dtype == object and len({isinstance(label, str) for label in told}) > 1:
+            raise ValueError("labels are of one kind, whole numbers or names; these are of both")
         check_classification_targets(told)
         if len(told) != count:
             raise ValueError(f"there are {count} vectors and {len(told)} labels; there must be a label for each")
@@ -187,11 +198,11 @@ def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tens
         sides, channels = {image.shape[:2] for image in images}, max(image.shape[2] for image in images)
         height, width = sides.pop() if len(sides) == 1 else (HANDY, HANDY)
         shape = (channels, size or height, size or width)
-    rows = np.stack([_fitted(image, shape) for image in images])
+    rows = np.stack([fitted(image, shape) for image in images])
     return torch.from_numpy(rows).permute(0, 3, 1, 2).contiguous()
 
 
-def _fitted(image: Pixels, shape: Shape) -> Pixels:
+def fitted(image: Pixels, shape: Shape) -> Pixels:
     """A picture (height, width, channels) brought to the shape, grey or in colour, cut where its sides differ."""
     channels, height, width = shape
     if image.shape[2] < channels:

@@ -100,7 +100,7 @@ def resume(
         from moca.cli.lines import as_lines
 
     if progress == "lines":
-        return as_lines(folder, keep_model)
+        return as_lines(folder, keep_model, track)
     return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
 
 
@@ -200,7 +200,7 @@ def main(words: Sequence[str] | None = None) -> None:
         code = app(words, print_error=False, exit_on_error=False) or 0
         sys.stdout.flush()
     except CycloptsError as error:
-        code = _explain(hinted(str(error)), 2)
+        code = _explain(hinted(str(error), error.command_chain), 2)
     except MocaError as error:
         code = _explain(as_options(str(error)), 130 if isinstance(error, Interrupted) else 1)
     except KeyboardInterrupt:

@@ -3,19 +3,20 @@
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from moca import api
 from moca.engine.children import IMAGES
 
 
-def as_lines(folder: Path, keep_model: bool) -> int:
+def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int:
     """Go on with a run; its steps come as lines on stdout. When nobody reads them any more, it stops as by Ctrl-C."""
 
     def advance(steps: int, where: str) -> None:
         _tell(f"{steps}\t{where}")
 
-    result = api.resume(folder, progress=advance, keep_model=keep_model)
+    result = api.resume(folder, progress=advance, keep_model=keep_model, track=track)
     _tell(f"{IMAGES}\t{result.images_this_time}")
     return 0
 

@@ -82,6 +82,9 @@ def learn(
 def _show_lesson(lesson: Lesson, model: Path) -> None:
     if lesson.left_out:
         console.print(Text(lesson.left_out, "red"), soft_wrap=True)
+    if lesson.otherwise:
+        told = f"{lesson.otherwise} of the images learnt before were of another class then, and stay so: to change it, "
+        console.print(Text(f"{told}forget that class (moca model forget) and teach it again.", "red"), soft_wrap=True)
     if not lesson.images:
         console.print(Text(f"Nothing new: all {lesson.known} images were learnt before. Model: {model}"))
         return
@@ -98,6 +101,9 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             table.add_row(name, _percent(before), _percent(after))
     if table.row_count:
         console.print(table)
+    if lesson.old_after is None and lesson.version > 1:
+        told = "No images of classes known before are held out, so whether any of these were forgotten is not known."
+        console.print(Text(told, "dim"), soft_wrap=True)
     if lesson.used:
         console.print(Text(f"Version {lesson.version} of {model} is in use."), soft_wrap=True)
         return
@@ -119,20 +125,25 @@ def predict(
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="how to print")] = "table",
     device: Device = "auto",
 ) -> int:
-    """Tell the classes of images."""
+    """Tell the classes of images. Those that cannot be read are named and left out; the exit code is then 1."""
     with loading():
         from moca.classifier.classifier import ContinualClassifier
-        from moca.classifier.pictures import files_of
+        from moca.classifier.pictures import files_of, readable
 
     if not images:
         raise MocaError("give images, or folders of them, after the model")
+    if top < 1:
+        raise MocaError(f"--top {top}: name at least one class")
     classifier = ContinualClassifier.load(model, device=device)
-    files = [file for path in images for file in files_of(path)]
-    shares, names = classifier.predict_proba(files), classifier.classes_
-    best = (-shares).argsort(1, kind="stable")[:, : max(1, min(top, len(names)))]
+    if classifier.keeps_vectors and classifier.frozen_ is None:
+        raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
+    files, lost = [file for path in images for file in files_of(path)], list[str]()
+    x, places = readable(files, classifier.shape_, None, lost.append)
+    shares, names = classifier.predict_proba(x), classifier.classes_
+    best = (-shares).argsort(1, kind="stable")[:, :top]
     rows = [
-        (file, [(names[c].item(), float(share[c])) for c in chosen])
-        for file, share, chosen in zip(files, shares, best, strict=True)
+        (files[place], [(names[c].item(), float(share[c])) for c in chosen])
+        for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
         found = [{"image": f, "classes": [{"class": c, "share": round(s, 4)} for c, s in told]} for f, told in rows]
@@ -148,7 +159,9 @@ def predict(
             for place, (name, share) in enumerate(told):
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
-    return 0
+    for line in lost:
+        sys.stderr.write(f"moca: {line}\n")
+    return 1 if lost else 0
 
 
 @app.command
@@ -171,12 +184,14 @@ def show(
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
+    vectors = classifier.keeps_vectors and classifier.frozen_ is None
+    kind, samples = ("vectors", f"{channels} numbers") if vectors else ("images", f"{width}x{height}x{channels}")
     console.print(
-        Text(f"{model}: {run.learner} with {run.perturb}, {network}, images of {width}x{height}x{channels}"),
+        Text(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}"),
         soft_wrap=True,
     )
     versions = folder.versions if folder.exists() else []
-    table = _table("class", "learnt in version", "images in memory")
+    table = _table("class", "learnt in version", f"{kind} in memory")
     came = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
     for name in names:
         table.add_row(Text(str(name)), str(came.get(name, "")), str(len(memory.get(name, ()))))
@@ -202,7 +217,6 @@ def show(
 def rollback(
     model: Annotated[Path, Parameter(help="folder of a model")],
     /,
-    *,
     to: Annotated[int | None, _open("version [default: the one before that in use]")] = None,
 ) -> int:
     """Put an earlier version of a model to use; none is lost."""
@@ -210,7 +224,7 @@ def rollback(
         from moca.classifier.folder import ModelFolder
 
     folder = ModelFolder(model)
-    folder.about()  # that there is none is told before a folder is made for it
+    folder.check()  # that there is none is told before a folder is made for it
     with folder.teaching():
         version = folder.rollback(to)
     console.print(Text(f"Version {version} of {model} is in use."), soft_wrap=True)
@@ -231,9 +245,11 @@ def forget(
         from moca.classifier.lesson import forget
 
     folder = ModelFolder(model)
-    folder.about()  # that there is none is told before a folder is made for it
-    version = forget(folder, name, all_versions=all_versions, device="cpu")
-    left = "" if all_versions else " Earlier versions still have it, unless --all-versions is given."
+    folder.check()  # that there is none is told before a folder is made for it
+    known = (label for about in folder.versions for label in about["classes"])
+    label = next((label for label in known if str(label) == name), name)  # in Python it may be a number
+    version = forget(folder, label, all_versions=all_versions, device="cpu")
+    left = "" if all_versions else " Earlier versions still have it; once more with --all-versions removes it there."
     console.print(Text(f"'{name}' is forgotten; version {version} of {model} is in use.{left}"), soft_wrap=True)
     return 0
 

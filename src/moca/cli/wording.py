@@ -1,6 +1,7 @@
 """Messages in the words of the command line: what Python calls `out=` is `--out` there."""
 
 import re
+from collections.abc import Sequence
 
 from moca.settings import Bench, Run
 
@@ -15,8 +16,12 @@ def as_options(message: str) -> str:
     return _SPELLED.sub(lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}", message)
 
 
-def hinted(message: str) -> str:
-    """What the parser says, and where to look where that can be told."""
-    if "Unknown option: --seeds" in message or "Unknown option: --jobs" in message or "Unused Tokens" in message:
+def hinted(message: str, command: Sequence[str] | None = None) -> str:
+    """What the parser says of a command, and where to look where that can be told."""
+    if "Unused Tokens: [" in message:
+        extra = message.partition("[")[2].partition("]")[0]
+        message = f"there is no place for {extra} here; --help shows what can be given."
+        return f"{message} For several values of an option use moca compare." if command == ("run",) else message
+    if "Unknown option: --seeds" in message or "Unknown option: --jobs" in message:
         return f"{message} To run several seeds, or several values of an option, use moca compare."
     return message

@@ -7,6 +7,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -133,8 +134,8 @@ def _files(folder: Path) -> tuple[dict[str, int], str]:
     """The size of each file, and when the settings were written."""
     sizes, written = {}, ""
     with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_file():
+        for entry in (one for one in entries if one.is_file()):
+            with suppress(FileNotFoundError):  # a run that is going on has just put it in its place
                 about = entry.stat()
                 sizes[entry.name] = about.st_size
                 if entry.name == SETTINGS:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -116,23 +117,21 @@ def read(folder: RunFolder, arrays: bool = True) -> Analyses:
     """What analysis.json and, if asked for, analysis.npz hold; nothing where they are not there."""
     if not (folder.path / FILE).is_file():
         return {}
-    file = FILE
     try:
         kept = json.loads((folder.path / FILE).read_text())
         if kept["format"] != _FORMAT:
             raise ValueError(kept["format"])
         analyses = {name: Analysis.read(analysis) for name, analysis in kept["analyses"].items()}
         if arrays and (folder.path / ARRAYS).is_file():
-            file = ARRAYS
-            with np.load(io.BytesIO((folder.path / ARRAYS).read_bytes())) as kept_arrays:
+            with (folder.path / ARRAYS).open("rb") as file, np.load(file) as kept_arrays:
                 for key in kept_arrays.files:
                     name, _, what = key.partition("/")
                     if name in analyses:
                         analyses[name].arrays[what] = kept_arrays[key]
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, BadZipFile) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise MocaError(
-            f"{folder.path / file} is damaged or of another version of moca ({error}); remove it, and what was not "
-            "recorded while training can be computed again"
+            f"{folder.path / FILE}, or {ARRAYS} beside it, is damaged or of another version of moca ({error}); remove "
+            "both, and what was not recorded while training can be computed again"
         ) from None
     return analyses
 

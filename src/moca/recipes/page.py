@@ -70,7 +70,8 @@ def _order(said: Sequence[Claim]) -> list[str]:
         f"The main tables put a perturbation above its own learner, or WAP above Gaussian noise, {len(said)} times. "
         f"{len(rows)} of these claims are measured{': ' + counted if rows else ''}. Seeds are paired; p is of a "
         f"one-sided paired t-test, and a claim holds where it is below {LEVEL}. With few seeds that asks for a gain "
-        "well above its spread."
+        "well above its spread; the level is of each claim by itself, so that one in twenty that is not true holds by "
+        "chance."
     )
     return [told, _table(head, rows)] if rows else [told]
 

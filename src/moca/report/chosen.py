@@ -11,7 +11,6 @@ from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.report.comparison import Comparison
-from moca.report.page import write_report
 
 CHOOSING, CHOSEN = "choosing", "chosen.json"
 """The folder with the runs on held-out images, and the file that says what was chosen, in that of the comparison."""
@@ -48,9 +47,9 @@ class Chosen(Comparison):
             f"are those of the best of several, and so a little too good."
         )
 
-    def save(self, folder: str | Path | None = None) -> None:
+    def _write(self, folder: Path) -> None:
         """Also chosen.json, an entry a method."""
-        super().save(folder)
+        super()._write(folder)
         entries = [
             {
                 "chosen": pick.label,
@@ -61,10 +60,12 @@ class Chosen(Comparison):
             }
             for pick in self.picks
         ]
-        (Path(folder or self.folder) / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
+        (folder / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:
         """One page: first what was found on the test images, then the runs that it was chosen by."""
+        from moca.report.page import write_report  # a run alone needs no page
+
         runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
         return write_report(Comparison(runs, self.folder, self.cost), about=self.told)
 

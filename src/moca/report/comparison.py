@@ -184,15 +184,18 @@ class Comparison:
     def save(self, folder: str | Path | None = None) -> None:
         """Write runs.csv, a line a run; tidy.csv (and tidy.parquet where pyarrow is), a line for each run, task and
         number; comparison.json, an entry a method; and cost.json, if runs were done now."""
-        from moca.report import tidy
-
         folder = Path(folder or self.folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            self._write(folder)
         except OSError as error:
             raise MocaError(
                 f"tables cannot be written to '{folder}': {error.strerror}; choose another folder"
             ) from None
+
+    def _write(self, folder: Path) -> None:
+        from moca.report import tidy
+
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (folder / "runs.csv").open("w", newline="", encoding="utf-8", errors="replace") as file:
             writer = csv.writer(file)

@@ -15,7 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from moca.engine.alike import SHARED
+from moca.engine.alike import SHARED, SHARED_IN_SHORT
 from moca.errors import MocaError
 from moca.report import conditions, plots, tables
 from moca.report.comparison import Comparison, Setting
@@ -199,10 +199,7 @@ def _notes(setting: Setting) -> dict[str, list[str]]:
     notes: dict[str, list[str]] = {}
     for row in setting.rows:
         for note in dict.fromkeys(n for r in row.results for n in r.notes):
-            told = (
-                "first task taken from a run that begins alike, with its seconds" if note.startswith(SHARED) else note
-            )
-            labels = notes.setdefault(told, [])
+            labels = notes.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, [])
             labels += [row.label] * (row.label not in labels)
     return notes
 

@@ -83,8 +83,7 @@ def _over_seeds(values: list[Any]) -> tuple[Any, Any]:
 
 
 def groups(rows: Sequence[Row], only: Sequence[str] | None = None) -> list[Group]:
-    """The analyses in the folders of these methods, all of them or some; of finished runs,
-    where there are any."""
+    """The analyses in the folders of these methods, all of them or some; of finished runs, where there are any."""
     return [Group(row.label, [_of(result, only) for result in row.finished or row.results]) for row in rows]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import math
+from contextlib import suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -16,6 +18,8 @@ from moca.serve.limits import Limits, Rate
 
 _OPEN = ("/", "/api/health", "/openapi.json")
 """What tells nothing of the model, and needs no key."""
+_PATIENCE = 10.0
+"""Seconds in which what is refused must have come: who sends slowly takes the place of others."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -97,11 +101,13 @@ class Guard:
 async def _drained(receive: Receive, most: int) -> None:
     """Read what still comes, so that the client reads the answer instead of a broken connection; but not for ever."""
     came = 0
-    while came <= most:
-        message = await receive()
-        came += len(message.get("body", b""))
-        if not message.get("more_body", False):
-            return
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE):
+            while came <= most:
+                message = await receive()
+                came += len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 def _check_key(headers: Headers, key: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -75,7 +74,7 @@ class InUse:
 
     def __init__(self, path: Path, device: str) -> None:
         self.folder, self._device, self._looking = ModelFolder(path), device, Lock()
-        self._seen = self._mark()
+        self._seen = self.folder.mark
         self.version = self._load()
         self.trouble: str | None = None
         """Why what is on disk could not be taken up; the version before answers then."""
@@ -88,7 +87,7 @@ class InUse:
     def look(self) -> bool:
         """Take up what is in use on disk, if that has changed; whether it was."""
         with self._looking:
-            mark = self._mark()
+            mark = self.folder.mark
             if mark == self._seen:
                 return False
             self._seen = mark
@@ -100,14 +99,6 @@ class InUse:
                 return False
             self.trouble = None
             return True
-
-    def _mark(self) -> tuple[int, int] | None:
-        """Another one whenever somebody has put a version to use."""
-        try:
-            about = os.stat(self.folder.path / "model.json")  # noqa: PTH116 - once a second
-        except OSError:
-            return None
-        return about.st_ino, about.st_mtime_ns
 
     def _load(self) -> Version:
         number = self.folder.current if self.folder.exists() else None

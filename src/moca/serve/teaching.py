@@ -72,31 +72,40 @@ class Teaching:
         with self._one:
             if self.status.state == "running":
                 raise Busy
-            self.status = Status("running", label, len(images))
+            begun = self.status = Status("running", label, len(images))
             self._process, self._stopping = None, False
             self._follower = threading.Thread(target=self._follow, args=(label, list(images)), daemon=True)
             self._follower.start()
-            return self.status
+            return begun
 
     def _follow(self, label: Label, images: list[Pixels]) -> None:
-        """Start the process, and read what it tells until it ends."""
+        """Hold the lesson and tell what came of it, whatever that was: while one seems to go on none can begin."""
+        try:
+            status = self._result(*self._held(label, images))
+            self._ended()
+        except Exception as error:
+            status = replace(self.status, state="failed", why=f"no lesson could be held ({error})")
+        self.status = status
+
+    def _held(self, label: Label, images: list[Pixels]) -> tuple[object, int | None]:
+        """Start the process, and read what it tells until it ends: its last message, and its exit code."""
         context = _context()
         told, tells = context.Pipe(duplex=False)
-        process = context.Process(  # type: ignore[attr-defined]
-            target=_hold, args=(tells, self._folder, images, label, self._manner), daemon=True
-        )
-        process.start()
-        tells.close()  # so that its end is seen when the process ends
-        self._process = process
-        if self._stopping:
-            process.terminate()
-        message: tuple[int, int] | Lesson | str | None = None
-        with suppress(EOFError, OSError), told:
-            while not isinstance(message := told.recv(), Lesson | str):
-                self.status = replace(self.status, done=message[0], steps=message[1])
+        with told:
+            with tells:  # closed here, so that its end is seen when the process ends
+                process = context.Process(  # type: ignore[attr-defined]
+                    target=_hold, args=(tells, self._folder, images, label, self._manner), daemon=True
+                )
+                process.start()
+            self._process = process
+            if self._stopping:
+                process.terminate()
+            message: tuple[int, int] | Lesson | str | None = None
+            with suppress(EOFError, OSError):
+                while not isinstance(message := told.recv(), Lesson | str):
+                    self.status = replace(self.status, done=message[0], steps=message[1])
         process.join()
-        self._ended()
-        self.status = self._result(message, process.exitcode)
+        return message, process.exitcode
 
     def _result(self, message: object, code: int | None) -> Status:
         if isinstance(message, Lesson):

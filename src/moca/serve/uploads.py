@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fastapi import HTTPException, UploadFile
 from PIL import Image
 
-from moca.classifier.pictures import Shape
+from moca.classifier.pictures import Shape, fitted
 from moca.data.decode import TooLarge, decode, reason
 from moca.data.source import Pixels
 from moca.serve.limits import Limits
@@ -35,13 +35,14 @@ def _short(name: str) -> str:
 
 def pixels_of(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> list[Pixels]:
     """Each image as it is read from a file by `moca predict` and `moca learn`."""
+    return [_pixels(upload, shape, limits.pixels) for upload in uploads]
+
+
+def _pixels(upload: Upload, shape: Shape, most: int) -> Pixels:
+    """At once in the shape that the model takes: a hundred large images would not fit the memory."""
     _, height, width = shape
-    return [_pixels(upload, height if height == width else None, limits.pixels) for upload in uploads]
-
-
-def _pixels(upload: Upload, side: int | None, most: int) -> Pixels:
     try:
-        return decode(upload.content, side, colour=True, most=most)
+        return fitted(decode(upload.content, height if height == width else None, colour=True, most=most), shape)
     except (TooLarge, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         line = str(error) if isinstance(error, TooLarge) else f"more than {most:,} pixels"
         raise HTTPException(413, f"'{upload.name}' cannot be used: {line}") from None

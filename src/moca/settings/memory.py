@@ -3,7 +3,7 @@
 import re
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from moca.settings.base import Settings
 
@@ -30,3 +30,11 @@ class Memory(Settings):
         if told is None or value.get("per", "bytes") != "bytes":
             return value
         return value | {"size": int(float(told[1]) * _UNITS[told[2].lower()]), "per": "bytes"}
+
+    @field_validator("size", mode="before")
+    @classmethod
+    def _a_number(cls, size: Any) -> Any:
+        """What has no unit that is known says which there are."""
+        if isinstance(size, str) and not re.fullmatch(r"\s*[+-]?\d+\s*", size):
+            raise ValueError("give a number of samples, such as 500, or what they may take, such as 50MB (kB, MB, GB)")
+        return size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -160,11 +161,16 @@ class Tracker(Part, Watcher):
             self.not_before, self.pause = time.monotonic() + self.pause, 2 * self.pause
             if not self.warned:
                 self.warned = True
-                name, why = tracking.of(self).name, (str(error).splitlines() or [""])[0][:200]
+                name, why = tracking.of(self).name, _without_keys((str(error).splitlines() or [""])[0])[:200]
                 said = f"run '{self.folder.path}' goes on, but tracker '{name}' failed ({type(error).__name__}: {why})"
                 warnings.warn(MocaWarning(said), stacklevel=2)
             return False
         return True
+
+
+def _without_keys(text: str) -> str:
+    """The same with no user and password in the addresses that it names."""
+    return re.sub(r"(?<=://)[^\s/@]+@", "", text)
 
 
 def flat(settings: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,12 @@ class MLflow(Tracker):
     extra = "mlflow"
 
     def check(self) -> None:
-        """A folder is the same one from wherever the run goes on."""
+        """A folder is the same one from wherever the run goes on; a password stays out of the run's files."""
+        if re.search(r"://[^\s/@]*:[^\s/@]*@", self.uri):
+            raise MocaError(
+                "track=mlflow: options are written down with the run, so leave the password out of the uri; put it "
+                "into MLFLOW_TRACKING_PASSWORD, or all of the uri into MLFLOW_TRACKING_URI"
+            )
         if self._in_folder:
             self.uri = str(Path(self.uri).expanduser().resolve())
 
