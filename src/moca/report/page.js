@@ -7,9 +7,9 @@ const drawn = new Set();
 const dark = () => darkness.matches && !printing;
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faded = (colour, share) => colour + Math.round(255 * share).toString(16).padStart(2, "0");
-const shades = () => dark()
-  ? [[0, "#1c2530"], [0.5, "#27608f"], [1, "#8fcbf5"]]
-  : [[0, "#f2f6fa"], [0.6, "#a3cbe9"], [1, "#1a5b92"]];
+const shades = () => dark()  // numbers can be read on all of them: light ones on dark shades, dark ones on light shades
+  ? [[0, "#1c2530"], [1, "#2f6ea5"]]
+  : [[0, "#f4f8fb"], [1, "#7db8e8"]];
 
 function painted(trace) {
   const { colour, band, own, shades: heat, stroke } = trace.meta;
