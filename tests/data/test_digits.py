@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits as original
 
 import moca
 from moca import MocaError
+from moca.data import digits as reading
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +59,9 @@ def test_always_the_same_split(digits):
 def test_unknown_name_names_the_nearest():
     with pytest.raises(MocaError, match="unknown data set 'digit'; did you mean 'digits'"):
         moca.load("digit")
+
+
+def test_the_file_holds_what_the_package_gives(monkeypatch):
+    read = reading._rows()
+    monkeypatch.setattr(reading, "find_spec", lambda name: None)
+    assert (reading._rows() == read).all()

@@ -1,8 +1,13 @@
 """scikit-learn's handwritten digits: 1,797 grey images of 8x8 pixels, inside the package, nothing to download."""
 
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from moca.data.in_memory import Dataset, Protocol, Split, channel_statistics
 from moca.random import Random
@@ -14,11 +19,9 @@ _TEST_SHARE = 0.25
 @cache
 def load_digits() -> Dataset:
     """The digits, a fixed quarter of each class held out as the test set."""
-    from sklearn.datasets import load_digits as load
-
-    bunch = load()
-    images = torch.from_numpy((bunch.images * (255 / 16)).round().astype("uint8")).unsqueeze(1)
-    labels = torch.from_numpy(bunch.target.astype("int64"))
+    rows = _rows()
+    pixels, labels = rows[:, :-1].reshape(-1, 1, 8, 8), torch.from_numpy(rows[:, -1].astype("int64"))
+    images = torch.from_numpy((pixels * (255 / 16)).round().astype("uint8"))
     test = torch.zeros(len(labels), dtype=torch.bool)
     for digit in range(10):
         members = (labels == digit).nonzero().squeeze(1)
@@ -28,3 +31,16 @@ def load_digits() -> Dataset:
     mean, std = channel_statistics(train.images)
     protocol = Protocol(mean, std, crop_padding=1, name="small", recipe=load_recipe("protocols")["small"])
     return Dataset("digits", train, Split(images[test], labels[test]), tuple(map(str, range(10))), protocol)
+
+
+def _rows() -> NDArray[Any]:
+    """Pixels from 0 to 16 and then the digit, a row for each image: from the file, where it is where it was, because to
+    load scikit-learn takes a second and more."""
+    package = find_spec("sklearn")
+    file = Path((package and package.origin) or "").parent / "datasets/data/digits.csv.gz"
+    if file.is_file():
+        return np.loadtxt(file, delimiter=",")
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return np.column_stack([bunch.data, bunch.target])

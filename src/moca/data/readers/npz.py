@@ -5,6 +5,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -72,7 +73,12 @@ def _arrays(path: Path) -> Mapping[str, Array]:
         return {p.stem: lambda p=p: p.open("rb") for p in path.glob("*.npy") if p.is_file()}  # type: ignore[misc]
     with zipfile.ZipFile(path) as archive:
         members = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
-    return {name: lambda name=name: zipfile.ZipFile(path).open(f"{name}.npy") for name in members}  # type: ignore[misc]
+    return {name: partial(_member, path, name) for name in members}
+
+
+def _member(path: Path, name: str) -> IO[bytes]:
+    with zipfile.ZipFile(path) as archive:  # the file stays open for as long as its member
+        return archive.open(f"{name}.npy")
 
 
 def _part(path: Path, arrays: Mapping[str, Array], split: str, most: int | None) -> Part | None:
