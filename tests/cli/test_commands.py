@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from moca import cli
-
 FAST = [
     *("--model", "mlp:width=8,depth=1,features=4"),
     *("--memory", "20"),
@@ -19,21 +17,6 @@ FAST = [
     *("--threads", "1"),
     *("--epochs", "1"),
 ]
-
-
-@pytest.fixture
-def moca(monkeypatch, capsys, tmp_path):
-    """Run a command in this process, in an empty folder; its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def call(*words):
-        with pytest.raises(SystemExit) as exit:
-            cli.main([str(word) for word in words])
-        said = capsys.readouterr()
-        return exit.value.code or 0, said.out, said.err
-
-    return call
 
 
 def in_a_process(*words, code=None, **variables):

@@ -10,23 +10,9 @@ import pytest
 from PIL import Image
 from tests.classifier.conftest import folder  # noqa: F401 - a fixture
 
-from moca import cli
 from moca.classifier import ContinualClassifier, ModelFolder
 
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory", "60", "--device", "cpu")
-
-
-@pytest.fixture
-def moca(capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        with pytest.raises(SystemExit) as exit:
-            cli.main([*map(str, words)])
-        said = capsys.readouterr()
-        return exit.value.code or 0, said.out, said.err
-
-    return call
 
 
 @pytest.fixture

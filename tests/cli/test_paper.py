@@ -3,22 +3,12 @@
 import pytest
 from tests.recipes.conftest import tiny_paper  # noqa: F401
 
-from moca import cli
-
 
 @pytest.fixture
-def moca(monkeypatch, capsys, tmp_path):
-    """Run a command in this process, in an empty folder; its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
+def moca(moca, monkeypatch):
+    """The same for commands of `moca paper`, in a wide terminal."""
     monkeypatch.setattr("moca.cli.paper.console.width", 160)
-
-    def call(*words):
-        with pytest.raises(SystemExit) as exit:
-            cli.main(["paper", *map(str, words)])
-        said = capsys.readouterr()
-        return exit.value.code or 0, said.out, said.err
-
-    return call
+    return lambda *words: moca("paper", *words)
 
 
 def test_ls_says_what_there_is_and_what_is_missing(moca):

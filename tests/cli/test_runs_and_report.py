@@ -6,24 +6,14 @@ import shutil
 import pytest
 from tests.report.made_results import result, written
 
-from moca import cli
 from moca.engine.folder import RunFolder
 from moca.settings import Run, validate
 
 
-@pytest.fixture
-def moca(monkeypatch, capsys, tmp_path):
-    """Run a command in this process; its exit code, stdout and stderr."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def small_pages(monkeypatch):
+    """Without the five megabytes of plotly."""
     monkeypatch.setattr("moca.report.page._plotly", lambda: "/* plotly.js v0 */")
-
-    def call(*words):
-        with pytest.raises(SystemExit) as exit:
-            cli.main([str(word) for word in words])
-        said = capsys.readouterr()
-        return exit.value.code or 0, said.out, said.err
-
-    return call
 
 
 @pytest.fixture

@@ -51,8 +51,8 @@ def plan(settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Pa
     several = {label for labels in methods(plans) if len(labels) > 1 for label in labels}
     if not several:
         raise MocaError(
-            "choose= needs several values to choose among, for the same learner and perturbation: "
-            "perturb=['gaussian:lambda=0.5', 'gaussian:lambda=1'], lr=[0.03, 0.1], ..."
+            "choose= needs several values to choose among for the same learner and perturbation, such as "
+            "gaussian:lambda=0.5 and gaussian:lambda=1, or two learning rates"
         )
     return [p for p in plans if p.label in several]
 
