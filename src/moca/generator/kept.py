@@ -58,7 +58,7 @@ def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
     """Where it is kept: decided by the training images and their classes, whoever learns from them."""
     digest = hashlib.blake2b(f"{_FORMAT} {dataset.shape} {len(dataset.classes)}".encode(), digest_size=16)
     for tensor in (dataset.train.labels, dataset.train.images.permute(0, 2, 3, 1)):
-        digest.update(np.ascontiguousarray(tensor.numpy()))
+        digest.update(np.ascontiguousarray(tensor.numpy()).data)
     return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}.pt"
 
 

@@ -33,16 +33,16 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, shape: Shape) -> Plan:
-        """Wide for photographs, narrow for grey images."""
+        """Wide for colour images, narrow for grey ones."""
         channels, height, width = shape
         doublings = max(1, int(math.log2(max(min(height, width), 8) / 4)))
-        last, most = (32, 128) if channels == 1 else (128, 256)
-        widths = tuple(min(most, last * 2**level) for level in reversed(range(doublings + 1)))
+        last = 128 if channels > 1 else 32 if doublings == 1 else 16
+        widths = tuple(min(256, last * 2**level) for level in reversed(range(doublings + 1)))
         return cls((math.ceil(height / 2**doublings), math.ceil(width / 2**doublings)), widths)
 
 
 class Generator(nn.Module):
-    """G(z, y): images from latent vectors and classes, values from -1 to 1. Every block sees numbers of z of its own."""
+    """G(z, y): images from latent vectors and classes, values from -1 to 1. Each block sees numbers of z of its own."""
 
     def __init__(self, shape: Shape, classes: int) -> None:
         super().__init__()
@@ -76,9 +76,10 @@ class _Up(nn.Module):
         self.beside = nn.Conv2d(before, after, 1)
 
     def forward(self, x: Tensor, about: Tensor) -> Tensor:
-        y = self.first(F.interpolate(F.relu(self.norms[0](x, about)), scale_factor=2.0))
+        y = F.interpolate(self.first(F.relu(self.norms[0](x, about))), scale_factor=2.0)
         y = self.second(F.relu(self.norms[1](y, about)))
-        return y + F.interpolate(self.beside(x), scale_factor=2.0)
+        made: Tensor = y + F.interpolate(self.beside(x), scale_factor=2.0)
+        return made
 
 
 class _ToldNorm(nn.Module):
@@ -148,16 +149,15 @@ class _Down(nn.Module):
 
     def __init__(self, before: int, after: int, bounded: bool) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(
-            nn.Identity() if bounded else nn.GroupNorm(_GROUPS, width) for width in (before, after)
-        )
-        self.first, self.second = _conv(before, after, 3, bounded), _conv(after, after, 3, bounded)
+        self.norms = nn.ModuleList(nn.Identity() if bounded else nn.GroupNorm(_GROUPS, before) for _ in range(2))
+        self.first, self.second = _conv(before, before, 3, bounded), _conv(before, after, 3, bounded)
         self.beside = _conv(before, after, 1, bounded)
 
     def forward(self, x: Tensor) -> Tensor:
-        y = self.first(F.relu(self.norms[0](x)))
+        y = F.avg_pool2d(self.first(F.relu(self.norms[0](x))), 2, ceil_mode=True)
         y = self.second(F.relu(self.norms[1](y)))
-        return F.avg_pool2d(y + self.beside(x), 2, ceil_mode=True)
+        halved: Tensor = y + self.beside(F.avg_pool2d(x, 2, ceil_mode=True))
+        return halved
 
 
 def _conv(before: int, after: int, side: int, bounded: bool) -> nn.Module:
@@ -174,4 +174,5 @@ def _centre(x: Tensor, shape: Shape) -> Tensor:
 def within_reach(z: Tensor) -> Tensor:
     """Latent vectors no longer than those that are drawn at random: beyond, the generator has never been."""
     most = math.sqrt(z.shape[1])
-    return z * (most / z.norm(dim=1, keepdim=True).clamp_min(most))
+    kept: Tensor = z * (most / z.norm(dim=1, keepdim=True).clamp_min(most))
+    return kept
