@@ -100,7 +100,7 @@ def analyse(
             pictures = implicit_augmentation.ImplicitAugmentation(learning, stream, classes)
             settings = learning.settings
             pair = generator_of(stream.dataset, data_dir=settings.data_dir, device=device, progress=progress)
-            computed[implicit_augmentation.NAME] = pictures.pictures(pair)
+            computed[implicit_augmentation.NAME] = pictures.pictures(pair, progress)
             write(folder, found | computed)
         except Interrupted:
             raise

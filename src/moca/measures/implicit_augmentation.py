@@ -19,6 +19,7 @@ from moca.data import Dataset, Transform
 from moca.defaults import complete
 from moca.engine.evaluate import in_evaluation
 from moca.engine.learning import Learning
+from moca.engine.progress import ProgressBar
 from moca.errors import MocaError, nearest
 from moca.generator import Pair
 from moca.measures.analysis import Analysis, Axis, Plot
@@ -37,6 +38,10 @@ SHOWN = 3
 """Old classes of which an image is shown, unless they are named."""
 DRAWS = 6
 """Perturbed features of each image and variant."""
+STEPS = 300
+"""Of each search."""
+_AT_ONCE = 256
+"""Pictures that are searched for together, at most."""
 _POOL = 1000
 """Images of the last task that new batches are drawn from, at most."""
 
@@ -113,15 +118,15 @@ class ImplicitAugmentation:
         x = self.transform(samples.images.to(device))
         return Batch(x=x, y=y, features=self.features(samples), old=old)
 
-    def pictures(self, pair: Pair, draws: int = DRAWS, steps: int = 300) -> Analysis:
+    def pictures(self, pair: Pair, progress: bool = False) -> Analysis:
         """Both stages for every image, variant and draw, and what they found."""
         self.model.eval()
         with self.learning.numerics(), self.model.in_float32():
             variants = variants_of(self.learning, self.stream.dataset)
-            wanted = torch.stack([self.perturbed(perturb, draws) for perturb in variants.values()])
-            return self._found(pair, list(variants), wanted, steps)
+            wanted = torch.stack([self.perturbed(perturb, DRAWS) for perturb in variants.values()])
+            return self._found(pair, list(variants), wanted, progress)
 
-    def _found(self, pair: Pair, names: list[str], wanted: Tensor, steps: int) -> Analysis:
+    def _found(self, pair: Pair, names: list[str], wanted: Tensor, progress: bool) -> Analysis:
         device, count, (rows, draws) = self.learning.device, len(self.shown.y), wanted.shape[:2]
         y = _numbers_in(self.stream)[self.shown.y].to(device)
         x, h = self.shown.images.to(device).float() / 127.5 - 1, self.features(self.shown)
@@ -129,15 +134,17 @@ class ImplicitAugmentation:
         def encoded(made: Tensor) -> Tensor:
             return self.model.encode(self.transform((made + 1) * 127.5))
 
-        def searched(latents: Tensor, features: Tensor, images: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-            of = y.repeat(len(latents) // count)
-            z = invert(lambda z: pair.generator(z, of), encoded, latents, features, images, steps)
+        def searched(start: Tensor, of: Tensor, f: Tensor, image: Tensor | None = None) -> tuple[Tensor, ...]:
+            z = invert(lambda z: pair.generator(z, of), encoded, start, f, image, STEPS, lambda: bar(1, ""))
             with torch.no_grad():
                 return z, (made := pair.generator(z, of)), encoded(made)
 
-        z, rebuilt, reached = searched(pair.guess(x, y)[0], h, x)
-        targets = wanted.flatten(0, 2)
-        _, made, ended = searched(z.repeat(rows * draws, 1), targets)
+        starts = torch.arange(wanted[..., 0].numel(), device=device).split(_AT_ONCE)
+        with ProgressBar(STEPS * (1 + len(starts)), "pictures", progress) as bar:
+            z, rebuilt, reached = searched(pair.guess(x, y)[0], y, h, x)
+            f = wanted.flatten(0, 2)
+            found = [searched(z[some % count], y[some % count], f[some]) for some in starts]
+        made, ended = (torch.cat([part[place] for part in found]) for place in (1, 2))
 
         turned, before, missed = (
             torch.rad2deg(sphere.angle(a.expand_as(wanted), wanted)).mean((1, 2)).tolist()
@@ -147,7 +154,7 @@ class ImplicitAugmentation:
             "rebuilt images miss theirs by (degrees)": torch.rad2deg(sphere.angle(h, reached)).mean().item()
         }
         for name, *angles in zip(names, turned, before, missed, strict=True):
-            for what, value in zip(("turns by", "missed before by", "missed by"), angles, strict=True):
+            for what, value in zip(("turned by", "missed at first by", "missed by"), angles, strict=True):
                 numbers[f"{name}: {what} (degrees)"] = value
         told = [f"{name}: {by:.0f}°, missed by {off:.0f}°" for name, by, off in zip(names, turned, missed, strict=True)]
         strips = made.view(rows, draws, count, *made.shape[1:])

@@ -22,18 +22,20 @@ def invert(
     features: Tensor,
     images: Tensor | None = None,
     steps: int = 300,
+    watch: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """From `latents`, those whose images come nearest to the wanted features: argmin ||h(G(z)) - f||^2 / ||f||^2 and,
     where an image is wanted as well, plus ||G(z) - x||^2 over x's own spread.
 
-    A row is a search of its own, by Adam with a rate that falls to 0; the best point on its way counts.
+    A row is a search of its own, by Adam with a rate that falls to 0; the best point on its way counts. `watch` is
+    called after every step.
     """
     z = latents.detach().clone().requires_grad_()
     optimiser = torch.optim.Adam([z], _RATE)
     best, least = latents.detach().clone(), torch.full((len(z),), math.inf, device=z.device)
-    for step in range(steps + 1):
+    for step in range(steps):
         for group in optimiser.param_groups:
-            group["lr"] = _RATE * (1 + math.cos(math.pi * step / max(steps, 1))) / 2
+            group["lr"] = _RATE * (1 + math.cos(math.pi * step / steps)) / 2
         at = within_reach(z)
         made = generate(at)
         loss = _relative(encode(made), features)
@@ -44,6 +46,7 @@ def invert(
         least, best = torch.where(better, loss.detach(), least), torch.where(better[:, None], at.detach(), best)
         (z.grad,) = torch.autograd.grad(loss.sum(), z)
         optimiser.step()
+        watch()
     return best
 
 
