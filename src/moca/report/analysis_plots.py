@@ -105,14 +105,21 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
 def _pictures(one: Line, alt: str) -> Plot:
     sheet = pixels(one.values)
     down, across = (side / len(axis.values) for side, axis in zip(sheet.shape, (one.plot.y, one.plot.x), strict=False))
-    bare = {"showgrid": False, "zeroline": False, "fixedrange": True, "ticks": "", "constrain": "domain"}
+    bare = {
+        "showgrid": False,
+        "zeroline": False,
+        "fixedrange": True,
+        "ticks": "",
+        "showline": False,
+        "constrain": "domain",
+    }
     trace = {"type": "image", "source": f"data:image/png;base64,{one.values}", "hoverinfo": "skip"}
     layout = {
         "xaxis": bare | {"title": {"text": one.plot.x.name}, "side": "top"} | _in_cells(one.plot.x, across),
         "yaxis": bare | {"title": {"text": one.plot.y.name}, "scaleanchor": "x"} | _in_cells(one.plot.y, down),
         "showlegend": False,
     }
-    return figure("pictures", alt, [trace], layout, 58 * len(one.plot.y.values) + 60)
+    return figure("pictures", alt, [trace], layout, 42 * len(one.plot.y.values) + 70)
 
 
 def _in_cells(axis: Axis, size: float) -> dict[str, Any]:
