@@ -17,8 +17,6 @@ from torch.nn.utils.parametrizations import spectral_norm
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
-_CHUNK = 32
-"""Latent numbers that each block of the generator is given."""
 _CLASS = 64
 """Numbers that a class is described by."""
 _GROUPS = 8
@@ -30,6 +28,13 @@ class Plan(NamedTuple):
     base: tuple[int, int]
     widths: tuple[int, ...]
     """Channels of the maps, from the smallest to the image's size."""
+    chunk: int
+    """Latent numbers that each block of the generator is given."""
+
+    @property
+    def latents(self) -> int:
+        """All of them."""
+        return self.chunk * len(self.widths)
 
     @classmethod
     def of(cls, shape: Shape) -> Plan:
@@ -38,7 +43,8 @@ class Plan(NamedTuple):
         doublings = max(1, int(math.log2(max(min(height, width), 8) / 4)))
         last = 128 if channels > 1 else 32 if doublings == 1 else 16
         widths = tuple(min(256, last * 2**level) for level in reversed(range(doublings + 1)))
-        return cls((math.ceil(height / 2**doublings), math.ceil(width / 2**doublings)), widths)
+        base = math.ceil(height / 2**doublings), math.ceil(width / 2**doublings)
+        return cls(base, widths, 32 if channels == 1 else 128)
 
 
 class Generator(nn.Module):
@@ -48,17 +54,18 @@ class Generator(nn.Module):
         super().__init__()
         self.shape, self.plan = shape, Plan.of(shape)
         widths = self.plan.widths
-        self.latents = _CHUNK * len(widths)
+        self.latents = self.plan.latents
         """Numbers of z."""
+        about = self.plan.chunk + _CLASS
         self.classes = nn.Embedding(classes, _CLASS)
-        self.start = nn.Linear(_CHUNK + _CLASS, widths[0] * math.prod(self.plan.base))
-        self.blocks = nn.ModuleList(_Up(a, b) for a, b in pairwise(widths))
+        self.start = nn.Linear(about, widths[0] * math.prod(self.plan.base))
+        self.blocks = nn.ModuleList(_Up(a, b, about) for a, b in pairwise(widths))
         self.norm, self.end = nn.GroupNorm(_GROUPS, widths[-1]), nn.Conv2d(widths[-1], shape[0], 3, padding=1)
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         """Images of the classes y."""
         described = self.classes(y)
-        first, *others = (torch.cat([part, described], 1) for part in z.split(_CHUNK, 1))
+        first, *others = (torch.cat([part, described], 1) for part in z.split(self.plan.chunk, 1))
         x = self.start(first).view(len(z), self.plan.widths[0], *self.plan.base)
         for block, about in zip(self.blocks, others, strict=True):
             x = block(x, about)
@@ -69,9 +76,9 @@ class Generator(nn.Module):
 class _Up(nn.Module):
     """Twice the side; both norms are scaled and shifted as the latent numbers and the class say."""
 
-    def __init__(self, before: int, after: int) -> None:
+    def __init__(self, before: int, after: int, about: int) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(_ToldNorm(width) for width in (before, after))
+        self.norms = nn.ModuleList(_ToldNorm(width, about) for width in (before, after))
         self.first, self.second = nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1)
         self.beside = nn.Conv2d(before, after, 1)
 
@@ -85,9 +92,9 @@ class _Up(nn.Module):
 class _ToldNorm(nn.Module):
     """A group norm whose scale and shift are told."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, about: int) -> None:
         super().__init__()
-        self.norm, self.told = nn.GroupNorm(_GROUPS, width, affine=False), nn.Linear(_CHUNK + _CLASS, 2 * width)
+        self.norm, self.told = nn.GroupNorm(_GROUPS, width, affine=False), nn.Linear(about, 2 * width)
 
     def forward(self, x: Tensor, about: Tensor) -> Tensor:
         scale, shift = self.told(about)[:, :, None, None].chunk(2, 1)
@@ -104,7 +111,7 @@ class Guess(nn.Module):
         plan = Plan.of(shape)
         self.body = _Body(shape[0], plan.widths[::-1], bounded=False)
         self.classes = nn.Embedding(classes, _CLASS)
-        self.end = nn.Linear(plan.widths[0] * math.prod(plan.base) + _CLASS, 2 * _CHUNK * len(plan.widths))
+        self.end = nn.Linear(plan.widths[0] * math.prod(plan.base) + _CLASS, 2 * plan.latents)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and logarithm of the variance, a row for each image."""

@@ -90,37 +90,26 @@ class Training:
         return x.contiguous(memory_format=torch.channels_last), self.labels[index]
 
     def _rebuild(self, x: Tensor, y: Tensor) -> Tensor:
-        """The autoencoder's step; what it made of the images and, where a critic looks on, of random latents."""
-        generator = self.pair.generator
+        """The autoencoder's step; what it made of the images."""
         with self._precision():
             mean, spread = (part.float() for part in self.pair.guess(x, y))
-        z = mean + (spread / 2).exp() * self.random.normal(*mean.shape)
-        if self.critic is None:
-            made = self._made(z, y)
-            self._down(_bound(x, made, mean, spread), 0)
-            return made.detach()
-        drawn = self.random.normal(*mean.shape)
-        made = self._made(torch.cat([z, drawn]), torch.cat([y, y]))
-        error, weight = _bound(x, made[: len(x)], mean, spread), generator.end.weight
-        if self.done > _ALONE * self.wanted:
+            z = mean + (spread / 2).exp() * self.random.normal(*mean.shape)
+            made: Tensor = self.pair.generator(z, y).float()
+        error = _bound(x, made, mean, spread)
+        if self.critic is not None and self.done > _ALONE * self.wanted:
             self.critic.requires_grad_(False)
-            doubt = -self._scores(self.critic, made, torch.cat([y, y])).mean()
+            doubt = -self._scores(self.critic, made, y).mean()
             self.critic.requires_grad_(True)
-            pulls = [torch.autograd.grad(term, weight, retain_graph=True)[0].norm() for term in (error, doubt)]
+            last = self.pair.generator.end.weight
+            pulls = [torch.autograd.grad(term, last, retain_graph=True)[0].norm() for term in (error, doubt)]
             error = error + (pulls[0] / (pulls[1] + 1e-6)).clamp(max=_MOST).detach() * doubt
         self._down(error, 0)
         return made.detach()
 
     def _judge(self, critic: Critic, x: Tensor, made: Tensor, y: Tensor) -> None:
         """The critic's step."""
-        scores = self._scores(critic, torch.cat([x, made]), torch.cat([y, y, y]))
-        real, other = scores[: len(x)], scores[len(x) :]
-        self._down(F.relu(1 - real).mean() + F.relu(1 + other).mean(), 1)
-
-    def _made(self, z: Tensor, y: Tensor) -> Tensor:
-        with self._precision():
-            made: Tensor = self.pair.generator(z, y)
-        return made.float()
+        real, rebuilt = self._scores(critic, torch.cat([x, made]), torch.cat([y, y])).chunk(2)
+        self._down(F.relu(1 - real).mean() + F.relu(1 + rebuilt).mean(), 1)
 
     def _scores(self, critic: Critic, x: Tensor, y: Tensor) -> Tensor:
         with self._precision(), parametrize.cached():
