@@ -41,7 +41,7 @@ def test_training_goes_on_bit_for_bit(make_dataset, channels):
     data = make_dataset(channels=channels, side=4)
 
     def training():
-        made = Training(data.train, 4, wanted=4, device=torch.device("cpu"))
+        made = Training(data.train, 4, wanted=4, wide=channels > 1)
         made.batch = 3
         return made
 
@@ -59,7 +59,7 @@ def test_training_goes_on_bit_for_bit(make_dataset, channels):
 
 
 def test_it_learns_to_rebuild(make_dataset):
-    training = Training(make_dataset(side=8).train, 4, wanted=40, device=torch.device("cpu"))
+    training = Training(make_dataset(side=8).train, 4, wanted=40)
 
     def error():
         x = training.images.float() / 127.5 - 1

@@ -35,36 +35,41 @@ def generator_of(
 ) -> Pair:
     """The generator of a data set's training images, trained if need be: as it is kept, unless `steps` asks for more.
 
-    Training that was interrupted goes on where it was.
+    Training that was interrupted goes on where it was. Of colour images a GPU trains a wide one, which is then used on
+    a CPU as well.
     """
     if dataset.vectors:
         raise MocaError(f"'{dataset.name}' holds vectors; only of images can a generator make more")
-    where, path = pick_device(device), place_of(dataset, data_dir)
+    where = pick_device(device)
+    wide = dataset.shape[0] > 1 and (where.type == "cuda" or place_of(dataset, data_dir, wide=True).exists())
+    path = place_of(dataset, data_dir, wide)
     kept = _read(path, where)
-    wanted = steps or (kept or {}).get("wanted") or steps_of(dataset.shape)
+    wanted = steps or (kept or {}).get("wanted") or steps_of(dataset.shape, wide)
     if kept is None or kept["state"]["done"] < wanted:
         with clear_failures(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             with lock(path.with_suffix(".lock"), wait=False) as free:
                 if not free:
                     raise MocaError(f"the generator of '{dataset.name}' is being trained by another process; wait")
-                kept = _trained(dataset, path, wanted, where, progress)
-    pair = Pair(dataset.shape, len(dataset.classes)).to(where)
+                kept = _trained(dataset, path, wanted, where, wide, progress)
+    pair = Pair(dataset.shape, len(dataset.classes), wide).to(where)
     pair.load_state_dict(kept["state"]["networks"][0])
     return pair.requires_grad_(False)
 
 
-def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
+def place_of(dataset: Dataset, data_dir: Path | str | None = None, wide: bool = False) -> Path:
     """Where it is kept: decided by the training images and their classes, whoever learns from them."""
     digest = hashlib.blake2b(f"{_FORMAT} {dataset.shape} {len(dataset.classes)}".encode(), digest_size=16)
     for tensor in (dataset.train.labels, dataset.train.images.permute(0, 2, 3, 1)):
         digest.update(np.ascontiguousarray(tensor.numpy()).data)
-    return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}.pt"
+    return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}{'-wide' * wide}.pt"
 
 
-def _trained(dataset: Dataset, path: Path, wanted: int, device: torch.device, progress: bool) -> dict[str, Any]:
+def _trained(
+    dataset: Dataset, path: Path, wanted: int, device: torch.device, wide: bool, progress: bool
+) -> dict[str, Any]:
     """Train to so many steps, from where it is."""
-    training = Training(dataset.train, len(dataset.classes), wanted, device)
+    training = Training(dataset.train, len(dataset.classes), wanted, device, wide)
     if (kept := _read(path, device)) is not None:
         training.load_state_dict(kept["state"])
     saved = time.monotonic()

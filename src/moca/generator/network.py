@@ -37,11 +37,11 @@ class Plan(NamedTuple):
         return self.chunk * len(self.widths)
 
     @classmethod
-    def of(cls, shape: Shape) -> Plan:
-        """Wide for colour images, narrow for grey ones."""
+    def of(cls, shape: Shape, wide: bool) -> Plan:
+        """Wide as a GPU likes it, or so narrow that a CPU trains it in minutes."""
         channels, height, width = shape
         doublings = max(1, int(math.log2(max(min(height, width), 8) / 4)))
-        last = 128 if channels > 1 else 32 if doublings == 1 else 16
+        last = 128 if wide else 32 if doublings == 1 else 16
         widths = tuple(min(256, last * 2**level) for level in reversed(range(doublings + 1)))
         base = math.ceil(height / 2**doublings), math.ceil(width / 2**doublings)
         return cls(base, widths, 32 if channels == 1 else 128)
@@ -50,9 +50,9 @@ class Plan(NamedTuple):
 class Generator(nn.Module):
     """G(z, y): images from latent vectors and classes, values from -1 to 1. Each block sees numbers of z of its own."""
 
-    def __init__(self, shape: Shape, classes: int) -> None:
+    def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
-        self.shape, self.plan = shape, Plan.of(shape)
+        self.shape, self.plan = shape, Plan.of(shape, wide)
         widths = self.plan.widths
         self.latents = self.plan.latents
         """Numbers of z."""
@@ -106,9 +106,9 @@ class Guess(nn.Module):
     """E(x, y): which latent vectors an image of class y may come from, as the mean and the logarithm of the variance of
     a normal distribution."""
 
-    def __init__(self, shape: Shape, classes: int) -> None:
+    def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
-        plan = Plan.of(shape)
+        plan = Plan.of(shape, wide)
         self.body = _Body(shape[0], plan.widths[::-1], bounded=False)
         self.classes = nn.Embedding(classes, _CLASS)
         self.end = nn.Linear(plan.widths[0] * math.prod(plan.base) + _CLASS, 2 * plan.latents)
@@ -122,9 +122,9 @@ class Guess(nn.Module):
 class Critic(nn.Module):
     """D(x, y): how real an image of class y looks; spectral norms keep it smooth."""
 
-    def __init__(self, shape: Shape, classes: int) -> None:
+    def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
-        widths = Plan.of(shape).widths[::-1]
+        widths = Plan.of(shape, wide).widths[::-1]
         self.body = _Body(shape[0], widths, bounded=True)
         self.real = spectral_norm(nn.Linear(widths[-1], 1))
         self.classes = spectral_norm(nn.Embedding(classes, widths[-1]))

@@ -35,29 +35,31 @@ _MOST = 10.0
 class Pair(nn.Module):
     """The generator, and the network that guesses a latent vector for an image."""
 
-    def __init__(self, shape: Shape, classes: int) -> None:
+    def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
-        self.generator, self.guess = Generator(shape, classes), Guess(shape, classes)
+        self.generator, self.guess = Generator(shape, classes, wide), Guess(shape, classes, wide)
 
 
-def steps_of(shape: Shape) -> int:
+def steps_of(shape: Shape, wide: bool) -> int:
     """Steps after which pictures are good, by default."""
-    return 15_000 if shape[0] > 1 else 2000
+    return 10_000 if wide else 2000 if shape[0] == 1 else 4000
 
 
 class Training:
     """A generator at work on the images of a data set, up to `wanted` steps. Between any two of them `state_dict` holds
     all that is needed to go on."""
 
-    def __init__(self, images: Split, classes: int, wanted: int, device: torch.device) -> None:
+    def __init__(
+        self, images: Split, classes: int, wanted: int, device: torch.device | str = "cpu", wide: bool = False
+    ) -> None:
         channels, height, width = images.images.shape[1:]
         shape = (channels, height, width)
-        self.device, self.wanted, self.batch = device, wanted, 64 if channels == 1 else 256
+        self.device, self.wanted, self.batch = torch.device(device), wanted, 256 if wide else 64
         self.images, self.labels = images.images.to(device), images.labels.to(device)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(derive(0, "generator"))
-            self.pair = Pair(shape, classes).to(device)
-            self.critic = Critic(shape, classes).to(device) if channels > 1 else None
+            self.pair = Pair(shape, classes, wide).to(device)
+            self.critic = Critic(shape, classes, wide).to(device) if channels > 1 else None
         self.average = deepcopy(self.pair).requires_grad_(False)
         """The pair with its weights averaged over the steps: what is used in the end."""
         self.optimisers = [_adam(self.pair, _RATE, 0.9)]
@@ -68,8 +70,8 @@ class Training:
             network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.random = Random(0, "generator", device)
         self.done = 0
-        self._numerics = Numerics(None, tf32=True if device.type == "cuda" else None)
-        self._bf16 = has_bfloat16(device)
+        self._numerics = Numerics(None, tf32=True if self.device.type == "cuda" else None)
+        self._bf16 = has_bfloat16(self.device)
 
     def step(self) -> None:
         """One step of the autoencoder and one of the critic."""
