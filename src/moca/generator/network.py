@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm
+from torch.nn.utils.parametrize import is_parametrized
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
@@ -134,6 +135,12 @@ class Critic(nn.Module):
         h = self.body(x).sum((2, 3))
         score: Tensor = self.real(h).squeeze(1) + (self.classes(y) * h).sum(1)
         return score
+
+    def bound(self) -> None:
+        """Compute all weights under their spectral norms, where `parametrize.cached` keeps them."""
+        for layer in self.modules():
+            if is_parametrized(layer):
+                layer.weight  # noqa: B018 - asking for it computes it
 
 
 class _Body(nn.Module):

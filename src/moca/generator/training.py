@@ -114,8 +114,10 @@ class Training:
         self._down(F.relu(1 - real).mean() + F.relu(1 + rebuilt).mean(), 1)
 
     def _scores(self, critic: Critic, x: Tensor, y: Tensor) -> Tensor:
-        with self._precision(), parametrize.cached():
-            scores: Tensor = critic(x, y)
+        with parametrize.cached():
+            critic.bound()  # in full precision, and once for the pass
+            with self._precision():
+                scores: Tensor = critic(x, y)
         return scores.float()
 
     def _down(self, loss: Tensor, which: int) -> None:
