@@ -27,6 +27,7 @@ RECORDED = {
     "gradients": ("gradient_spectrum", "singular values of feature gradients"),
     "perturbation": ("perturbation_angle", "angle of the perturbation"),
     "batch_norm": ("batch_norm_shift", "BatchNorm statistics against each other"),
+    "rules": ("batch_norm_rules", "accuracy under other rules of BatchNorm"),
 }
 """What each recording leads to: its analysis, and what that is about."""
 
@@ -95,7 +96,7 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
         if analysis in found or (name == "perturbation" and result.settings.perturb.name == "none"):
             continue
         if name in result.settings.record:
-            why = "there was none to be found" if name == "batch_norm" else "the run did not come so far"
+            why = "there was none to be found" if name in ("batch_norm", "rules") else "the run did not come so far"
             lines.append(f"{about}: was recorded, but {why}")
         else:
             lines.append(f"{about}: was not recorded; run again with --record {name}")
