@@ -15,7 +15,7 @@ from moca.cli import main
 from moca.cli.analyse import KNOWN
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import RECORDED
+from moca.measures.analyse import ASKED_FOR, RECORDED
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
 from moca.report.comparison import Comparison
 from moca.report.together import groups
@@ -228,7 +228,7 @@ def test_an_analysis_that_there_is_not(runs, capsys):
 
 
 def test_the_names_are_those_that_there_are(runs):
-    assert OF_MODEL | {found for found, _ in RECORDED.values()} == set(KNOWN)
+    assert OF_MODEL | {found for found, _ in RECORDED.values()} | set(ASKED_FOR) == set(KNOWN)
 
 
 def test_the_page_about_it_runs(tmp_path, monkeypatch):
