@@ -185,8 +185,8 @@ def test_other_settings_in_the_same_folder_are_refused(made):
 
 
 def test_jobs_side_by_side_give_the_same_numbers(made, tmp_path):
-    side_by_side = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3), jobs=2, out=tmp_path / "out")
-    assert forget_times(side_by_side.results) == forget_times(made.results)
+    side_by_side = moca.compare(**FAST, perturb=["none", "vt"], seeds=(3,), jobs=2, out=tmp_path / "out")
+    assert forget_times(side_by_side.results) == forget_times(r for r in made.results if r.settings.seed.seed == 3)
 
 
 @pytest.mark.parametrize("jobs", [0, -1, "x", 1.5])
