@@ -9,7 +9,6 @@ from typing import Any
 from moca.recipes.cells import exhibits
 from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
-from moca.recipes.cost import HOW
 from moca.recipes.experiment import rules
 from moca.recipes.footing import rows as footing_rows
 from moca.recipes.found import NEAR, SEEDS, Entry, experiments
@@ -43,7 +42,7 @@ def render(standing: Standing, place: str) -> str:
         f" They are numbers of {behind} experiments, since the paper prints some more than once. {every.missing} runs "
         f"are missing, about {every.minutes / 60:,.0f} GPU hours. {_where(standing)}",
         COUNTS,
-        HOW,
+        standing.pace.how,
         _table(
             ["", "what", *Sums.HEAD],
             [[name, title, *standing.sums(shown[name]).texts] for name, title in titles.items()],

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
-from moca.errors import MocaError, nearest
+from moca.errors import MocaError, Unfit, nearest
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
@@ -228,7 +228,7 @@ class Run(Settings):
             raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
         if why := learner.why_not(perturb):
             fits = "perturb=none" if learner.refuses else "another perturbation (gaussian, vmf, doa_new, vt)"
-            raise MocaError(f"'{self.learner}' cannot take '{self.perturb.name}': {why}; use {fits} or another learner")
+            raise Unfit(str(self.learner), self.perturb.name, why, fits)
         if self.bn_passes not in ("replay", "clean") and learner.together:
             raise MocaError(
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"
