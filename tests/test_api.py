@@ -2,13 +2,23 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
 import moca
-from moca import MocaError
+from moca import MocaError, api
 
-FAST = {"model": "mlp:width=8,depth=1,features=4", "memory": 20, "tasks": 2, "batch": 64, "device": "cpu", "threads": 1}
+FAST = {
+    "model": "mlp:width=8,depth=1,features=4",
+    "memory": 20,
+    "tasks": 2,
+    "epochs": 1,
+    "batch": 64,
+    "device": "cpu",
+    "threads": 1,
+}
 
 
 def imported_by(code):
@@ -59,14 +69,19 @@ def test_default_folders_do_not_clash(tmp_path, monkeypatch):
     assert all((tmp_path / f / "result.json").is_file() for f in folders[:5])
 
 
-def test_runs_that_start_together_have_a_default_folder_each(tmp_path):
-    script = "import moca; print(moca.run(memory=40, model='mlp:width=16,depth=1', device='cpu').folder)"
-    started = [
-        subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    folders = {process.communicate()[0].strip() for process in started}
-    assert folders == {"runs/digits-er-s0", "runs/digits-er-s0-2"}
+def test_runs_that_start_together_have_a_default_folder_each(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ready, placed = Barrier(8), Barrier(8)
+
+    def start(_):
+        ready.wait()
+        with api._place(None, "digits-er-s0") as folder:
+            placed.wait()
+            return folder.name
+
+    with ThreadPoolExecutor(8) as together:
+        folders = set(together.map(start, range(8)))
+    assert folders == {"digits-er-s0", *(f"digits-er-s0-{number}" for number in range(2, 9))}
 
 
 def test_a_mistake_leaves_no_default_folder(tmp_path, monkeypatch):
@@ -81,11 +96,11 @@ def test_a_script_with_processes_runs_once_without_any_guard(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         "import moca\nprint('begun')\n"
-        "done = moca.compare(memory=40, model='mlp:width=16,depth=1', device='cpu', seeds=2, jobs=2, out='c')\n"
+        "done = moca.compare(epochs=1, memory=40, model='mlp:width=16,depth=1', device='cpu', jobs=2, out='c')\n"
         "print(len(done.results), done.mistakes)\n"
     )
     told = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
-    assert told.stdout == "begun\n2 []\n", told.stderr
+    assert told.stdout == "begun\n1 []\n", told.stderr
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

@@ -15,6 +15,8 @@ from tests.engine.helpers import begin, finish
 from tests.engine.test_run import assert_same_run, interrupt_when
 
 SMALL = {"epochs": 2, "batch": 16, "memory": 12, "device": "cpu", "threads": 1, "head": "cosine:scale=8", "lr": 0.1}
+FEW = SMALL | {"batch": 64}
+"""A fourth of the steps."""
 
 
 def net(shape, width: int = 8):
@@ -90,13 +92,17 @@ def test_a_stream_of_ones_own(tmp_path):
         moca.run(data=stream, tasks=3)
 
 
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory):
+    return moca.run(learner="er", perturb=Back, out=tmp_path_factory.mktemp("er") / "b", **FEW)
+
+
 @pytest.mark.parametrize("given", ["class", "object", "path"])
-def test_an_own_learner_and_perturbation_equal_to_ours(given, tmp_path):
+def test_an_own_learner_and_perturbation_equal_to_ours(given, theirs, tmp_path):
     """The class, an object of it, or its path: the same run, which is that of er."""
     learner = {"class": Plain, "object": Plain(), "path": "tests.test_own_parts.Plain"}[given]
     perturb = {"class": Back, "object": Back(lam=1.0), "path": "tests.test_own_parts.Back"}[given]
-    ours = moca.run(learner=learner, perturb=perturb, out=tmp_path / "a", **SMALL)
-    theirs = moca.run(learner="er", perturb=Back, out=tmp_path / "b", **SMALL)
+    ours = moca.run(learner=learner, perturb=perturb, out=tmp_path / "a", **FEW)
     assert ours.accuracy_matrix == theirs.accuracy_matrix
     kept = json.loads((tmp_path / "a" / "settings.json").read_text())
     assert kept["learner"] == {"name": "tests.test_own_parts.Plain"}
@@ -105,7 +111,7 @@ def test_an_own_learner_and_perturbation_equal_to_ours(given, tmp_path):
 
 
 def test_an_own_module_and_a_function_that_makes_one(tmp_path):
-    made = moca.run(model=net, out=tmp_path / "a", **SMALL)
+    made = moca.run(model=net, out=tmp_path / "a", **FEW)
     assert json.loads((tmp_path / "a" / "settings.json").read_text())["model"] == {
         "name": "tests.test_own_parts.net",
         "width": 8,
@@ -113,7 +119,7 @@ def test_an_own_module_and_a_function_that_makes_one(tmp_path):
     assert made.status == "finished"
     module = net((1, 8, 8), width=5)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    comparison = moca.compare(model=module, perturb=["none", "vt"], seeds=2, jobs=2, out=tmp_path / "c", **SMALL)
+    comparison = moca.compare(model=module, perturb=["none", "vt"], seeds=2, jobs=2, out=tmp_path / "c", **FEW)
     assert [len(row.finished) for row in comparison.rows] == [2, 2]
     assert all(value.equal(before[name]) for name, value in module.state_dict().items()), "copies were trained"
 
@@ -148,7 +154,7 @@ def test_the_batchnorm_of_an_own_module_keeps_batches_apart():
 
 def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
     module = net((1, 6, 6))
-    settings = SMALL | {"data": arrays, "model": module, "epochs": 30}
+    settings = SMALL | {"data": arrays, "model": module, "epochs": 20}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
     half = finish(begin(settings, tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
@@ -161,7 +167,7 @@ def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
 
 
 def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
-    settings = SMALL | {"data": arrays, "epochs": 30}
+    settings = SMALL | {"data": arrays, "epochs": 20}
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))
     with pytest.raises(MocaError, match="have changed since"):
         moca.resume(tmp_path / "half", data=(arrays[0][:100], arrays[1][:100]))
@@ -194,7 +200,7 @@ def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
 
 def test_a_run_on_a_stream_goes_on(tmp_path):
     stream = moca.class_incremental(moca.load("digits"), [4, 3, 3])[:2]
-    settings = SMALL | {"data": stream, "batch": 64, "epochs": 30}
+    settings = SMALL | {"data": stream, "batch": 64, "epochs": 8}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
     assert whole.settings.tasks == (4, 3)
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))
@@ -218,7 +224,7 @@ def test_registered_parts_are_compared_side_by_side_too(tmp_path, monkeypatch):
 
     monkeypatch.setattr(parts.LEARNERS, "registered", {})
     moca.register(Plain, name="plain")
-    comparison = moca.compare(learner=["er", "plain"], seeds=1, jobs=2, out=tmp_path / "c", **SMALL)
+    comparison = moca.compare(learner=["er", "plain"], seeds=1, jobs=2, out=tmp_path / "c", **FEW)
     assert comparison.mistakes == []
     assert [len(row.finished) for row in comparison.rows] == [1, 1]
 
@@ -227,7 +233,8 @@ def test_a_learner_of_python_that_is_not_handed_in_again(tmp_path):
     class Local(Plain):
         pass
 
-    finish(begin(SMALL | {"data": "digits", "learner": Local, "epochs": 30}, tmp_path / "half", interrupt_when(1)))
+    half = finish(begin(SMALL | {"data": "digits", "learner": Local}, tmp_path / "half", interrupt_when(1)))
+    assert half.status == "interrupted"
     with pytest.raises(MocaError, match="'Local' was an object of Python"):
         moca.resume(tmp_path / "half")
     assert moca.resume(tmp_path / "half", learner=Local).status == "finished"

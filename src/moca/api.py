@@ -111,6 +111,7 @@ def compare(
     With `choose=0.1` all combinations are run on a tenth of the training images, held out, with seeds of their own, as
     many (`choose="0.1:seeds=2"`: two); for each learner with each perturbation the best one is then run on the test
     images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.
+    A pair of learner and perturbation that do not go together is left out, with a warning.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
     what of yours is not used, in a line.
     """

@@ -8,6 +8,14 @@ class MocaError(Exception):
     """Something the user asked for cannot be done; the message says why and what to do instead."""
 
 
+class Unfit(MocaError):
+    """A learner that cannot take a perturbation."""
+
+    def __init__(self, learner: str, perturb: str, why: str, instead: str) -> None:
+        super().__init__(f"'{learner}' cannot take '{perturb}': {why}; use {instead} or another learner")
+        self.pair, self.why = f"{learner}+{perturb}", why
+
+
 class Diverged(MocaError):
     """The loss of a run is no longer a finite number."""
 

@@ -11,7 +11,7 @@ def moca(moca, monkeypatch):
     return lambda *words: moca("paper", *words)
 
 
-def test_ls_says_what_there_is_and_what_is_missing(moca):
+def test_ls_says_what_there_is_and_what_is_missing(moca, tmp_path):
     code, out, err = moca("ls")
     assert (code, err) == (0, "")
     lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
@@ -19,7 +19,8 @@ def test_ls_says_what_there_is_and_what_is_missing(moca):
     assert "offline: three data sets" in lines["table2"]
     assert lines["fig1"].startswith("fig1 not yet")
     assert "fig13" not in lines, "a sketch"
-    assert "Minutes are estimates" in out
+    assert "GPU minutes are estimates" in out and "no runs to put them right" in " ".join(out.split())
+    assert f"No run was found below '{tmp_path / 'results'}': nothing counts as measured. Name" in out
 
 
 def test_show_has_the_papers_number_and_the_command(moca):
@@ -58,11 +59,12 @@ def test_a_mistake_is_one_line(moca, words, said):
 def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
     assert code == 0
-    assert "2 runs, about 1 GPU minutes." in out
+    assert "2 runs, about 1 GPU minutes on an NVIDIA H200, far longer on this CPU." in out
+    assert "seeds  GPU minutes" not in out, "the table is of what is run here"
     assert "reproduced (n = 1)" in out
     assert len(list((tmp_path / "results/paper").iterdir())) == 2
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
     assert "Nothing is missing." in out
     code, out, _ = moca("report", "--seeds", 1)
-    assert "2 runs found; page: RESULTS.md" in out
+    assert "2 runs found; page: RESULTS.md" in out and "No run was found" not in out
     assert "reproduced (n = 1)" in (tmp_path / "RESULTS.md").read_text()

@@ -51,7 +51,7 @@ def test_runs_can_be_chosen_and_sorted(moca, runs):
 
 def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
     code, out, _ = moca("runs")
-    assert code == 0 and "there is no such folder here" in out
+    assert code == 0 and "No run in runs (there is no such folder here). Begin one: moca run; or name" in out
     code, _, err = moca("runs", "nowhere")
     assert code == 1 and "'nowhere' is no folder of runs: there is none" in err
 

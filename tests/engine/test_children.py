@@ -71,42 +71,39 @@ def test_runs_are_done_and_say_how_many_images_they_saw(tmp_path):
     told = []
     bar = ProgressBar(1, shown=False)
     bar.__class__ = type("Told", (ProgressBar,), {"__call__": lambda self, steps, where: told.append((steps, where))})
-    endings = side_by_side([(f"run {i}", a_run(tmp_path / str(i))) for i in range(3)], 2, bar)
-    assert [e.status for e in endings] == ["finished"] * 3
+    endings = side_by_side([(f"run {i}", a_run(tmp_path / str(i))) for i in range(2)], 2, bar)
+    assert [e.status for e in endings] == ["finished"] * 2
     assert sum(steps for steps, _ in told) == sum(e.steps for e in endings)
     assert all(e.images_this_time == round(e.images_per_second * e.seconds) for e in endings)
     assert not list(tmp_path.glob("*/model.safetensors"))
 
 
 def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, started):
-    """One run is under way beside it, others are still to come."""
-    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=20)]
-    runs += [a_run(tmp_path / f"later{i}") for i in range(2)]
+    """One run is under way beside it, another is still to come."""
+    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=20), a_run(tmp_path / "later")]
     thread = when(tmp_path / "lost" / "steps.jsonl", lambda: started[0].kill())
-    lost, first, *later = carried_out(runs, jobs=2)
+    lost, *others = carried_out(runs, jobs=2)
     thread.join()
     assert str(lost) == "its process was killed; the same comparison again goes on with it"
-    assert [ending.status for ending in (first, *later)] == ["finished"] * 3
+    assert [ending.status for ending in others] == ["finished"] * 2
 
 
 def test_a_mistake_of_a_run_is_told_in_its_line(tmp_path):
+    """Of one that cannot be begun, and of one where only the child finds it."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").write_text("years of work")
-    used, done = carried_out([a_run(tmp_path / "a"), a_run(tmp_path / "b")], jobs=2)
+
+    def half():
+        a_run(tmp_path / "b")()
+        (tmp_path / "b" / "checkpoint.pt").write_text("half")
+        return tmp_path / "b"
+
+    used, damaged, done = carried_out([a_run(tmp_path / "a"), half, a_run(tmp_path / "c")], jobs=2)
     assert isinstance(used, MocaError)
     assert "is already used" in str(used)
+    assert isinstance(damaged, MocaError)
+    assert str(damaged).endswith("is damaged; remove it, and the run begins anew when resumed")
     assert isinstance(done, Result)
-
-
-def test_a_mistake_that_only_the_child_finds(tmp_path):
-    def damaged():
-        a_run(tmp_path / "a")()
-        (tmp_path / "a" / "checkpoint.pt").write_text("half")
-        return tmp_path / "a"
-
-    (ending,) = carried_out([damaged], jobs=1)
-    assert isinstance(ending, MocaError)
-    assert str(ending).endswith("is damaged; remove it, and the run begins anew when resumed")
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_a_precision_that_only_a_gpu_has_is_refused_without_one(make_trainer):
 
 def test_a_result_names_the_threads_of_its_run(tmp_path):
     torch.set_num_threads(1)
-    small = {"model": "mlp:width=8,depth=1,features=4", "tasks": 2, "batch": 100, "device": "cpu"}
+    small = {"model": "mlp:width=8,depth=1,features=4", "tasks": 2, "epochs": 1, "batch": 100, "device": "cpu"}
     assert moca.run(**small, threads=2, out=tmp_path / "a").environment["threads"] == 2
     assert torch.get_num_threads() == 1
 

@@ -54,12 +54,15 @@ def test_same_seed_same_bits(make_trainer, train, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_resumes_exactly_from_between_any_two_steps(make_trainer, train, method):
-    """12 steps: 3 batches x 2 epochs x 2 tasks. States after each, and at the border between the tasks."""
+    """12 steps: 3 batches x 2 epochs x 2 tasks. Within an epoch and at its border, in both tasks and between them."""
     trainer, states = make_trainer(**METHODS[method]), []
     states.append(through_a_file(trainer.state_dict()))
     history = train(trainer, lambda t: states.append(through_a_file(t.state_dict())))
     assert len(history) == 12
-    for done in (0, 1, 3, 4, 6, 7, 11, 12):
+    unbegun = make_trainer(**METHODS[method])
+    unbegun.load_state_dict(states[0])
+    assert_identical(through_a_file(unbegun.state_dict()), states[0])
+    for done in (1, 3, 6, 7, 11, 12):
         resumed = make_trainer(**METHODS[method])
         resumed.load_state_dict(states[done])
         assert resumed.schedule.steps_done == done

@@ -243,9 +243,9 @@ def interrupt_when(reached):
 @pytest.mark.parametrize(
     "method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "gaussian", "optimiser": "sgd:momentum=0.5"}]
 )
-@pytest.mark.parametrize("reached", [1, 150])
+@pytest.mark.parametrize("reached", [1, 100])
 def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
-    settings = FAST | method | {"epochs": 6}
+    settings = FAST | method | {"epochs": 4}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
     half = finish(begin(settings, tmp_path / "half", interrupt_when(reached)))
     assert half.status == "interrupted"
@@ -367,7 +367,7 @@ def test_a_run_that_another_process_ends_meanwhile_is_left_alone(tmp_path, finis
 
 
 def test_lines_that_were_lost_are_not_made_up(tmp_path):
-    half = finish(begin(FAST | {"epochs": 6}, tmp_path / "half", interrupt_when(60)))
+    half = finish(begin(FAST | {"epochs": 3}, tmp_path / "half", interrupt_when(60)))
     (half.folder / "steps.jsonl").write_text("")
     with pytest.raises(MocaError, match="has lost lines since the run stopped; bring them back, or remove"):
         moca.resume(half.folder)
@@ -383,7 +383,7 @@ def own_images(tmp_path):
         path = tmp_path / "images" / f"class{place[0]}" / f"{place[1]}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(images[place]).save(path)
-    own = {"data": str(tmp_path / "images"), "data_dir": str(tmp_path / "store"), "tasks": 2, "epochs": 60, "batch": 4}
+    own = {"data": str(tmp_path / "images"), "data_dir": str(tmp_path / "store"), "tasks": 2, "epochs": 20, "batch": 4}
     return FAST | own
 
 

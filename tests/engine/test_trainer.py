@@ -1,6 +1,7 @@
 """The trainer against a loop in plain PyTorch that is slow and easy to believe."""
 
 import copy
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,21 @@ def test_every_method_has_a_twin():
     assert all(hasattr(Plain, f"direction_of_{name}") for name in MOVING)
 
 
+@pytest.fixture(scope="module")
+def plain_of(make_trainer):
+    """What the plain loop makes of a method, once."""
+
+    @cache
+    def run(method):
+        trainer = make_trainer(**METHODS[method])
+        return twin(trainer.settings, trainer.schedule.stream).run()
+
+    return run
+
+
 @pytest.mark.parametrize("method", METHODS)
-def test_equals_the_plain_loop(make_trainer, train, method):
-    trainer = make_trainer(**METHODS[method])
-    plain = twin(trainer.settings, trainer.schedule.stream).run()
+def test_equals_the_plain_loop(make_trainer, train, plain_of, method):
+    trainer, plain = make_trainer(**METHODS[method]), plain_of(method)
     history = train(trainer)
     assert len(history) == len(plain.history) == trainer.schedule.steps_done
     for ours, theirs in zip(history, plain.history, strict=True):
@@ -76,13 +88,9 @@ def test_equals_the_plain_loop(make_trainer, train, method):
             torch.testing.assert_close(stored["logits"], torch.stack([row["logits"] for row in plain.memory]))
 
 
-def test_the_twin_is_not_blind(make_trainer):
+def test_the_twin_is_not_blind(plain_of):
     """Every way to differ that the comparison above must notice does change the twin."""
-    weights = set()
-    for method in METHODS.values():
-        trainer = make_trainer(**method)
-        plain = twin(trainer.settings, trainer.schedule.stream).run()
-        weights.add(tuple(plain.model.head.weight.flatten().tolist()))
+    weights = {tuple(plain_of(method).model.head.weight.flatten().tolist()) for method in METHODS}
     assert len(weights) == len(METHODS)
 
 
@@ -101,7 +109,7 @@ def test_the_last_batch_is_short_and_kept(make_trainer, train):
 def test_a_batch_of_one_sample(make_trainer, train, batch, passes):
     """Each, or the last of 13; in the last stage torch's own BatchNorm would refuse the single pixel."""
     settings = {"perturb": "vt", "model": "resnet18:width=2", "batch": batch, "learner": f"er:passes={passes}"}
-    history = train(make_trainer((7, 6, 7, 6), **settings))
+    history = train(make_trainer((7, 6, 7, 6), epochs=1, **settings))
     assert all(torch.isfinite(torch.tensor(list(losses.values()))).all() for losses in history)
 
 

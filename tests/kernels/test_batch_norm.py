@@ -1,6 +1,7 @@
 """The kernels against plain BatchNorm of each batch on its own: values, gradients and running statistics."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -38,20 +39,30 @@ def shares(batches: int) -> list[float]:
     return [0.9**batches] + [0.1 * 0.9 ** (batches - 1 - i) for i in range(batches)]
 
 
-@pytest.fixture(params=[{}, {"_PROGRAMS": 8, "_TILE_ROWS": 4, "_TILE_CHANNELS": 16}], ids=["usual", "many tiles"])
-def work(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shared out as usual, where each program has one tile of these small images, or so that each has many."""
-    for name, value in request.param.items():
-        monkeypatch.setattr(kernels, name, value)
+USUAL, MANY_TILES = {}, {"_PROGRAMS": 8, "_TILE_ROWS": 4, "_TILE_CHANNELS": 16}
+"""Shared out as usual, where each program has one tile of these small images, or so that each has many."""
+WAYS = [(False, False), (False, True), (True, True), (True, False)]
+"""Whether a residual is added, and whether a ReLU follows."""
 
 
-@pytest.mark.usefixtures("work")
+def cases(shapes: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """Each shape in each way as usual; with many tiles, which take long to interpret, each shape in one way."""
+    usual = [(USUAL, *shape, *way) for shape in shapes for way in WAYS]
+    return usual + [(MANY_TILES, *shape, *WAYS[turn % 4]) for turn, shape in enumerate(shapes)]
+
+
+@pytest.fixture
+def shared_out(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, int]], None]:
+    """Shares the work out among programs in one of these ways."""
+    return lambda work: [monkeypatch.setattr(kernels, name, value) for name, value in work.items()]
+
+
 @pytest.mark.parametrize(
-    ("channels", "side", "sizes"),
-    [(36, 3, [4, 4]), (20, 4, [3, 5]), (5, 3, [4]), (50, 2, [2, 3, 4]), (16, 1, [2, 6])],
+    ("work", "channels", "side", "sizes", "adds", "relu"),
+    cases([(36, 3, [4, 4]), (20, 4, [3, 5]), (5, 3, [4]), (50, 2, [2, 3, 4]), (16, 1, [2, 6])]),
 )
-@pytest.mark.parametrize(("adds", "relu"), [(False, False), (False, True), (True, True), (True, False)])
-def test_like_one_plain_pass_a_batch(channels: int, side: int, sizes: list[int], adds: bool, relu: bool) -> None:
+def test_like_one_plain_pass_a_batch(shared_out, work, channels, side, sizes, adds, relu) -> None:
+    shared_out(work)
     norm = nn.BatchNorm2d(channels).double()
     with torch.no_grad():
         norm.weight.copy_(torch.linspace(-1, 2, channels))
@@ -82,10 +93,12 @@ def rows(old: Tensor) -> "Rows":
     return Rows(weights, weights.argmax())
 
 
-@pytest.mark.usefixtures("work")
-@pytest.mark.parametrize(("channels", "side", "count"), [(40, 2, 5), (5, 3, 4), (16, 1, 8)])
-@pytest.mark.parametrize(("adds", "relu"), [(False, False), (False, True), (True, True), (True, False)])
-def test_like_a_plain_pass_of_the_rows_that_count(channels: int, side: int, count: int, adds: bool, relu: bool) -> None:
+@pytest.mark.parametrize(
+    ("work", "channels", "side", "count", "adds", "relu"),
+    cases([(40, 2, 5), (5, 3, 4), (16, 1, 8), (24, 2, 4)]),
+)
+def test_like_a_plain_pass_of_the_rows_that_count(shared_out, work, channels, side, count, adds, relu) -> None:
+    shared_out(work)
     norm = nn.BatchNorm2d(channels).double()
     with torch.no_grad():
         norm.weight.copy_(torch.linspace(-1, 2, channels))
@@ -185,8 +198,8 @@ def test_bfloat16_keeps_statistics_in_float32() -> None:
 
 
 def test_equal_inputs_give_equal_bits() -> None:
-    x, ones, zeros = image(32, 64, 8, 8), torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
-    assert torch.equal(batch_norm(x, ones, zeros, [16, 16], 1e-5), batch_norm(x, ones, zeros, [16, 16], 1e-5))
+    x, ones, zeros = image(8, 64, 8, 8), torch.ones(64, device=DEVICE), torch.zeros(64, device=DEVICE)
+    assert torch.equal(batch_norm(x, ones, zeros, [4, 4], 1e-5), batch_norm(x, ones, zeros, [4, 4], 1e-5))
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def ls(name: str | None = None, /) -> None:
     Parameters
     ----------
     name
-        Any of these but a data set (see moca data show), such as er_ace or wap; or a dotted path of your own.
+        Any of these, such as er_ace, wap or cifar100; or a dotted path of your own.
     """
     from moca.cli.parts import CARDS, about, lines
     from moca.cli.show import show_about, show_lines
@@ -182,8 +182,6 @@ def ls(name: str | None = None, /) -> None:
     if name is None:
         sets = {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
         show_lines(lines() | sets, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
-    elif name in descriptions():
-        raise MocaError(f"'{name}' is a data set; see moca data show {name}")
     else:
         with loading():
             found = about(name)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KNOWN = (
     "angle_deviation",
     "angular_fisher_score",
+    "batch_norm_rules",
     "batch_norm_shift",
     "calibration",
     "classifier_angles",

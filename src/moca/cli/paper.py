@@ -35,7 +35,6 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: cells, how many were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import exhibits
-        from moca.recipes.cost import HOW
 
     standing = _standing(["all"], "", [results], seeds)
     table = _table(["", "measured", "reproduced", "runs left", "GPU min", "what"])
@@ -46,7 +45,8 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     console.print(table)
     console.print(Text("Measured: cells, of those that can be run yet. Reproduced: claimed cells, of those measured. "
                        "Figures without numbers are left out.", "dim"))  # fmt: skip
-    console.print(Text(HOW, "dim"))
+    console.print(Text(standing.pace.how, "dim"))
+    _tell_empty(standing, results)
 
 
 @app.command
@@ -59,6 +59,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
         console.print(Text(f"{number}: {one.command(seeds)}"), soft_wrap=True)
+    _tell_empty(standing, results)
 
 
 @app.command
@@ -73,20 +74,27 @@ def run(
     work: Annotated[Path, Parameter(help="folder for runs under way, which the same command goes on with")] = Path(
         "runs/paper"
     ),
+    record: Annotated[
+        list[str] | None,
+        Parameter(help="what to record, as in moca run", consume_multiple=True, negative=(), show_default=False),
+    ] = None,
     dry_run: Annotated[bool, Parameter(help="only say what would be run", negative=())] = False,
 ) -> int:
     """Carry out the runs that cells lack, packed on a GPU. The same command again goes on where it stopped."""
     with loading():
+        from moca.engine.device import pick_device
         from moca.recipes import missing
+
+    on_cpu = pick_device(device).type == "cpu"
 
     standing = _standing(names, only, [results, out, work], seeds)
     if not any(entry.experiment for entry in standing.entries):
         raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
     wanted = standing.wanted(standing.entries)
-    _show_wanted(standing, wanted)
+    _show_wanted(standing, wanted, on_cpu)
     if dry_run:
         return 0
-    outcome = missing.carry_out(wanted, out, work, device, jobs)
+    outcome = missing.carry_out(wanted, out, work, device, jobs, record=record or ())
     _show(_standing(names, only, [results, out], seeds))
     bad = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
     if outcome.interrupted:
@@ -118,6 +126,7 @@ def report(
         raise MocaError(f"'{out}' cannot be written ({error.strerror}); choose another with out=") from None
     for line in standing.found.unreadable:
         Console(stderr=True).print(Text(f"left out: {line}", "dim"), soft_wrap=True)
+    _tell_empty(standing, results)
     console.print(Text(f"{len(standing.found.results)} runs found; page: {out}"), soft_wrap=True)
 
 
@@ -138,6 +147,14 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
     return Standing(cells.only(chosen, only), places, seeds)
 
 
+def _tell_empty(standing: Standing, results: Path) -> None:
+    """Why nothing is measured, where no run was found."""
+    if not standing.found.results:
+        console.print(
+            Text(f"No run was found below '{results.resolve()}': nothing counts as measured. Name the folder with "
+                 "--results, or carry runs out with moca paper run."), soft_wrap=True)  # fmt: skip
+
+
 def _show(standing: Standing) -> None:
     from moca.recipes.cells import exhibits
 
@@ -154,16 +171,18 @@ def _show(standing: Standing) -> None:
                 console.print(Text(f"- {said}", "dim"), soft_wrap=True)
 
 
-def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]]) -> None:
-    table = _table(["to be run", "seeds", "GPU minutes"])
+def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]], on_cpu: bool) -> None:
+    """What is to be run, and about how long it takes: on a CPU nobody has measured that."""
+    table = _table(["to be run", "seeds", *([] if on_cpu else ["GPU minutes"])])
     for one, seeds in wanted:
-        minutes = standing.minutes([(one, seeds)])
-        table.add_row(one.label, ", ".join(map(str, seeds)), f"{minutes:.1f}")
+        minutes = [] if on_cpu else [f"{standing.minutes([(one, seeds)]):.1f}"]
+        table.add_row(one.label, ", ".join(map(str, seeds)), *minutes)
     if wanted:
         console.print(table)
     runs = sum(len(seeds) for _, seeds in wanted)
-    told = f"{runs} run{'s' * (runs != 1)}, about {max(1, standing.minutes(wanted)):,.0f} GPU minutes."
-    console.print(told if runs else "Nothing is missing.")
+    total = f"about {max(1, standing.minutes(wanted)):,.0f} GPU minutes"
+    long = f"{total} on an NVIDIA H200, far longer on this CPU" if on_cpu else total
+    console.print(f"{runs} run{'s' * (runs != 1)}, {long}." if runs else "Nothing is missing.", soft_wrap=True)
 
 
 def _table(head: Sequence[str]) -> Table:

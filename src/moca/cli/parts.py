@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moca.cli.options import written
-from moca.data.catalogue import descriptions
+from moca.data import catalogue
+from moca.data.inventory import Listed, listing
 from moca.errors import MocaError, nearest
 from moca.parts import KINDS, LEARNERS, PERTURBATIONS, Kind, by_path, kind_of, paper_in
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Settings, names
@@ -37,6 +38,8 @@ class About:
     """By protocol, or data set and protocol: the options that a run with it has there unless others are given."""
     refused: list[tuple[str, str]] = field(default_factory=list)
     """With a learner the perturbations that it does not take, with a perturbation such learners; and why."""
+    use: str = ""
+    """Of a data set: whether it is here, and what to do with it."""
 
 
 def lines() -> dict[str, dict[str, tuple[str, str]]]:
@@ -66,7 +69,7 @@ def about(name: str) -> list[About]:
     """What has that name: mostly one thing, but for instance a head and a schedule are called cosine."""
     found = list(_found(name))
     if not found:
-        known = {n for entries in lines().values() for n in entries} | descriptions().keys()
+        known = {n for entries in lines().values() for n in entries} | {one.name for one in listing()}
         raise MocaError(f"nothing is called '{name}'; {nearest(name, known)}")
     return found
 
@@ -83,6 +86,19 @@ def _found(name: str) -> Iterator[About]:
         if name in names(choices):
             choice = choices[list(names(choices)).index(name)]
             yield About(name, kind, names(choices)[name], options=_options(name, choice))
+    yield from (_data_set(one) for one in listing() if one.name == name)
+
+
+def _data_set(one: Listed) -> About:
+    name, line, recipes = one.name, one.title, {}
+    if name in catalogue.names():
+        line = catalogue.descriptions()[name]
+        for protocol in catalogue.known(name).protocols.values():
+            tasks = f"{len(protocol.tasks)} tasks " if protocol.tasks else ""
+            recipes[protocol.name] = tasks + _spelt(name, dict(protocol.recipe))
+    here = one.state in ("stored", "embedded")
+    use = f"Learn it: moca run --data {name}. See it: moca data show {name}"
+    return About(name, "data set", line, recipes=recipes, use=use if here else f"Not stored; get it with: {one.state}")
 
 
 def _part(name: str, parts: Kind, part: Any, line: str, paper: str) -> About:

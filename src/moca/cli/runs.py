@@ -64,9 +64,7 @@ def runs(
     if not console.is_terminal:
         console.width = max(console.width, 2 * _WIDE)  # a file or a pager has no edge
     if not shown:
-        where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
-        others = f"; {len(every)} other{'s' * (len(every) != 1)} there" if every else ""
-        console.print(Text(f"No such run in {where}{others}."), soft_wrap=True)
+        console.print(Text(_none(places, len(every))), soft_wrap=True)
         return
     console.print(_table(shown, places, console.width))
     _tell_next(console, [run for run in shown if run.state not in ("finished", "running")], places)
@@ -76,6 +74,14 @@ def runs(
     console.print(Text(f"{states}; {_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
     if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
+
+
+def _none(places: Sequence[Path], others: int) -> str:
+    """Why nothing is shown, and what to do."""
+    where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
+    if others:
+        return f"No such run in {where}; {others} other{'s' * (others != 1)} there."
+    return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
 def _tell_next(console: Console, unfinished: Sequence[Listed], places: Sequence[Path]) -> None:

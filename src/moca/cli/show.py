@@ -73,7 +73,9 @@ def show_about(this: About) -> None:
         print_(Text(f"Paper: {this.paper}"))
     if this.card:
         print_(Text(f"Card: {this.card}"), soft_wrap=True)
-    if not this.options:
+    if this.use:
+        print_(Text(this.use), soft_wrap=True)
+    elif not this.options:
         print_(Text(f"{this.name} has no options."))
     _rows("Options", this.options)
     _rows("Recipes by protocol; what is given wins", this.recipes.items())

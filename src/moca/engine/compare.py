@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +25,7 @@ from moca.engine.run import Running
 from moca.engine.schedule import Schedule
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
-from moca.errors import MocaError
+from moca.errors import MocaError, MocaWarning, Unfit
 from moca.parts import TRACKERS
 from moca.settings import Choice, Own, Run, Settings, validate
 from moca.streams import Stream
@@ -58,20 +59,29 @@ class Plan:
 
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
-    """Every combination of the settings given as lists, each with every seed."""
+    """Every combination of the settings given as lists, each with every seed. Where a learner cannot take one of the
+    perturbations, that pair is left out with a warning, as long as something is left."""
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
     fixed = {key: value for key, value in settings.items() if key not in varied}
-    plans, material = [], Material()
+    plans, unfit, material = [], dict[str, Unfit](), Material()
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
         for seed in seeds:
-            given = validate(Run, fixed | chosen | {"seed": seed})
-            run, stream = material(given)
+            try:
+                given = validate(Run, fixed | chosen | {"seed": seed})
+                run, stream = material(given)
+            except Unfit as error:
+                unfit.setdefault(error.pair, error)
+                continue
             check_execution(run)
             name = label(given, set(varied))
             plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}")))
+    if unfit and not plans:
+        raise next(iter(unfit.values()))
+    for pair, refusal in unfit.items():
+        warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=2)
     if not plans:
         raise MocaError("nothing to run: give at least one seed and one value of every setting")
     if len({p.folder for p in plans}) < len(plans) or len({_known(p.settings) for p in plans}) < len(plans):

@@ -21,7 +21,7 @@ from moca.locking import is_held
 from moca.measures import implicit_augmentation
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, write
 from moca.measures.confusion import forgetting_by_class
-from moca.measures.of_model import OfModel
+from moca.measures.of_model import OfModel, first_tasks
 from moca.settings import Run, validate
 from moca.streams import Stream
 
@@ -30,6 +30,7 @@ RECORDED = {
     "gradients": ("gradient_spectrum", "singular values of feature gradients"),
     "perturbation": ("perturbation_angle", "angle of the perturbation"),
     "batch_norm": ("batch_norm_shift", "BatchNorm statistics against each other"),
+    "rules": ("batch_norm_rules", "accuracy under other rules of BatchNorm"),
 }
 """What each recording leads to: its analysis, and what that is about."""
 ASKED_FOR = (implicit_augmentation.NAME,)
@@ -94,6 +95,8 @@ def analyse(
         computed |= kept
         missing += why
         write(folder, found | computed)
+    if result.status == "finished" and not (path / MODEL).is_file() and "confusion" not in computed:
+        missing.append("the final model: its weights were not kept; run again with --record weights")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
         try:
             learning, stream = _final(folder, result, device, own)
@@ -118,9 +121,11 @@ def _refuse_unfinished(folder: RunFolder) -> None:
 
 
 def _fresh(folder: RunFolder, computed: Analyses) -> bool:
-    """Whether all that can be computed was, after the weights were written."""
+    """Whether all that can be computed was, after the weights were written, where they were."""
     weights, written = folder.path / MODEL, folder.path / FILE
-    return "confusion" in computed and weights.is_file() and written.stat().st_mtime >= weights.stat().st_mtime
+    if not weights.is_file():
+        return "forgetting_by_class" in computed
+    return "confusion" in computed and written.stat().st_mtime >= weights.stat().st_mtime
 
 
 def _unrecorded(result: Result, found: Analyses) -> list[str]:
@@ -130,7 +135,7 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
         if analysis in found or (name == "perturbation" and result.settings.perturb.name == "none"):
             continue
         if name in result.settings.record:
-            why = "there was none to be found" if name == "batch_norm" else "the run did not come so far"
+            why = "there was none to be found" if name in ("batch_norm", "rules") else "the run did not come so far"
             lines.append(f"{about}: was recorded, but {why}")
         else:
             lines.append(f"{about}: was not recorded; run again with --record {name}")
@@ -139,38 +144,45 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
 
 def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Analyses, list[str]]:
     """What the files of a run tell, and why some of them do not."""
+    if result.status != "finished":
+        return {}, [f"the final model: there is none, the run has {result.status}"]
+    weights, by_class = (folder.path / MODEL).is_file(), _by_class(folder)
+    older = "forgetting of each class: the run is of an older moca, which did not write it down"
+    if not weights and not by_class:
+        return {}, [older]
     try:
-        learning, stream = _final(folder, result, device, own)
+        settings, stream = _material(result, device, own)
+        model = OfModel(_learning(folder, settings, stream), stream) if weights else None
     except MocaError as error:
-        return {}, [f"the final model: {error}"]
-    model = OfModel(learning, stream)
-    found = model.analyses()
-    why = []
-    if "calibration" not in found:
-        why.append(
-            f"calibration: '{learning.settings.learner.name}' predicts by scores of its own, which are no logits"
-        )
-    by_class = _by_class(folder)
-    if len(by_class) > 2 and len(model.came) == len(by_class[-1]):
-        found["forgetting_by_class"] = _forgetting(by_class[1:], model)
+        return {}, [f"{'the final model' if weights else 'forgetting of each class'}: {error}"]
+    found, why = model.analyses() if model else {}, []
+    if model and "calibration" not in found:
+        why.append(f"calibration: '{settings.learner.name}' predicts by scores of its own, which are no logits")
+    came = first_tasks(stream)
+    if len(by_class) > 2 and len(came) == len(by_class[-1]):
+        found["forgetting_by_class"] = _forgetting(by_class[1:], came, stream.names)
     elif by_class:
         why.append("forgetting of each class: there is one task only, or not every class came")
     else:
-        why.append("forgetting of each class: the run is of an older moca, which did not write it down")
+        why.append(older)
     return found, why
+
+
+def _material(result: Result, device: str, own: dict[str, Any]) -> tuple[Run, Stream]:
+    """The settings and the stream of a run again."""
+    if result.settings.in_python_only and not own:
+        raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
+    return Material()(validate(Run, dict(result.settings) | {"device": device} | own))
 
 
 def _final(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Learning, Stream]:
     """A run's learning as it ended, and its stream."""
     if result.status != "finished":
-        raise MocaError(f"there is none, the run has {result.status}")
+        raise MocaError(f"there is no final model, the run has {result.status}")
     if not (folder.path / MODEL).is_file():
         raise MocaError("its weights were not kept; run again with --record weights")
-    if result.settings.in_python_only and not own:
-        raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
-    settings = validate(Run, dict(result.settings) | {"device": device} | own)
-    complete, stream = Material()(settings)
-    return _learning(folder, complete, stream), stream
+    settings, stream = _material(result, device, own)
+    return _learning(folder, settings, stream), stream
 
 
 def _learning(folder: RunFolder, settings: Run, stream: Stream) -> Learning:
@@ -191,9 +203,8 @@ def _by_class(folder: RunFolder) -> list[list[float | None]]:
     return [line["by_class"] for line in lines if line.get("by_class")]
 
 
-def _forgetting(stages: list[list[float | None]], model: OfModel) -> Analysis:
-    came = [model.came[c] for c in range(len(model.came))]
-    fallen = forgetting_by_class(stages, came)
+def _forgetting(stages: list[list[float | None]], came: dict[int, int], names: Sequence[str]) -> Analysis:
+    fallen = forgetting_by_class(stages, [came[c] for c in range(len(came))])
     known = [value for value in fallen if value is not None]
     old = [c for c, value in enumerate(fallen) if value is not None]
     return Analysis(
@@ -206,7 +217,7 @@ def _forgetting(stages: list[list[float | None]], model: OfModel) -> Analysis:
         {
             "forgetting_by_class": Plot(
                 "bars",
-                Axis("Class", [model.stream.names[c] for c in old]),
+                Axis("Class", [names[c] for c in old]),
                 Axis("Accuracy lost"),
                 {"test": listed(fallen[c] for c in old)},
             )

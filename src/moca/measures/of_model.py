@@ -37,11 +37,7 @@ class OfModel:
         self.learning, self.model, self.stream = learning, learning.model, stream
         self.tasks = [list(task.tested) for task in stream]
         """The classes of each task."""
-        came: dict[int, int] = {}
-        for number, classes in enumerate(self.tasks):
-            for c in classes:
-                came.setdefault(c, number)
-        self.came = came
+        self.came = came = first_tasks(stream)
         self.old = sorted(c for c, task in came.items() if task < len(stream) - 1)
         self.new = sorted(c for c, task in came.items() if task == len(stream) - 1)
 
@@ -272,6 +268,15 @@ class OfModel:
         points, y = features[chosen], labels[chosen]
         return {"x": points[:, 0].tolist(), "y": points[:, 1].tolist(), "class": y.tolist(),
                 "old": old[chosen].tolist(), "vectors": vectors, "names": list(self.stream.names)}  # fmt: skip
+
+
+def first_tasks(stream: Stream) -> dict[int, int]:
+    """The task in which each class came first, from 0 on."""
+    came: dict[int, int] = {}
+    for number, task in enumerate(stream):
+        for c in task.tested:
+            came.setdefault(c, number)
+    return came
 
 
 def _some(index: Tensor, most: int) -> Tensor:

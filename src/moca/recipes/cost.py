@@ -13,11 +13,9 @@ from moca.engine.result import Result
 from moca.recipes.experiment import protocol
 from moca.settings import Run
 
-HOW = (
-    "Minutes are estimates for a GPU like those that the runs so far were done on, several runs packed: the steps of a "
-    "run, times a step of ER in the benchmarks, times what the method costs beside ER there (a method that is in none "
-    "counts as ER; GEM takes far longer), times how much longer earlier runs of the same learner in the same setting, "
-    "or else of any, took than that says. Larger images count by their pixels."
+_HOW = (
+    "GPU minutes are estimates for several runs packed on an NVIDIA H200: steps, times what a step of the method took "
+    "in benchmarks (a method that is in none counts as ER; GEM takes far longer), larger images by their pixels; "
 )
 _ER = 1.13e-3
 """Seconds of a step of ER on an H200, eight runs packed, width 64, 32 + 32 images; where no benchmark is found."""
@@ -29,13 +27,23 @@ class Pace:
 
     def __init__(self, results: Iterable[Result] = (), *places: Path) -> None:
         self.benched = {"er": _ER} | _benched(sorted({path for place in places for path in place.glob("bench*.json")}))
+        self.runs = 0
+        """That were done on a GPU, which put the estimates right."""
         told: dict[tuple[str, ...], list[tuple[float, float]]] = defaultdict(list)
         for result in _on_gpu(results):
+            self.runs += 1
             run, took = result.settings, result.seconds / result.environment.get("packed", 1)
             for like in _alike(run):
                 told[like].append((took, self._by_benchmarks(run, result.steps)))
         # A run that takes turns waits for the others: in their sum the times are right, whatever was packed with what.
         self.longer = {like: sum(t for t, _ in runs) / sum(b for _, b in runs) for like, runs in told.items()}
+
+    @property
+    def how(self) -> str:
+        """In words."""
+        if self.runs:
+            return f"{_HOW}put right by {self.runs} runs that were done, those of the same learner first."
+        return f"{_HOW}there are no runs to put them right, and they can be short by half or more."
 
     def seconds(self, run: Run, steps: int) -> float:
         """Of a run of so many steps."""
