@@ -115,3 +115,8 @@ def test_the_commands(run, tmp_path, monkeypatch, capsys):
     said("report", run, "--out", tmp_path / "page.html")
     assert plot["implicit_augmentation"]["series"]["3"] in (tmp_path / "page.html").read_text()
     assert "implicit_augmentation" in moca.analyse(run, again=True, device="cpu").analyses
+
+
+def test_prototypes_without_images_rule_some_out(found, monkeypatch):
+    monkeypatch.setattr(type(found.learning.learner), "replays_images", False)
+    assert tuple(variants_of(found.learning, found.stream.dataset)) == ("gaussian", "vmf", "doa_new", "vt")

@@ -174,15 +174,17 @@ class ImplicitAugmentation:
 
 
 def variants_of(learning: Learning, dataset: Dataset) -> dict[str, Perturbation]:
-    """The paper's perturbations as they are set for this run: its own as it was, the others by its protocol's recipe;
-    the learning rate that WAP's step is relative to is the one that the run began with."""
-    settings = learning.settings
-    found = {}
+    """The paper's perturbations as they are set for this run: its own as it was, the others by its protocol's recipe,
+    whether or not its learner would take them, but none that prototypes without images rule out. The learning rate that
+    WAP's step is relative to is the one that the run began with."""
+    settings, seed, found = learning.settings, learning.settings.seed.of("perturb"), {}
     for name in VARIANTS:
-        other = settings.model_copy(update={"perturb": validate(Run, {"perturb": name}).perturb})
+        plain = validate(Run, {"learner": "er", "perturb": name})
+        other = settings.model_copy(update={"learner": plain.learner, "perturb": plain.perturb})
         choice = settings.perturb if settings.perturb.name == name else complete(other, dataset).perturb
-        seed = settings.seed.of("perturb")
-        found[name] = perturbation(choice, model=learning.model, lr=settings.lr, classes=learning.classes, seed=seed)
+        made = perturbation(choice, model=learning.model, lr=settings.lr, classes=learning.classes, seed=seed)
+        if learning.learner.replays_images or not made.needs_images:
+            found[name] = made
     return found
 
 
