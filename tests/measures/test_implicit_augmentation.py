@@ -118,5 +118,5 @@ def test_the_commands(run, tmp_path, monkeypatch, capsys):
 
 
 def test_prototypes_without_images_rule_some_out(found, monkeypatch):
-    monkeypatch.setattr(type(found.learning.learner), "replays_images", False)
+    monkeypatch.setattr(found.learning.learner, "replays_images", False)
     assert tuple(variants_of(found.learning, found.stream.dataset)) == ("gaussian", "vmf", "doa_new", "vt")
