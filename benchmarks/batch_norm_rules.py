@@ -4,7 +4,7 @@
         --perturb none gaussian wap:lambda=1.5,step_size=100 --seeds 3 --device cuda --jobs 9
 
 Runs every method with every seed once, as moca compare does and with its options, and tests each run under every rule
-(moca.measures.batch_norm); as a rule is chosen here, on a tenth of the training images unless --validation says
+(--record rules); as a rule is chosen here, on a tenth of the training images unless --validation says
 otherwise. Prints the final accuracy of each method under each rule, the mean over the methods, and the regret: the mean
 loss against each method's best rule. Writes them to rules.csv and rules.md in --out. The same command again goes on
 where it stopped.
@@ -12,7 +12,6 @@ where it stopped.
 
 import csv
 import sys
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -22,7 +21,10 @@ from cyclopts import App, Parameter
 from moca import MocaError, api
 from moca.cli.options import given, with_run_options
 from moca.cli.wording import as_options
-from moca.measures.batch_norm import RULES, StatisticsRules, final_accuracies, regrets
+from moca.engine.folder import RunFolder
+from moca.measures.analysis import read
+from moca.measures.batch_norm import regrets
+from moca.measures.record.rules import final_accuracies
 from moca.report.comparison import Comparison, Spread
 
 
@@ -31,15 +33,11 @@ def main(
     out: Annotated[Path, Parameter(help="folder to write to")],
     seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
     jobs: Annotated[int | None, Parameter(help="runs at a time on a GPU")] = None,
-    rules: Annotated[list[str] | None, Parameter(help="others than all", consume_multiple=True)] = None,
-    batches: Annotated[int, Parameter(help="batches that the statistics are estimated from")] = 50,
     **options: Any,
 ) -> None:
     """Train, test under every rule, and say which one has the least regret."""
-    watch = partial(StatisticsRules, rules or RULES, batches)
-    watch()  # a rule that there is not is told at once
-    settings = {"validation": 0.1} | given(options)
-    comparison = api.compare(out=out, seeds=seeds, jobs=jobs, progress=True, watch=watch, **settings)
+    settings = {"validation": 0.1, "record": "rules"} | given(options)
+    comparison = api.compare(out=out, seeds=seeds, jobs=jobs, progress=True, **settings)
     methods = _by_method(comparison)
     by_regret = regrets({method: {rule: s.mean for rule, s in by.items()} for method, by in methods.items()})
     _write_csv(out / "rules.csv", comparison, methods, by_regret)
@@ -54,10 +52,9 @@ def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
     """Final accuracy over the seeds under each rule, of methods that finished with at least one seed."""
     found = {}
     for row in comparison.rows:
-        runs = [final_accuracies(result) for result in row.finished]
+        runs = [final_accuracies(read(RunFolder(result.folder))) for result in row.finished]
         if runs:
-            tested = [rule for rule in runs[0] if all(rule in run for run in runs)]  # earlier ones may have had others
-            found[row.label] = {rule: Spread.of([run[rule] for run in runs]) for rule in tested}
+            found[row.label] = {rule: Spread.of([run[rule] / 100 for run in runs]) for rule in runs[0]}
     if not found:
         raise MocaError("no run has finished, so that there is nothing to choose a rule by")
     return found
@@ -91,7 +88,7 @@ def _table(methods: dict[str, dict[str, Spread]], by_regret: dict[str, float]) -
 
 if __name__ == "__main__":
     app = App(help=__doc__)
-    app.default(with_run_options(main, several=True, without=("seed",)))
+    app.default(with_run_options(main, several=True, without=("seed", "record")))
     try:
         app()
     except MocaError as error:

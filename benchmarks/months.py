@@ -1,32 +1,36 @@
 """Claim: a classifier whose classes arrive month by month keeps what it knew, with a small memory, and MOCA helps it.
 
-    python benchmarks/months.py --seeds 0 1 2                # CIFAR-100, ten months of ten classes, memory 500 and 2000
-    python benchmarks/months.py --seeds 0 1 2 --frozen       # on frozen features of an encoder trained on half of the
-                                                             # classes: of Tiny-ImageNet if stored, else CIFAR-100
+    python benchmarks/months.py --seeds 0 1 2            # CIFAR-100: ten months of ten classes, memory 500 and 2000
+    python benchmarks/months.py --seeds 0 1 2 --frozen   # Tiny-ImageNet: an encoder learns half of the classes and is
+                                                         # frozen; the others arrive in ten months, as its features
 
 `default` is `moca.ContinualClassifier()` as it comes, `plain` the same without the perturbation, `er` plain experience
-replay, `finetune` learns every month without a memory, and `joint` learns everything so far from scratch each month.
-After each month: accuracy on the test images of the classes that were known before, and of those that are new. Every
-month is a row of results/months.csv as soon as it is done, and the same command goes on where it was stopped;
-results/months.md is the table. `--only`, `--memory`, `--images-per-class`, `--months`, `--encoder`, `--epochs` make it
-smaller; rows of other sizes and encoders stay apart.
+replay, `finetune` learns every month without a memory, and `joint` learns all that has come so far from scratch, which
+is done after months 1, 5 and 10 alone (`--joint-after`). After each month they are tested on the classes that were
+known before, and on those that are new. What a method did is in results/months.csv once it is through, the same command
+goes on with what is missing, and results/months.md is the table. On a GPU use `--jobs 8`.
 """
 
 import argparse
 import csv
-import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, fields
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 import moca
 from moca.engine.device import pick_device
+from moca.models.frozen import Frozen
+from moca.settings import validate
+from moca.settings.run import ModelChoice
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -35,9 +39,10 @@ METHODS: dict[str, dict[str, Any]] = {
     "finetune": {"learner": "finetune", "perturb": "none"},
     "joint": {"learner": "finetune", "perturb": "none"},
 }
-WITHOUT_MEMORY = ("finetune", "joint")
-KEY = ("data", "images", "frozen", "encoder", "epochs", "months", "method", "memory", "seed")
-COLUMNS = (*KEY, "month", "classes", "old", "new", "all", "seconds", "device")
+WITHOUT_MEMORY = ("joint", "finetune")
+PRETRAINING = {"batch": 64, "lr": 0.05, "schedule": "cosine", "optimiser": "sgd:momentum=0.9,weight_decay=5e-4",
+               "head": "linear"}  # fmt: skip
+"""Of the encoder that is frozen: as is customary where all images are there at once."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,12 @@ class Setting:
     """One method through all months."""
 
     data: str
-    images: int
-    frozen: bool
+    frozen: str
+    """Encoder whose features arrive in place of images; empty where images do."""
+    images: str
+    """Of a class."""
     encoder: str
+    """What learns, and for how many epochs; `auto` is the classifier's own choice."""
     epochs: str
     months: int
     method: str
@@ -57,13 +65,24 @@ class Setting:
     @property
     def key(self) -> tuple[str, ...]:
         """As the file has it."""
-        return tuple(str(getattr(self, name)) for name in KEY)
+        return tuple(map(str, asdict(self).values()))
 
 
-def samples(split: moca.data.Split, classes: list[int], most: int | None = None) -> tuple[torch.Tensor, list[int]]:
-    """The images of some classes, so many of each at the most."""
-    rows = torch.cat([torch.nonzero(split.labels == c).flatten()[:most] for c in classes])
-    return split.images[rows], split.labels[rows].tolist()
+KEY = tuple(field.name for field in fields(Setting))
+COLUMNS = (*KEY, "month", "classes", "old", "new", "all", "seconds", "device")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Images, or features, and their classes."""
+
+    x: Tensor
+    y: Tensor
+
+    def of(self, classes: list[int], most: int | None = None) -> tuple[Tensor, list[int]]:
+        """Those of some classes, so many of each at the most."""
+        rows = torch.cat([torch.nonzero(self.y == c).flatten()[:most] for c in classes])
+        return self.x[rows], self.y[rows].tolist()
 
 
 def halves(classes: int) -> tuple[list[int], list[int]]:
@@ -72,71 +91,109 @@ def halves(classes: int) -> tuple[list[int], list[int]]:
     return sorted(order[: classes // 2]), sorted(order[classes // 2 :])
 
 
-def encoder_of(data: moca.Dataset, options: argparse.Namespace) -> str:
-    """An encoder trained on half of the classes, once."""
-    facts = (data.name, options.images_per_class or "all", options.encoder or "auto", options.encoder_epochs)
-    place = options.work / f"encoder-{'-'.join(map(str, facts)).replace(':', '-')}"
-    if not (place / "model.json").exists():
+def trained_encoder(data: moca.Dataset, options: argparse.Namespace) -> Path:
+    """A run that trains an encoder on half of the classes; done once."""
+    most = options.images_per_class
+    facts = (data.name, most or "all", options.frozen_encoder.replace(":", "-"), options.frozen_epochs)
+    folder: Path = options.work / f"encoder-{'-'.join(map(str, facts))}"
+    if not weights_of(folder).exists():
         known, _ = halves(len(data.classes))
-        chosen = {"encoder": options.encoder, "epochs": options.encoder_epochs}
-        model = moca.ContinualClassifier("finetune", "none", device=options.device, **chosen)
-        begun = time.perf_counter()
-        model.fit(*samples(data.train, known, options.images_per_class))
-        accuracy = model.score(*samples(data.test, known))
-        print(f"encoder: {len(known)} classes, {accuracy:.1%}, {time.perf_counter() - begun:.0f} s", flush=True)
-        model.save(place)
-    return f"pretrained:weights={place}"
+        train, test = (Samples(s.images, s.labels).of(known, n) for s, n in ((data.train, most), (data.test, None)))
+        done = moca.run(
+            data=(train, test), learner="finetune", tasks=1, model=options.frozen_encoder, device=options.device,
+            epochs=options.frozen_epochs, out=folder, progress=True, **PRETRAINING,
+        )  # fmt: skip
+        if done.status != "finished":
+            raise moca.MocaError(f"the encoder was not trained: {done.message}")
+        print(f"encoder: {len(known)} classes, {done.final_accuracy:.1%} on their test images", flush=True)
+    return folder
 
 
-def through(setting: Setting, data: moca.Dataset, options: argparse.Namespace, done: int) -> Iterator[dict[str, Any]]:
-    """The months that are left, a row each."""
-    classes = halves(len(data.classes))[1] if setting.frozen else list(range(len(data.classes)))
-    order = np.random.default_rng(setting.seed).permutation(classes).tolist()
-    each = len(order) // setting.months
-    given = METHODS[setting.method] | {"seed": setting.seed, "device": options.device, "epochs": options.epochs}
-    if setting.method not in WITHOUT_MEMORY:
-        given["memory"] = setting.memory
-    if setting.frozen:
-        given["frozen"] = encoder_of(data, options)
-    elif options.encoder:
-        given["encoder"] = options.encoder
-    place = options.work / "-".join(setting.key).replace(":", "-")
-    model = moca.load_model(place, device=options.device) if done and setting.method != "joint" else None
-    for month in range(done, setting.months):
-        old, new = order[: each * month], order[each * month : each * (month + 1)]
+def features(data: moca.Dataset, encoder: Path, options: argparse.Namespace) -> None:
+    """What the encoder makes of the classes that it has not seen, written down once."""
+    place = features_of(encoder)
+    if place.exists():
+        return
+    begun, (_, others) = time.perf_counter(), halves(len(data.classes))
+    choice = validate(ModelChoice, {"model": f"pretrained:weights={weights_of(encoder)}"}).model
+    frozen = Frozen(choice, data.shape, data.protocol, pick_device(options.device))
+    found = {}
+    for name, split, most in (("train", data.train, options.images_per_class), ("test", data.test, None)):
+        images, labels = Samples(split.images, split.labels).of(others, most)
+        found |= {f"{name}_x": frozen(images).flatten(1).numpy(), f"{name}_y": np.array(labels)}
+    np.savez(part := place.with_suffix(".part.npz"), **found)
+    part.replace(place)
+    print(f"features: {len(found['train_y'])} images, {time.perf_counter() - begun:.0f} s", flush=True)
+
+
+def weights_of(encoder: Path) -> Path:
+    """The file of the run that is needed afterwards."""
+    return encoder / "model.safetensors"
+
+
+def features_of(encoder: Path) -> Path:
+    """Where they are written down."""
+    return encoder / "features.npz"
+
+
+def arriving(setting: Setting, encoder: Path | None) -> tuple[Samples, Samples]:
+    """All that will come, to learn from and to test on."""
+    if encoder is None:
+        data = moca.load(setting.data)
+        return Samples(data.train.images, data.train.labels), Samples(data.test.images, data.test.labels)
+    with np.load(features_of(encoder)) as kept:
+        found = {name: torch.from_numpy(kept[name]) for name in kept.files}
+    return Samples(found["train_x"], found["train_y"]), Samples(found["test_x"], found["test_y"])
+
+
+def through(setting: Setting, encoder: Path | None, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All months, a row each."""
+    train, test = arriving(setting, encoder)
+    order = np.random.default_rng(setting.seed).permutation(train.y.unique().numpy()).tolist()
+    each, most, joint = len(order) // setting.months, options.images_per_class, setting.method == "joint"
+
+    def fresh() -> moca.ContinualClassifier:
+        given = METHODS[setting.method] | ({} if setting.method in WITHOUT_MEMORY else {"memory": setting.memory})
+        chosen = {"encoder": options.encoder, "epochs": options.epochs, "device": options.device, "seed": setting.seed}
+        return moca.ContinualClassifier(**given, **chosen)
+
+    model, rows = fresh(), []
+    for month in range(1, setting.months + 1):
+        if joint and month not in options.joint_after:
+            continue
+        old, new = order[: each * (month - 1)], order[each * (month - 1) : each * month]
         begun = time.perf_counter()
-        if setting.method == "joint":
-            model = moca.ContinualClassifier(**given).fit(*samples(data.train, old + new, options.images_per_class))
-        else:
-            model = model or moca.ContinualClassifier(**given)
-            if (
-                month == done == 0 or new[0] not in model.classes_
-            ):  # it may have been stopped before its row was written
-                model.learn(*samples(data.train, new, options.images_per_class))
+        if joint:
+            model = fresh()
+        model.learn(*train.of(old + new if joint else new, most))
         seconds = time.perf_counter() - begun
-        images, answers = samples(data.test, old + new)
-        right, known = model.predict(images) == np.array(answers), np.isin(answers, old)
-        told = {"old": right[known], "new": right[~known], "all": right}
-        if setting.method != "joint":
-            kept(model, place)
-        shares = {name: f"{100 * some.mean():.2f}" if len(some) else "" for name, some in told.items()}
-        facts = {"month": month + 1, "classes": len(old + new), "device": name_of(options.device)}
-        yield dict(zip(KEY, setting.key, strict=True)) | facts | shares | {"seconds": f"{seconds:.1f}"}
-    shutil.rmtree(place, ignore_errors=True)
+        x, answers = test.of(old + new)
+        right, known = model.predict(x) == np.array(answers), np.isin(answers, old)
+        shares = {"old": right[known], "new": right[~known], "all": right}
+        told = {name: f"{100 * some.mean():.2f}" if len(some) else "" for name, some in shares.items()}
+        facts = {"month": month, "classes": len(old + new), "seconds": f"{seconds:.1f}", "device": measured_on(options)}
+        rows.append(asdict(setting) | facts | told)
+        print(*setting.key[-3:], f"month {month}:", *told.values(), f"{seconds:.1f} s", flush=True)
+    return rows
 
 
-def kept(model: moca.ContinualClassifier, place: Path) -> None:
-    """The last month alone, to go on from."""
-    last = model.save(place)
-    for other in last.parent.iterdir():
-        if other != last:
-            shutil.rmtree(other)
+def measured_on(options: argparse.Namespace) -> str:
+    """What a number was measured on, and how many methods shared it."""
+    chosen = pick_device(options.device)
+    cpu = f"CPU, {torch.get_num_threads()} threads"
+    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else cpu
+    return f"{name}, {options.jobs} at a time" if options.jobs > 1 else name
 
 
-def name_of(device: str) -> str:
-    """What a number was measured on."""
-    chosen = pick_device(device)
-    return torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+def settings(data: str, options: argparse.Namespace) -> Iterator[Setting]:
+    """Everything that was asked for, what takes longest first."""
+    for method in sorted(options.only, key=lambda one: one != "joint"):
+        for seed in options.seeds:
+            for memory in [0] if method in WITHOUT_MEMORY else options.memory:
+                yield Setting(
+                    data, options.frozen_encoder if options.frozen else "", str(options.images_per_class or "all"),
+                    options.encoder or "auto", str(options.epochs or "auto"), options.months, method, memory, seed,
+                )  # fmt: skip
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
@@ -147,81 +204,92 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+def keep(rows: list[dict[str, Any]], file: Path) -> None:
+    """Add what a method did, and write the table anew."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = not file.exists()
+    with file.open("a", newline="") as lines:
+        writer = csv.DictWriter(lines, COLUMNS)
+        if fresh:
+            writer.writeheader()
+        writer.writerows(rows)
+    file.with_suffix(".md").write_text(table(rows_of(file)))
+
+
 def table(rows: list[dict[str, str]]) -> str:
-    """Means over seeds after each month, `old / new` in %, and of all classes after the last with the seeds' spread."""
-    groups: dict[tuple[str, ...], dict[tuple[str, int], list[dict[str, str]]]] = {}
-    for row in rows:
-        group = tuple(row[name] for name in KEY if name not in ("method", "memory", "seed"))
-        groups.setdefault(group, {}).setdefault((row["method"], int(row["memory"])), []).append(row)
-    text = "# Does it help?\n\nWritten by `benchmarks/months.py` from `months.csv`: accuracy in % on test images of "
-    text += "old / new classes after each month, mean over seeds; at the end of all classes.\n"
-    for (data, images, frozen, encoder, epochs, months), methods in groups.items():
-        some = next(iter(methods.values()))[0]
-        text += f"\n## {data}, {months} months, {'all' if images == '0' else images} images of a class"
-        text += f"{', frozen encoder' * (frozen == 'True')}, encoder {encoder}, epochs {epochs} ({some['device']})\n\n"
-        text += (
-            "| method | memory | seeds | "
-            + " | ".join(str(m + 1) for m in range(int(months)))
-            + " | all at the end |\n"
-        )
-        text += "|---" * (int(months) + 4) + "|\n"
-        for (method, memory), found in sorted(
-            methods.items(), key=lambda one: (one[0][1], list(METHODS).index(one[0][0]))
-        ):
-            cells = []
-            for month in range(1, int(months) + 1):
-                now = [row for row in found if int(row["month"]) == month]
-                old, new = ([float(row[name]) for row in now if row[name]] for name in ("old", "new"))
-                cells.append(f"{f'{mean(old):.1f} / ' if old else ''}{mean(new):.1f}" if new else "")
+    """Means over seeds after each month, and of all classes after the last with the seeds' spread."""
+    text = (
+        "# Does it help?\n\nWritten by `benchmarks/months.py` from `months.csv`: accuracy in % on test images of the "
+        "classes known before / the new ones after each month, mean over seeds; in the last column of all classes, "
+        "with the standard deviation over seeds. `joint` learns from scratch, and only after the months that are "
+        "filled in.\n"
+    )
+    for about in dict.fromkeys(tuple(row[name] for name in KEY[:6]) for row in rows):
+        group = [row for row in rows if tuple(row[name] for name in KEY[:6]) == about]
+        data, frozen, images, encoder, epochs, months = about
+        columns = [str(month + 1) for month in range(int(months))]
+        features = f" as features of a frozen `{frozen}`" if frozen else ""
+        text += f"\n## {data}{features}, {months} months\n\n"
+        text += f"Images of a class: {images}; encoder {encoder}, epochs {epochs}; {group[0]['device']}.\n\n"
+        text += f"| method | memory | seeds | {' | '.join(columns)} | all at the end |\n{'|---' * (int(months) + 4)}|\n"
+        kinds = {(int(row["memory"]), list(METHODS).index(row["method"]), row["method"]) for row in group}
+        for memory, _, method in sorted(kinds):
+            found = [row for row in group if row["method"] == method and int(row["memory"]) == memory]
+            cells = [cell([row for row in found if row["month"] == month]) for month in columns]
             last = [float(row["all"]) for row in found if row["month"] == months]
             spread = f" ± {stdev(last):.1f}" if len(last) > 1 else ""
             end = f"{mean(last):.1f}{spread}" if last else ""
-            seeds = len({row["seed"] for row in found})
-            text += f"| `{method}` | {memory or 'none'} | {seeds} | {' | '.join(cells)} | {end} |\n"
+            text += f"| `{method}` | {memory or ''} | {len(last)} | {' | '.join(cells)} | {end} |\n"
     return text
 
 
+def cell(rows: list[dict[str, str]]) -> str:
+    """`old / new`, or what there is of it."""
+    shares = ([float(row[name]) for row in rows if row[name]] for name in ("old", "new"))
+    return " / ".join(f"{mean(share):.1f}" for share in shares if share)
+
+
 def main() -> None:
-    """All settings, one after the other, or what is left of them."""
+    """Everything that was asked for and is not yet known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--memory", nargs="+", type=int, default=[500, 2000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--months", type=int, default=10)
-    parser.add_argument("--images-per-class", type=int)
-    parser.add_argument("--data", help="[default: cifar100; with --frozen tinyimagenet if it is stored]")
-    parser.add_argument("--frozen", action="store_true")
-    parser.add_argument("--encoder", help="[default: the classifier's own choice]")
+    parser.add_argument("--joint-after", nargs="+", type=int, default=[1, 5, 10], help="months")
+    parser.add_argument("--images-per-class", type=int, help="[default: all]")
+    parser.add_argument("--data", help="[default: cifar100; with --frozen tinyimagenet]")
+    parser.add_argument("--encoder", help="what learns [default: the classifier's own choice]")
     parser.add_argument("--epochs", type=int, help="[default: the classifier's own choice]")
-    parser.add_argument("--encoder-epochs", type=int, default=20, help="of the encoder that is frozen")
+    parser.add_argument("--frozen", action="store_true", help="learn on features of an encoder that stays as it is")
+    parser.add_argument("--frozen-encoder", default="resnet18:width=32")
+    parser.add_argument("--frozen-epochs", type=int, default=30, help="that it was trained for before")
+    parser.add_argument("--encoder-only", action="store_true", help="train the one to be frozen, and stop")
+    parser.add_argument("--jobs", type=int, default=1, help="methods at a time, in processes of their own")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("results/months.csv"))
-    parser.add_argument("--work", type=Path, default=Path("runs/months"), help="where it is kept how far each has got")
+    parser.add_argument("--work", type=Path, default=Path("runs/months"), help="where the encoder is kept")
     options = parser.parse_args()
+    options.frozen |= options.encoder_only
     try:
         data = moca.load(options.data or ("tinyimagenet" if options.frozen else "cifar100"))
-    except moca.MocaError:
-        if options.data or not options.frozen:
-            raise
-        data = moca.load("cifar100")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    for seed in options.seeds:
-        for method in options.only:
-            for memory in [0] if method in WITHOUT_MEMORY else options.memory:
-                setting = Setting(
-                    data.name, options.images_per_class or 0, options.frozen, options.encoder or "auto",
-                    str(options.epochs or "auto"), options.months, method, memory, seed,
-                )  # fmt: skip
-                done = sum(tuple(row[name] for name in KEY) == setting.key for row in rows_of(options.out))
-                for row in through(setting, data, options, done) if done < options.months else ():
-                    fresh = not options.out.exists()
-                    with options.out.open("a", newline="") as file:
-                        writer = csv.DictWriter(file, COLUMNS)
-                        if fresh:
-                            writer.writeheader()
-                        writer.writerow(row)
-                    options.out.with_suffix(".md").write_text(table(rows_of(options.out)))
-                    print(*(row[name] for name in COLUMNS[6:-1]), flush=True)
+        encoder = trained_encoder(data, options) if options.frozen else None
+    except moca.MocaError as error:
+        raise SystemExit(f"months: {error}") from None
+    if options.encoder_only:
+        return
+    if encoder is not None:
+        features(data, encoder, options)
+    known, failed = {tuple(row[name] for name in KEY) for row in rows_of(options.out)}, []
+    with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        left = [setting for setting in settings(data.name, options) if setting.key not in known]
+        for future in as_completed([pool.submit(through, setting, encoder, options) for setting in left]):
+            if error := future.exception():  # the others are kept
+                failed.append(error)
+            else:
+                keep(future.result(), options.out)
+    if failed:
+        raise failed[0]
 
 
 if __name__ == "__main__":

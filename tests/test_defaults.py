@@ -153,7 +153,7 @@ def test_a_memory_that_was_given_to_learners_without_one_is_told(digits, learner
         ([48] * 6, 16, "cpu", "convnet", 50),
         ([10] * 2, 32, "cpu", "convnet", 50),
         ([400] * 10, 32, "cpu", "convnet", 6),
-        ([400] * 10, 32, "cuda", "resnet18", 5),
+        ([400] * 10, 32, "cuda", "resnet18", 50),
     ],
 )
 def test_an_encoder_and_epochs_by_size_and_number_of_the_images(make_dataset, counts, side, device, model, epochs):

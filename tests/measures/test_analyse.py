@@ -15,7 +15,7 @@ from moca.cli import main
 from moca.cli.analyse import KNOWN
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import RECORDED
+from moca.measures.analyse import ASKED_FOR, RECORDED
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
 from moca.report.comparison import Comparison
 from moca.report.together import groups
@@ -58,6 +58,7 @@ def test_all_that_a_finished_run_allows(runs):
         "singular values of feature gradients: was not recorded; run again with --record gradients",
         "angle of the perturbation: was not recorded; run again with --record perturbation",
         "BatchNorm statistics against each other: was not recorded; run again with --record batch_norm",
+        "accuracy under other rules of BatchNorm: was not recorded; run again with --record rules",
     ]
     assert moca.analyse(runs / "er").analyses.keys() == OF_MODEL | {"angle_deviation", "gradient_spectrum"}
 
@@ -230,7 +231,7 @@ def test_an_analysis_that_there_is_not(runs, capsys):
 
 
 def test_the_names_are_those_that_there_are(runs):
-    assert OF_MODEL | {found for found, _ in RECORDED.values()} == set(KNOWN)
+    assert OF_MODEL | {found for found, _ in RECORDED.values()} | set(ASKED_FOR) == set(KNOWN)
 
 
 def test_the_page_about_it_runs(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 runs that do not notice."""
 
 import copy
-import json
 
 import pytest
 import torch
@@ -10,32 +9,25 @@ from torch import nn
 
 import moca
 from moca import LinearHead, MocaError, Model
-from moca.engine import compare as comparing
-from moca.engine.alike import FirstTask
-from moca.engine.compare import Plan
 from moca.engine.evaluate import evaluate
-from moca.engine.material import Material
-from moca.engine.pack import take_turns
+from moca.engine.folder import RunFolder
+from moca.measures.analysis import read
 from moca.measures.batch_norm import (
-    FILE,
     RULES,
     Estimates,
     Moments,
     Rule,
-    StatisticsRules,
     averaged,
-    final_accuracies,
     holding,
     layers_moved,
     mixed,
     regrets,
     share_of_replay,
 )
-from moca.settings import Run, validate
+from moca.measures.record.rules import final_accuracies
 from tests.engine.helpers import begin, finish
-from tests.engine.test_pack import Told
 from tests.engine.test_reproducible import assert_identical
-from tests.engine.test_run import assert_same_run, interrupt_when
+from tests.engine.test_run import interrupt_when
 from tests.models.test_apart import OfItsOwn, ThenReLU
 
 SMALL = {
@@ -56,10 +48,15 @@ def settings(make_dataset):
     return lambda **others: {"data": data} | SMALL | others
 
 
-def written(folder):
-    """What the file says, but for the clock."""
-    tasks = json.loads((folder / FILE).read_text())["tasks"]
-    return [{name: value for name, value in task.items() if name != "seconds"} for task in tasks]
+@pytest.fixture(autouse=True)
+def few_batches(monkeypatch):
+    monkeypatch.setattr("moca.measures.record.rules._BATCHES", 3)
+
+
+def recorded(running):
+    """What was found in each task."""
+    (rules,) = running.recorder.recordings
+    return rules.tasks
 
 
 @pytest.mark.parametrize(
@@ -102,12 +99,7 @@ def test_shares_that_are_no_passes():
 @pytest.mark.parametrize("name", ["", "own", "nbx", "memory+spread", "nb+", "nb+mean", "+spread", "classesn"])
 def test_rules_that_there_are_not(name):
     with pytest.raises(MocaError, match=f"there is no rule '{name.replace('+', '.')}'; use passes such as nbb"):
-        StatisticsRules(rules=["nb", name])
-
-
-def test_no_batch_is_too_few():
-    with pytest.raises(MocaError, match=r"estimated from at least one batch \(here 0\)"):
-        StatisticsRules(batches=0)
+        Rule.of(name)
 
 
 def test_a_mixture_has_the_moments_of_both_samples_together():
@@ -223,16 +215,18 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_run_does_not_notice(settings, tmp_path, method):
-    def run(name, watchers):
+    def run(name, **others):
         torch.manual_seed(3)
-        running = begin(settings(**METHODS[method]), tmp_path / name, watchers=watchers)
-        return finish(running), running.trainer.state_dict(), torch.get_rng_state()
+        running = begin(settings(**METHODS[method], **others), tmp_path / name)
+        return running, finish(running), running.trainer.state_dict(), torch.get_rng_state()
 
-    plain, state, numbers = run("plain", ())
-    watched, *others = run("watched", [StatisticsRules(batches=3)])
-    assert_same_run(plain.folder, watched.folder)
-    assert_identical(others, [state, numbers])
-    for task in written(watched.folder):
+    _, plain, *others = run("plain")
+    running, watched, *noticed = run("watched", record="rules")
+    assert (plain.folder / "steps.jsonl").read_text() == (watched.folder / "steps.jsonl").read_text()
+    assert plain.accuracy_matrix == watched.accuracy_matrix
+    assert_identical(noticed, others)
+    tasks = recorded(running)
+    for task in tasks:
         own = watched.accuracy_matrix[task["learned"]]
         assert task["class_il"]["own"] == (own if method == "joint" else own[: task["learned"]])
         memory = method not in ("finetune", "pass", "joint")
@@ -241,14 +235,17 @@ def test_a_run_does_not_notice(settings, tmp_path, method):
             assert all(
                 task["class_il"][rule] == task["class_il"]["n"] for rule in task["class_il"] if set(rule) <= {*"nb"}
             )
-    assert [task["learned"] for task in written(watched.folder)] == ([1] if method == "joint" else [1, 2])
+    assert [task["learned"] for task in tasks] == ([1] if method == "joint" else [1, 2])
+    final = final_accuracies(read(RunFolder(watched.folder)))
+    assert final["own"] == pytest.approx(100 * watched.final_accuracy, abs=1e-3)
+    assert final == pytest.approx({rule: 100 * value for rule, value in tasks[-1]["accuracy"].items()}, abs=1e-3)
 
 
 def test_what_is_tested_is_what_was_mixed(settings, make_dataset, tmp_path):
     """One batch holds the whole task and one replay the whole memory, so that chance has no say."""
     data = make_dataset((8, 8, 9, 8), test_counts=(100,) * 4)
     exact = {"data": data, "batch": 50, "augment": False, "epochs": 8, "memory": 12}
-    running = begin(settings(**exact), tmp_path / "run", watchers=[StatisticsRules(batches=2)])
+    running = begin(settings(**exact, record="rules"), tmp_path / "run")
     finish(running)
     learning, stream = running.trainer.learning, running.stream
 
@@ -264,7 +261,7 @@ def test_what_is_tested_is_what_was_mixed(settings, make_dataset, tmp_path):
     new, replayed = moments(stream.train.images[stream[1].train]), moments(stored)
     # 12 of 33 samples are stored, of 4 classes of which 2 are old.
     shares = {"n": 0, "b": 1, "memory": 1, "nb": 1 / 1.9, "nbbn": 1.71 / 3.439, "classes": 0.5}
-    told = written(running.folder.path)[-1]["class_il"]
+    told = recorded(running)[-1]["class_il"]
     for rule, share in shares.items():
         model = copy.deepcopy(learning.model)
         mean_and_var = {name: (1 - share) * new[name] + share * replayed[name] for name in new}
@@ -274,7 +271,7 @@ def test_what_is_tested_is_what_was_mixed(settings, make_dataset, tmp_path):
 
 
 def test_replayed_batches_are_drawn_and_augmented_with_numbers_of_their_own(settings, tmp_path):
-    running = begin(settings(memory=20), tmp_path / "run", watchers=[])
+    running = begin(settings(memory=20), tmp_path / "run")
     finish(running)
     running.trainer.schedule.task = 1
     before = running.trainer.state_dict()
@@ -288,18 +285,12 @@ def test_replayed_batches_are_drawn_and_augmented_with_numbers_of_their_own(sett
     assert len({x.sum().item() for pair in first for x in (pair[0].x, pair[1])}) == 8
 
 
-def test_an_interrupted_run_goes_on_and_writes_every_task_once(settings, tmp_path):
-    whole = finish(begin(settings(), tmp_path / "whole", watchers=[StatisticsRules(batches=3)]))
-    half = finish(begin(settings(), tmp_path / "half", interrupt_when(4), watchers=[StatisticsRules(batches=3)]))
+def test_an_interrupted_run_goes_on_and_has_every_task_once(settings, tmp_path):
+    whole = finish(begin(settings(record="rules"), tmp_path / "whole"))
+    half = finish(begin(settings(record="rules"), tmp_path / "half", interrupt_when(4)))
     assert half.status == "interrupted"
-    (task,) = written(half.folder)
-    lost = {"batches": 3, "tasks": [task, task | {"learned": 2}]}  # stopped after the test, before the checkpoint
-    (half.folder / FILE).write_text(json.dumps(lost))
-    data = settings()["data"]
-    resumed = moca.resume(half.folder, data=data, watch=StatisticsRules(batches=3))
-    assert written(resumed.folder) == written(whole.folder)
-    assert final_accuracies(resumed) == final_accuracies(whole)
-    assert final_accuracies(whole)["own"] == whole.final_accuracy
+    resumed = moca.resume(half.folder, data=settings()["data"])
+    assert read(RunFolder(resumed.folder)) == read(RunFolder(whole.folder))
 
 
 def test_regret_is_the_mean_loss_against_the_best_rule_of_each_method():
@@ -308,42 +299,18 @@ def test_regret_is_the_mean_loss_against_the_best_rule_of_each_method():
 
 
 def test_a_model_without_batch_norm(settings, tmp_path):
-    result = moca.run(**settings(model="mlp:width=4,features=3"), out=tmp_path / "a", watch=StatisticsRules())
+    result = moca.run(**settings(model="mlp:width=4,features=3"), out=tmp_path / "a", record="rules")
     assert result.status == "finished"
-    assert not (result.folder / FILE).exists()
-    with pytest.raises(MocaError, match=r"has no batch_norm.json: its encoder has no BatchNorm, or nobody watched it"):
-        final_accuracies(result)
-
-
-def test_a_run_that_was_watched_only_at_first(settings, tmp_path):
-    half = finish(begin(settings(), tmp_path / "half", interrupt_when(4), watchers=[StatisticsRules(batches=3)]))
-    result = moca.resume(half.folder, data=settings()["data"])
-    with pytest.raises(MocaError, match="was not watched to its end; remove it, and run it again"):
-        final_accuracies(result)
-
-
-def test_packed_runs_have_a_watcher_each(settings, tmp_path):
-    methods = {"er": {}, "derpp": {"learner": "derpp", "seed": 1}, "bf16": {"precision": "bf16"}}
-    for name, method in methods.items():
-        finish(begin(settings(**method), tmp_path / "alone" / name, watchers=[StatisticsRules(batches=2)]))
-    plans = [
-        Plan(name, *Material()(validate(Run, settings(**method))), tmp_path / name) for name, method in methods.items()
-    ]
-    jobs = [comparing._job(p, p.label, Told(), [lambda: StatisticsRules(batches=2)], FirstTask()) for p in plans]
-    results = take_turns(jobs, at_a_time=3)
-    assert [r.environment["packed"] for r in results] == [3, 3, 3]
-    for p in plans:
-        assert written(p.folder) == written(tmp_path / "alone" / p.label)
+    assert final_accuracies(read(RunFolder(result.folder))) == {}
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_recorded_runs_do_not_notice(settings, tmp_path):
-    recorded = {"device": "cuda", "execution": "captured", "learner": "derpp", "epochs": 4, "tasks": 4}
+    captured = {"device": "cuda", "execution": "captured", "learner": "derpp", "epochs": 4, "tasks": 4}
     done = {}
-    for name, watchers in {"plain": [], "watched": [StatisticsRules(batches=3)]}.items():
-        running = begin(settings(**recorded), tmp_path / name, watchers=watchers)
+    for name, record in {"plain": (), "watched": "rules"}.items():
+        running = begin(settings(**captured, record=record), tmp_path / name)
         done[name] = finish(running).accuracy_matrix, running.trainer.state_dict()
     assert_identical(done["watched"], done["plain"])
-    assert_same_run(tmp_path / "plain", tmp_path / "watched")
-    assert [task["learned"] for task in written(tmp_path / "watched")] == [1, 2, 3, 4]
+    assert [task["learned"] for task in recorded(running)] == [1, 2, 3, 4]

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from moca import MocaError
-from moca.models.encoders.resnet18 import ResNet18
+from moca.models.encoders.resnet18 import ResNet18, Shortcut
 from moca.random import Random
 
 
@@ -148,3 +148,17 @@ def test_after_stage_sees_every_stage_once():
 def test_a_window_larger_than_the_map_is_refused(build):
     with pytest.raises(MocaError, match=r"pool=5 is larger than the last feature map \(4x4\); use at most 4"):
         build("resnet18:pool=5", (3, 32, 32), 3)
+
+
+@pytest.mark.parametrize("side", [5, 64])
+def test_a_shortcut_is_a_convolution_of_that_stride(side):
+    """At 64 pixels, channels last, torch's own kills the process on processors with AVX-512."""
+    shortcut = Shortcut(8, 16, 2).to(memory_format=torch.channels_last)
+    x = torch.randn(4, 8, side, side).contiguous(memory_format=torch.channels_last).requires_grad_()
+    out = shortcut(x)
+    (out**2).sum().backward()
+    twin, weight = (t.detach().double().contiguous().requires_grad_() for t in (x, shortcut.weight))
+    expected = F.conv2d(twin, weight, stride=2)
+    (expected**2).sum().backward()
+    for ours, theirs in ((out, expected), (x.grad, twin.grad), (shortcut.weight.grad, weight.grad)):
+        torch.testing.assert_close(ours, theirs, check_stride=False, check_dtype=False, rtol=1e-4, atol=1e-4)

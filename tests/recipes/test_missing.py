@@ -25,9 +25,10 @@ def test_runs_are_done_once_and_only_small_files_are_kept(tiny_paper, places):
         ("er", [0, 1]),
         ("er+gaussian:lambda=1.0", [0, 1]),
     ]
-    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False)
+    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False, record=["angles"])
     assert [result.status for result in outcome.results] == ["finished"] * 4
-    assert {path.name for path in out.rglob("*") if path.is_file()} == {"settings.json", "tasks.jsonl", "result.json"}
+    kept = {"settings.json", "tasks.jsonl", "result.json", "analysis.json"}
+    assert {path.name for path in out.rglob("*") if path.is_file()} == kept
     assert len(list(out.iterdir())) == 4
     assert all(path.name.startswith("digits_er") and path.name[-3:] in ("-s0", "-s1") for path in out.iterdir())
     done = standing(out)

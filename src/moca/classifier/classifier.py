@@ -106,7 +106,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
-        settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(x)})
+        settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(task.dataset)})
         trainer = Trainer(settings, task, learning=self.learning_)
         total = trainer.schedule.total
         for done, step in enumerate(trainer.steps(), 1):
@@ -199,13 +199,14 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         number = {name: place for place, name in enumerate(names)}
         train = Split(x, torch.tensor([number[label] for label in y]))
         task = Task(tuple(sorted(set(train.labels.tolist()))), torch.arange(len(x)), torch.arange(0))
-        data = Dataset("own", train, Split(x[:0], train.labels[:0]), tuple(map(str, names)), self.protocol_)
+        protocol = replace(self.protocol_, tasks=(len(names),))  # a lesson is one task, as far as its recipe goes
+        data = Dataset("own", train, Split(x[:0], train.labels[:0]), tuple(map(str, names)), protocol)
         return Stream(data, [task], train, data.test, data.classes)
 
-    def _epochs(self, x: Tensor) -> int:
+    def _epochs(self, lesson: Dataset) -> int:
         """As many passes as give about as many steps whatever comes."""
-        recipe = own_recipe(_dataset(x, [0] * len(x)), pick_device(self.device).type)
-        return max(int(recipe["epochs"]), math.ceil(_FEWEST / math.ceil(len(x) / self.settings_.batch)))
+        recipe = own_recipe(lesson, pick_device(self.device).type)
+        return max(int(recipe["epochs"]), math.ceil(_FEWEST / math.ceil(len(lesson.train) / self.settings_.batch)))
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
-from moca.errors import MocaError, nearest
+from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 KNOWN = (
     "angle_deviation",
     "angular_fisher_score",
+    "batch_norm_rules",
     "batch_norm_shift",
     "calibration",
     "classifier_angles",
@@ -26,6 +27,7 @@ KNOWN = (
     "feature_plane",
     "forgetting_by_class",
     "gradient_spectrum",
+    "implicit_augmentation",
     "linear_probe",
     "perturbation_angle",
     "test_angle_deviation",
@@ -37,12 +39,13 @@ def analyse(
     /,
     *,
     only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
+    classes: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
     out: Path | None = None,
     figures: bool = True,
     again: bool = False,
     device: str = "auto",
 ) -> int:
-    """Analyse finished runs: angles, gradients, classifiers, confusion, calibration, forgetting, a linear probe.
+    """Analyse finished runs: angles, gradients, classifiers, confusion, calibration, forgetting, implicit augmentation.
 
     Several runs are put side by side, named by what differs; seeds of the same method are averaged. Each run's folder
     gets an analysis.json. What has to be recorded while training (moca run --record all) and was not is told.
@@ -52,7 +55,11 @@ def analyse(
     runs
         Run folders, or folders of comparisons.
     only
-        Show these analyses, by the names that they have in analysis.json, such as calibration.
+        Show these analyses, by the names that they have in analysis.json, such as calibration. One is made only where
+        it is named: implicit_augmentation, pictures of what a perturbation makes of an old image; its generator of
+        images is trained once a data set, in minutes (see moca data generator).
+    classes
+        Of implicit_augmentation: the old classes whose images are shown [default: three].
     out
         Folder of the figures [default: figures, in the folder of the run or the one above all of them].
     figures
@@ -67,7 +74,7 @@ def analyse(
 
         from moca.cli.show import console
         from moca.engine.listing import run_folders
-        from moca.measures.analyse import analyse
+        from moca.measures.analyse import ASKED_FOR, analyse
         from moca.report.comparison import Comparison
         from moca.report.loading import labelled, once
         from moca.report.together import groups
@@ -77,12 +84,18 @@ def analyse(
     for name in only or ():
         if name not in KNOWN:
             raise MocaError(f"there is no analysis '{name}'; {nearest(name, KNOWN)}")
+    also = [name for name in only or () if name in ASKED_FOR]
+    if classes and not also:
+        raise MocaError(f"--classes are those of {', '.join(ASKED_FOR)}; add --only {ASKED_FOR[0]}")
     folders, done, refused = run_folders(*runs), [], []
     if not folders:
         raise MocaError(f"there is no run in {', '.join(map(str, runs))}; moca runs lists what is there")
     for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=len(folders) == 1):
         try:
-            done.append(analyse(folder, device=device, again=again))
+            found = analyse(folder, device=device, again=again, also=also, classes=classes or (), progress=True)
+            done.append(found)
+        except Interrupted:
+            raise
         except MocaError as error:
             refused.append(str(error))
     if not done:
@@ -107,8 +120,9 @@ def analyse(
     for line in twins:
         console.print(f"Left out: {line}", soft_wrap=True, highlight=False, markup=False)
     lines: dict[str, list[str]] = {}
-    for run in done if not only else ():
-        for line in run.missing if any(run.result is result for result in kept) else ():
+    for run in done:
+        asked = [line for line in run.missing if not only or line.partition(":")[0] in also]
+        for line in asked if any(run.result is result for result in kept) else ():
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, of in lines.items():
         whose = "" if len(of) == len(kept) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"

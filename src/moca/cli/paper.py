@@ -74,6 +74,10 @@ def run(
     work: Annotated[Path, Parameter(help="folder for runs under way, which the same command goes on with")] = Path(
         "runs/paper"
     ),
+    record: Annotated[
+        list[str] | None,
+        Parameter(help="what to record, as in moca run", consume_multiple=True, negative=(), show_default=False),
+    ] = None,
     dry_run: Annotated[bool, Parameter(help="only say what would be run", negative=())] = False,
 ) -> int:
     """Carry out the runs that cells lack, packed on a GPU. The same command again goes on where it stopped."""
@@ -90,7 +94,7 @@ def run(
     _show_wanted(standing, wanted, on_cpu)
     if dry_run:
         return 0
-    outcome = missing.carry_out(wanted, out, work, device, jobs)
+    outcome = missing.carry_out(wanted, out, work, device, jobs, record=record or ())
     _show(_standing(names, only, [results, out], seeds))
     bad = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
     if outcome.interrupted:

@@ -15,8 +15,10 @@ from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.result import Result
 from moca.engine.schedule import Schedule
-from moca.errors import MocaError
+from moca.errors import Interrupted, MocaError, nearest
+from moca.generator import generator_of
 from moca.locking import is_held
+from moca.measures import implicit_augmentation
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.of_model import OfModel, first_tasks
@@ -28,8 +30,11 @@ RECORDED = {
     "gradients": ("gradient_spectrum", "singular values of feature gradients"),
     "perturbation": ("perturbation_angle", "angle of the perturbation"),
     "batch_norm": ("batch_norm_shift", "BatchNorm statistics against each other"),
+    "rules": ("batch_norm_rules", "accuracy under other rules of BatchNorm"),
 }
 """What each recording leads to: its analysis, and what that is about."""
+ASKED_FOR = (implicit_augmentation.NAME,)
+"""Analyses that take minutes, and are made only where they are asked for."""
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,28 @@ class Analysed:
         return {f"{name}: {key}": value for name, a in self.analyses.items() for key, value in a.numbers.items()}
 
 
-def analyse(run: str | os.PathLike[str] | Result, *, device: str = "auto", again: bool = False, **own: Any) -> Analysed:
+def analyse(
+    run: str | os.PathLike[str] | Result,
+    *,
+    device: str = "auto",
+    again: bool = False,
+    also: Sequence[str] = (),
+    classes: Sequence[str] = (),
+    progress: bool = False,
+    **own: Any,
+) -> Analysed:
     """The analyses of a run that has ended, also written to analysis.json in its folder.
 
     Those of the final model need its weights (which `moca.run` keeps, and a comparison with record="weights"), and the
     images; what was computed before is taken as it is, unless `again`. A run with parts that exist in Python only is
     handed them again: `moca.analyse(folder, data=...)`.
+
+    Pictures of implicit augmentation are made where they are asked for: `also=["implicit_augmentation"]`, of three old
+    classes or of those named. They need a generator of the data set's images, which is trained if there is none yet.
     """
+    for name in also:
+        if name not in ASKED_FOR:
+            raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
     path = run.folder if isinstance(run, Result) else Path(run)
     folder = RunFolder.open(path)
     _refuse_unfinished(folder)
@@ -68,12 +88,27 @@ def analyse(run: str | os.PathLike[str] | Result, *, device: str = "auto", again
     found = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
     missing = _unrecorded(result, found)
     computed = {name: analysis for name, analysis in before.items() if analysis.source == "computed"}
-    if again or not _fresh(folder, computed):
+    fresh = _fresh(folder, computed)
+    if again or not fresh:
+        kept = {name: analysis for name, analysis in computed.items() if fresh and name in ASKED_FOR}
         computed, why = _computed(folder, result, device, own)
+        computed |= kept
         missing += why
         write(folder, found | computed)
     if result.status == "finished" and not (path / MODEL).is_file() and "confusion" not in computed:
         missing.append("the final model: its weights were not kept; run again with --record weights")
+    if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
+        try:
+            learning, stream = _final(folder, result, device, own)
+            pictures = implicit_augmentation.ImplicitAugmentation(learning, stream, classes)
+            settings = learning.settings
+            pair = generator_of(stream.dataset, data_dir=settings.data_dir, device=device, progress=progress)
+            computed[implicit_augmentation.NAME] = pictures.pictures(pair, progress)
+            write(folder, found | computed)
+        except Interrupted:
+            raise
+        except MocaError as error:
+            missing.append(f"{implicit_augmentation.NAME}: {error}")
     return Analysed(result, read(folder), missing)
 
 
@@ -100,7 +135,7 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
         if analysis in found or (name == "perturbation" and result.settings.perturb.name == "none"):
             continue
         if name in result.settings.record:
-            why = "there was none to be found" if name == "batch_norm" else "the run did not come so far"
+            why = "there was none to be found" if name in ("batch_norm", "rules") else "the run did not come so far"
             lines.append(f"{about}: was recorded, but {why}")
         else:
             lines.append(f"{about}: was not recorded; run again with --record {name}")
@@ -115,18 +150,14 @@ def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any
     older = "forgetting of each class: the run is of an older moca, which did not write it down"
     if not weights and not by_class:
         return {}, [older]
-    about = "the final model" if weights else "forgetting of each class"
-    if result.settings.in_python_only and not own:
-        return {}, [f"{about}: parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)"]
     try:
-        settings = validate(Run, dict(result.settings) | {"device": device} | own)
-        complete, stream = Material()(settings)
-        model = OfModel(_learning(folder, complete, stream), stream) if weights else None
+        settings, stream = _material(result, device, own)
+        model = OfModel(_learning(folder, settings, stream), stream) if weights else None
     except MocaError as error:
-        return {}, [f"{about}: {error}"]
+        return {}, [f"{'the final model' if weights else 'forgetting of each class'}: {error}"]
     found, why = model.analyses() if model else {}, []
     if model and "calibration" not in found:
-        why.append(f"calibration: '{complete.learner.name}' predicts by scores of its own, which are no logits")
+        why.append(f"calibration: '{settings.learner.name}' predicts by scores of its own, which are no logits")
     came = first_tasks(stream)
     if len(by_class) > 2 and len(came) == len(by_class[-1]):
         found["forgetting_by_class"] = _forgetting(by_class[1:], came, stream.names)
@@ -135,6 +166,23 @@ def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any
     else:
         why.append(older)
     return found, why
+
+
+def _material(result: Result, device: str, own: dict[str, Any]) -> tuple[Run, Stream]:
+    """The settings and the stream of a run again."""
+    if result.settings.in_python_only and not own:
+        raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
+    return Material()(validate(Run, dict(result.settings) | {"device": device} | own))
+
+
+def _final(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Learning, Stream]:
+    """A run's learning as it ended, and its stream."""
+    if result.status != "finished":
+        raise MocaError(f"there is no final model, the run has {result.status}")
+    if not (folder.path / MODEL).is_file():
+        raise MocaError("its weights were not kept; run again with --record weights")
+    settings, stream = _material(result, device, own)
+    return _learning(folder, settings, stream), stream
 
 
 def _learning(folder: RunFolder, settings: Run, stream: Stream) -> Learning:

@@ -9,13 +9,14 @@ analysis.json of a run folder:
          "source":   "recorded" while training, or "computed" from the run's files afterwards,
          "numbers":  {what is counted, with its unit: a number or null},
          "plots":    {NAME: {
-             "kind":    "lines", "bars", "matrix" or "points",
-             "x", "y":  {"name": with its unit, "values": numbers or words (lines: of x; bars: of x; matrix: of both),
+             "kind":    "lines", "bars", "matrix", "points" or "pictures",
+             "x", "y":  {"name": with its unit, "values": numbers or words (lines, bars: of x; others: of both),
                          "log": true where the axis is logarithmic},
              "series":  {NAME: lines and bars: a value for each of x;
                                matrix: rows of values, a row for each of y;
                                points: {"x": [...], "y": [...], "class": [...], "old": [true, ...],
-                                        "vectors": [[x, y], ...], "names": of the classes, where known}},
+                                        "vectors": [[x, y], ...], "names": of the classes, where known};
+                               pictures: a PNG in base64, a cell for each of x and y, all of one size}},
              "value":   what the entries of a matrix are, with their unit,
              "diagonal": true where the line y = x is worth seeing,
              "mark":    a place of x that is worth seeing, or null}}}}}
@@ -60,7 +61,7 @@ class Axis:
 class Plot:
     """Something to be drawn: one or several series over the same axes."""
 
-    kind: Literal["lines", "bars", "matrix", "points"]
+    kind: Literal["lines", "bars", "matrix", "points", "pictures"]
     x: Axis
     y: Axis
     series: dict[str, Any]

@@ -10,13 +10,13 @@ half                      both count the same
 memory                    taken afresh from all that is stored, not augmented, in large batches
 own                       what the run itself was tested with
 
-In the first task, and while nothing is stored, rules with replayed batches are n.
+`--record rules` tests a run under all of them. In the first task, and while nothing is stored, rules with replayed
+batches are n.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
@@ -29,21 +29,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from moca.batch import Batch
 from moca.data import Transform
-from moca.engine.evaluate import evaluate
-from moca.engine.folder import RunFolder
-from moca.engine.watch import TaskRecord, Watcher
 from moca.errors import MocaError
-from moca.measures.accuracy import final_accuracy
 from moca.models import Model
 from moca.models.batches import batches_apart
 from moca.random import Random
 
 if TYPE_CHECKING:
-    from moca.engine.result import Result
-    from moca.engine.run import Running
     from moca.engine.trainer import Trainer
 
-FILE = "batch_norm.json"
 OWN = "own"
 RULES = ("n", "nb", "nbb", "nbbb", "nbbn", "b", "classes", "half+spread", "classes+spread", "memory")
 _LARGE = 500
@@ -243,67 +236,6 @@ class Estimates:
         """Numbers of its own, the same whenever this task is looked at."""
         seed, task = self.trainer.settings.seed.of("augment"), self.trainer.schedule.task
         return Random(seed, f"batch norm/{purpose}/{task}", device or self.learning.device)
-
-
-class StatisticsRules(Watcher):
-    """Tests the tasks learned so far under each rule, after every task, and writes batch_norm.json in the run's folder.
-
-    A comparison is given the class, or a function that makes one, so that each run has its own. Only the statistics of
-    the network itself change: a teacher's are its own, and means of features that a learner keeps (icarl, lucir) stay
-    those of the run. Samples that a learner mixes in the encoder pass unmixed.
-    """
-
-    def __init__(self, rules: Sequence[str] = RULES, batches: int = 50) -> None:
-        """`batches` are those that each estimate is made of."""
-        if batches < 1:
-            raise MocaError(f"statistics are estimated from at least one batch (here {batches})")
-        self.rules, self.batches = {name: Rule.of(name) for name in rules}, batches
-
-    def begin(self, run: Running) -> None:
-        """Keep what was written before, but for tasks that come again."""
-        self.run: Running | None = run
-        there = (run.folder.path / FILE).is_file()
-        kept = run.folder.read_json(FILE).get("tasks", []) if there else []
-        self.told = [task for task in kept if task["learned"] < len(run.class_il)]
-
-    def task(self, record: TaskRecord) -> None:
-        """Test under each rule. Nothing is written before training, nor of models without BatchNorm."""
-        assert self.run is not None
-        learning, begun = self.run.trainer.learning, time.perf_counter()
-        if record.learned == 0 or not layers_moved(learning.model):
-            return
-        with learning.numerics():
-            class_il = self._tested(self.run, record)
-        self.told.append({"learned": record.learned, "class_il": class_il, "seconds": time.perf_counter() - begun})
-        self.run.folder.write_json(FILE, {"batches": self.batches, "tasks": self.told})
-
-    def _tested(self, run: Running, record: TaskRecord) -> dict[str, list[float]]:
-        """Accuracies of the tasks learned so far, by the name of the rule; rules that mean the same are tested once."""
-        learning, all_at_once = run.trainer.learning, len(run.trainer.schedule.tasks) < len(run.stream)
-        tasks = run.stream if all_at_once else run.stream[: record.learned]
-        rules = self.rules if learning.memory is not None else {k: rule for k, rule in self.rules.items() if rule == N}
-        estimates, tested = Estimates(run.trainer, self.batches), dict[Rule, list[float]]()
-        for rule in dict.fromkeys(map(estimates.meant, rules.values())):
-            with holding(learning.model, estimates.under(rule)):
-                tested[rule] = evaluate(learning.model, learning.predict, tasks).class_il
-        own = {OWN: record.accuracies.class_il[: len(tasks)]}
-        return own | {name: tested[estimates.meant(rule)] for name, rule in rules.items()}
-
-    def end(self, result: Result) -> None:
-        """Let go of the run."""
-        self.run = None
-
-
-def final_accuracies(result: Result) -> dict[str, float]:
-    """The final accuracy of a run that was watched, under each rule by name."""
-    folder = RunFolder(result.folder)
-    if not (folder.path / FILE).is_file():
-        raise MocaError(f"run '{folder.path}' has no {FILE}: its encoder has no BatchNorm, or nobody watched it")
-    tasks = folder.read_json(FILE)["tasks"]
-    if not tasks or tasks[-1]["learned"] != len(result.accuracy_matrix) - 1:
-        raise MocaError(f"run '{folder.path}' was not watched to its end; remove it, and run it again")
-    last = tasks[-1]["class_il"]
-    return {rule: final_accuracy([accuracies], result.task_classes) for rule, accuracies in last.items()}
 
 
 def regrets(accuracies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

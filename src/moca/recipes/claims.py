@@ -83,6 +83,5 @@ def _row(claim: Claim) -> list[str]:
     where = " ".join(filter(None, (cell.exhibit, cell.setting, cell.data, cell.tags.get("memory", ""))))
     method = [c.tags["method"].removesuffix("+none") for c in (cell, other)]
     p = "" if math.isnan(claim.p) else f"{claim.p:.3f}"
-    ours = f"{claim.ours.mean:+.2f}" + ("" if math.isnan(claim.ours.std) else f" ± {claim.ours.std:.2f}")
-    numbers = [f"{claim.paper:+.2f}", ours.replace("-", "\N{MINUS SIGN}")]
+    numbers = [f"{claim.paper:+.2f}", claim.ours.points("+")]
     return [where, " over ".join(method), *numbers, str(len(claim.differences)), p, claim.verdict]

@@ -13,6 +13,7 @@ from moca.engine.folder import RESULT, SETTINGS, TASKS
 from moca.engine.material import Material
 from moca.engine.result import Result
 from moca.errors import MocaError
+from moca.measures.analysis import FILE as ANALYSIS
 from moca.recipes.experiment import Experiment
 from moca.settings import Run, validate
 
@@ -24,6 +25,7 @@ def carry_out(
     device: str = "auto",
     jobs: int | None = None,
     shown: bool = True,
+    record: Sequence[str] = (),
 ) -> compare.Outcome:
     """Run experiments with these seeds in folders below `work`, or go on with them; what ended is kept in `out`."""
     gather(work, out)
@@ -31,7 +33,7 @@ def carry_out(
     for experiment, seeds in wanted:
         for seed in seeds:
             given = {name: getattr(experiment.given, name) for name in experiment.given.model_fields_set}
-            run, stream = material(validate(Run, given | {"seed": seed, "device": device}))
+            run, stream = material(validate(Run, given | {"seed": seed, "device": device, "record": tuple(record)}))
             check_execution(run)
             folder = work / compare.folder_name(f"{experiment.label}-s{seed}")
             plans.append(compare.Plan(experiment.label, run, stream, folder))
@@ -54,7 +56,8 @@ def keep(result: Result, out: Path) -> None:
         target = out / result.folder.name
         try:
             target.mkdir(parents=True, exist_ok=True)
-            for name in (SETTINGS, TASKS, RESULT):
-                shutil.copyfile(result.folder / name, target / name)
+            for name in (SETTINGS, TASKS, ANALYSIS, RESULT):
+                if name != ANALYSIS or (result.folder / name).is_file():
+                    shutil.copyfile(result.folder / name, target / name)
         except OSError as error:
             raise MocaError(f"'{target}' cannot be written ({error.strerror}); choose another with out=") from None

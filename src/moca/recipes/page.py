@@ -10,6 +10,7 @@ from moca.recipes.cells import exhibits
 from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
 from moca.recipes.experiment import rules
+from moca.recipes.footing import rows as footing_rows
 from moca.recipes.found import NEAR, SEEDS, Entry, experiments
 from moca.recipes.standing import Standing, Sums
 from moca.report.significance import LEVEL
@@ -48,6 +49,7 @@ def render(standing: Standing, place: str) -> str:
         ),
         "## The order of methods",
         *_order(claims(standing.entries)),
+        *_footing(standing.entries),
         *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
         "## Why they are run so",
         "All that fit a cell apply, a later one wins; what none sets is left to the recipes of protocol, data set and "
@@ -73,6 +75,18 @@ def _order(said: Sequence[Claim]) -> list[str]:
         "chance."
     )
     return [told, _table(head, rows)] if rows else [told]
+
+
+def _footing(entries: Sequence[Entry]) -> list[str]:
+    """What remains of the order where every method is tested in the same way."""
+    head, rows = footing_rows(entries)
+    told = (
+        "The paper's methods are tested with BatchNorm statistics of different batches, which decides part of their "
+        "order. These runs were recorded with `--record rules`: the same weights, tested with the statistics of "
+        "replayed batches alone, for all methods alike, which is moca's default otherwise. Gains are over the method's "
+        "own learner, paired by seed, with the p of a two-sided paired t-test."
+    )
+    return ["## On equal footing", told, _table(head, rows)] if rows else []
 
 
 def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:

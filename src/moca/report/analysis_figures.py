@@ -15,6 +15,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from moca.measures.analysis import Plot
+from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import DASHES, FAINT, INK, RULE, save, shown, style
@@ -47,6 +48,8 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         return _matrices(drawn)
     if plot.kind == "points":
         return _planes(drawn)
+    if plot.kind == "pictures":
+        return _pictures(drawn)
     lines = {line.label: line for panel in drawn for line in panel.lines}
     figure, grid = _grid(len(drawn), *_size(plot, len(lines)))
     for axes, panel in zip(grid, drawn, strict=True):
@@ -221,6 +224,26 @@ def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None
     axes.set(aspect="equal", xlim=(-limit, limit), ylim=(-limit, limit))
     axes.locator_params(nbins=5)
     axes.spines[:].set(visible=True, color=RULE)
+
+
+def _pictures(drawn: Sequence[Panel]) -> Figure:
+    """Rows of pictures, a name before each; panels side by side share them where they are the same."""
+    across = min(_COLUMNS, len(drawn))
+    down, side = -(-len(drawn) // across), 0.32
+    rows, columns = (max(len(getattr(panel.plot, axis).values) for panel in drawn) for axis in ("y", "x"))
+    figure = Figure((across * (side * columns + 0.1) + 1.5, down * (side * rows + 0.45)), layout="constrained")
+    for number, panel in enumerate(drawn):
+        axes, x, y = figure.add_subplot(down, across, number + 1), panel.plot.x.values, panel.plot.y.values
+        extent = (0, len(x), len(y), 0)
+        axes.imshow(pixels(panel.lines[0].values), interpolation="nearest", extent=extent, aspect="equal")
+        shared = number % across and y == drawn[number - 1].plot.y.values
+        axes.set_title(shown(panel.title, 44))
+        axes.set_xticks([place + 0.5 for place in range(len(x))], [shown(str(name)) for name in x])
+        axes.set_yticks([] if shared else [place + 0.5 for place in range(len(y))])
+        axes.set_yticklabels([] if shared else [shown(str(name)) for name in y])
+        axes.tick_params(length=0, labelsize=6.5)
+        axes.spines[:].set_visible(False)
+    return figure
 
 
 def _look(line: Line) -> dict[str, Any]:

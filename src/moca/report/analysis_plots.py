@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moca.measures.analysis import Axis
+from moca.measures.pictures import pixels
 from moca.report.palette import colours_of
 from moca.report.plots import NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
 from moca.report.together import Line, Panel, heights, old_classes
@@ -27,6 +28,8 @@ def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
     elif kind == "matrix":
         ends = _ends(drawn)
         made = [_matrix(panel.lines[0], ends, alt) for panel, alt in zip(drawn, alts, strict=True)]
+    elif kind == "pictures":
+        made = [_pictures(panel.lines[0], alt) for panel, alt in zip(drawn, alts, strict=True)]
     else:
         seen = heights(drawn)
         made = [(_bars if kind == "bars" else _lines)(panel, seen, alt) for panel, alt in zip(drawn, alts, strict=True)]
@@ -97,6 +100,32 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
         "showlegend": False,
     }
     return figure("matrix", alt, [trace], layout, 320)
+
+
+def _pictures(one: Line, alt: str) -> Plot:
+    sheet = pixels(one.values)
+    down, across = (side / len(axis.values) for side, axis in zip(sheet.shape, (one.plot.y, one.plot.x), strict=False))
+    bare = {
+        "showgrid": False,
+        "zeroline": False,
+        "fixedrange": True,
+        "ticks": "",
+        "showline": False,
+        "constrain": "domain",
+    }
+    trace = {"type": "image", "source": f"data:image/png;base64,{one.values}", "hoverinfo": "skip"}
+    layout = {
+        "xaxis": bare | {"title": {"text": one.plot.x.name}, "side": "top"} | _in_cells(one.plot.x, across),
+        "yaxis": bare | {"title": {"text": one.plot.y.name}, "scaleanchor": "x"} | _in_cells(one.plot.y, down),
+        "showlegend": False,
+    }
+    return figure("pictures", alt, [trace], layout, 42 * len(one.plot.y.values) + 70)
+
+
+def _in_cells(axis: Axis, size: float) -> dict[str, Any]:
+    """Names in the middle of cells of so many pixels."""
+    places = [size * (place + 0.5) - 0.5 for place in range(len(axis.values))]
+    return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(name), 40) for name in axis.values]}
 
 
 def _cell(value: float | None, share: bool) -> str:

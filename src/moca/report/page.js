@@ -12,6 +12,7 @@ const shades = () => dark()  // numbers can be read on all of them: light ones o
   : [[0, "#f4f8fb"], [1, "#7db8e8"]];
 
 function painted(trace) {
+  if (trace.type === "image") return trace;
   const { colour, band, own, shades: heat, stroke } = trace.meta;
   if (heat) return { ...trace, colorscale: shades() };
   const look = (place) => told.looks[place][dark() ? "dark" : "light"];

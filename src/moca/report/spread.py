@@ -29,3 +29,8 @@ class Spread:
         if math.isnan(self.mean):
             return "-"
         return f"{100 * self.mean:.2f}" + ("" if math.isnan(self.std) else f" ± {100 * self.std:.2f}")
+
+    def points(self, sign: str = "") -> str:
+        """As it is, as tables print points; with `+` as a difference."""
+        text = f"{self.mean:{sign}.2f}" + ("" if math.isnan(self.std) else f" ± {self.std:.2f}")
+        return text.replace("-", "\N{MINUS SIGN}")

@@ -66,7 +66,7 @@ class Group:
             return []
         first = plots[0]
         alike = all(p.x == first.x and p.y == first.y and p.series.keys() == first.series.keys() for p in plots)
-        if len(plots) == 1 or not alike or first.kind == "points":
+        if len(plots) == 1 or not alike or first.kind in ("points", "pictures"):
             return [Line(self.label, self.place, key, first, values) for key, values in first.series.items()]
         return [
             Line(self.label, self.place, key, first, *_over_seeds([p.series[key] for p in plots]), len(plots))
@@ -126,11 +126,11 @@ def numbers(groups: Sequence[Group], analysis: str) -> list[str]:
 
 def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
     """Of several methods a panel for each series, with a colour for each method; of one all its series in one panel.
-    Matrices and points have a panel each."""
+    Matrices, points and pictures have a panel each."""
     every = [line for group in groups for line in group.lines(analysis, plot)]
     series = list(dict.fromkeys(line.series for line in every))
     by_series = [[line for line in every if line.series == name] for name in series]
-    if every and every[0].plot.kind in ("matrix", "points"):
+    if every and every[0].plot.kind in ("matrix", "points", "pictures"):
         return [
             Panel(line.label + f": {line.series}" * (len(series) > 1), [line]) for lines in by_series for line in lines
         ]

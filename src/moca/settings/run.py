@@ -49,12 +49,14 @@ def _tasks(value: Any) -> Any:
     return _split(value) if isinstance(value, str) and "," in value else value
 
 
-RECORDINGS = ("angles", "gradients", "perturbation", "batch_norm", "weights")
-"""What can be recorded while training."""
+CHEAP = ("angles", "gradients", "perturbation", "batch_norm", "weights")
+"""What can be recorded while training without taking time."""
+RECORDINGS = (*CHEAP, "rules")
+"""All that can be."""
 
 
 def _recorded(value: Any) -> Any:
-    """Names, each once and in order; `all` stands for all of them."""
+    """Names, each once and in order; `all` stands for those that take no time."""
     named = _split(value) if isinstance(value, str) else value
     if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
         return value
@@ -62,7 +64,7 @@ def _recorded(value: Any) -> Any:
     for name in several:
         if name not in ("all", *RECORDINGS):
             raise MocaError(f"record = '{name}': {nearest(name, ('all', *RECORDINGS))}")
-    return tuple(name for name in RECORDINGS if name in several or "all" in several)
+    return tuple(name for name in RECORDINGS if name in several or ("all" in several and name in CHEAP))
 
 
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
@@ -155,7 +157,8 @@ class Run(Settings):
     record: Recorded = Field(
         (),
         description="what to write down for analyses (moca analyse), any of: angles, gradients, perturbation, "
-        "batch_norm, weights (which moca run keeps anyway); or all",
+        "batch_norm, weights (which moca run keeps anyway), or all of these; and rules, which tests the run under "
+        "every rule of bn_passes",
     )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")

@@ -13,6 +13,7 @@ from moca.measures.record.base import Recording
 from moca.measures.record.batch_norm import StatisticsShift
 from moca.measures.record.gradients import Gradients
 from moca.measures.record.perturbation import Moved
+from moca.measures.record.rules import RulesTested
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
@@ -26,6 +27,7 @@ _KINDS: dict[str, type[Recording]] = {
     "gradients": Gradients,
     "perturbation": Moved,
     "batch_norm": StatisticsShift,
+    "rules": RulesTested,
 }
 
 

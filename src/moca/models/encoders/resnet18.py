@@ -11,6 +11,21 @@ from moca.models.encoders.base import AfterStage, Encoder, unchanged
 from moca.models.norm import BatchNorm2d
 
 
+class Shortcut(nn.Conv2d):
+    """A 1x1 convolution of some stride. On a CPU it is one of stride 1 of the pixels that it looks at: oneDNN's own,
+    backwards and with few channels, reads beyond its memory on processors with AVX-512 (seen with torch 2.13)."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__(inputs, outputs, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same either way."""
+        if x.device.type != "cpu":
+            return super().forward(x)
+        rows, columns = self.stride
+        return F.conv2d(x[:, :, ::rows, ::columns], self.weight)
+
+
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions and a shortcut, which is a 1x1 convolution where the shape changes."""
 
@@ -22,7 +37,7 @@ class BasicBlock(nn.Module):
         self.bn2 = BatchNorm2d(outputs)
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), BatchNorm2d(outputs))
+            self.shortcut = nn.Sequential(Shortcut(inputs, outputs, stride), BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
         """The block's output."""

@@ -1,0 +1,105 @@
+"""The generator of a data set: trained once, kept beside the data sets, and used again by every run."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from moca.data import Dataset, Store
+from moca.data.store import clear_failures
+from moca.engine.device import pick_device
+from moca.engine.interrupt import Interrupt
+from moca.engine.progress import ProgressBar
+from moca.errors import Interrupted, MocaError
+from moca.generator.training import Pair, Training, steps_of
+from moca.locking import lock
+
+_FORMAT = 1
+_EVERY = 60.0
+"""Seconds of training that a crash may cost."""
+
+
+def generator_of(
+    dataset: Dataset,
+    *,
+    steps: int | None = None,
+    data_dir: Path | str | None = None,
+    device: str = "auto",
+    progress: bool = False,
+) -> Pair:
+    """The generator of a data set's training images, trained if need be: as it is kept, unless `steps` asks for more.
+
+    Training that was interrupted goes on where it was.
+    """
+    if dataset.vectors:
+        raise MocaError(f"'{dataset.name}' holds vectors; only of images can a generator make more")
+    where, path = pick_device(device), place_of(dataset, data_dir)
+    kept = _read(path, where)
+    wanted = steps or (kept or {}).get("wanted") or steps_of(dataset.shape)
+    if kept is None or kept["state"]["done"] < wanted:
+        with clear_failures(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with lock(path.with_suffix(".lock"), wait=False) as free:
+                if not free:
+                    raise MocaError(f"the generator of '{dataset.name}' is being trained by another process; wait")
+                kept = _trained(dataset, path, wanted, where, progress)
+    pair = Pair(dataset.shape, len(dataset.classes)).to(where)
+    pair.load_state_dict(kept["state"]["networks"][0])
+    return pair.requires_grad_(False)
+
+
+def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
+    """Where it is kept: decided by the training images and their classes, whoever learns from them."""
+    digest = hashlib.blake2b(f"{_FORMAT} {dataset.shape} {len(dataset.classes)}".encode(), digest_size=16)
+    for tensor in (dataset.train.labels, dataset.train.images.permute(0, 2, 3, 1)):
+        digest.update(np.ascontiguousarray(tensor.numpy()).data)
+    return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}.pt"
+
+
+def _trained(dataset: Dataset, path: Path, wanted: int, device: torch.device, progress: bool) -> dict[str, Any]:
+    """Train to so many steps, from where it is."""
+    training = Training(dataset.train, len(dataset.classes), wanted, device)
+    if (kept := _read(path, device)) is not None:
+        training.load_state_dict(kept["state"])
+    saved = time.monotonic()
+    with Interrupt() as interrupt, ProgressBar(wanted, f"generator of {dataset.name}", progress) as bar:
+        bar(training.done, "")
+        while training.done < wanted:
+            training.step()
+            bar(1, "")
+            if interrupt.requested or time.monotonic() - saved > _EVERY:
+                _write(path, training, wanted)
+                saved = time.monotonic()
+            if interrupt.requested:
+                raise Interrupted(
+                    f"the generator of '{dataset.name}' is kept after {training.done:,} of {wanted:,} steps; the same "
+                    "command goes on"
+                )
+    return _write(path, training, wanted)
+
+
+def _write(path: Path, training: Training, wanted: int) -> dict[str, Any]:
+    """In one go, so that a crash never leaves half of it."""
+    content, kept = io.BytesIO(), {"wanted": wanted, "state": training.state_dict()}
+    torch.save(kept, content)
+    part = path.with_suffix(".part")
+    part.write_bytes(content.getbuffer())
+    part.replace(path)
+    return kept
+
+
+def _read(path: Path, device: torch.device) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        kept: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
+        kept["wanted"], kept["state"]["done"]
+    except Exception:  # whatever a file that is not whole makes of the reader
+        raise MocaError(f"{path} is damaged; remove it, and the generator is trained anew") from None
+    return kept

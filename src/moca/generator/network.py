@@ -1,0 +1,185 @@
+"""The networks of a class-conditional variational autoencoder with a critic: residual, for images of any shape.
+
+None has BatchNorm: what the generator makes of a latent vector depends on nothing else, so that it can be inverted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm
+
+Shape = tuple[int, int, int]
+"""Channels, height, width."""
+_CLASS = 64
+"""Numbers that a class is described by."""
+_GROUPS = 8
+
+
+class Plan(NamedTuple):
+    """How large the maps are: they double from the smallest, of 4 to 7 pixels a side, to the image."""
+
+    base: tuple[int, int]
+    widths: tuple[int, ...]
+    """Channels of the maps, from the smallest to the image's size."""
+    chunk: int
+    """Latent numbers that each block of the generator is given."""
+
+    @property
+    def latents(self) -> int:
+        """All of them."""
+        return self.chunk * len(self.widths)
+
+    @classmethod
+    def of(cls, shape: Shape) -> Plan:
+        """Wide for colour images, narrow for grey ones."""
+        channels, height, width = shape
+        doublings = max(1, int(math.log2(max(min(height, width), 8) / 4)))
+        last = 128 if channels > 1 else 32 if doublings == 1 else 16
+        widths = tuple(min(256, last * 2**level) for level in reversed(range(doublings + 1)))
+        base = math.ceil(height / 2**doublings), math.ceil(width / 2**doublings)
+        return cls(base, widths, 32 if channels == 1 else 128)
+
+
+class Generator(nn.Module):
+    """G(z, y): images from latent vectors and classes, values from -1 to 1. Each block sees numbers of z of its own."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        self.shape, self.plan = shape, Plan.of(shape)
+        widths = self.plan.widths
+        self.latents = self.plan.latents
+        """Numbers of z."""
+        about = self.plan.chunk + _CLASS
+        self.classes = nn.Embedding(classes, _CLASS)
+        self.start = nn.Linear(about, widths[0] * math.prod(self.plan.base))
+        self.blocks = nn.ModuleList(_Up(a, b, about) for a, b in pairwise(widths))
+        self.norm, self.end = nn.GroupNorm(_GROUPS, widths[-1]), nn.Conv2d(widths[-1], shape[0], 3, padding=1)
+
+    def forward(self, z: Tensor, y: Tensor) -> Tensor:
+        """Images of the classes y."""
+        described = self.classes(y)
+        first, *others = (torch.cat([part, described], 1) for part in z.split(self.plan.chunk, 1))
+        x = self.start(first).view(len(z), self.plan.widths[0], *self.plan.base)
+        for block, about in zip(self.blocks, others, strict=True):
+            x = block(x, about)
+        x = self.end(F.relu(self.norm(x))).tanh()
+        return _centre(x, self.shape)
+
+
+class _Up(nn.Module):
+    """Twice the side; both norms are scaled and shifted as the latent numbers and the class say."""
+
+    def __init__(self, before: int, after: int, about: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(_ToldNorm(width, about) for width in (before, after))
+        self.first, self.second = nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1)
+        self.beside = nn.Conv2d(before, after, 1)
+
+    def forward(self, x: Tensor, about: Tensor) -> Tensor:
+        y = F.interpolate(self.first(F.relu(self.norms[0](x, about))), scale_factor=2.0)
+        y = self.second(F.relu(self.norms[1](y, about)))
+        made: Tensor = y + F.interpolate(self.beside(x), scale_factor=2.0)
+        return made
+
+
+class _ToldNorm(nn.Module):
+    """A group norm whose scale and shift are told."""
+
+    def __init__(self, width: int, about: int) -> None:
+        super().__init__()
+        self.norm, self.told = nn.GroupNorm(_GROUPS, width, affine=False), nn.Linear(about, 2 * width)
+
+    def forward(self, x: Tensor, about: Tensor) -> Tensor:
+        scale, shift = self.told(about)[:, :, None, None].chunk(2, 1)
+        normed: Tensor = self.norm(x) * (1 + scale) + shift
+        return normed
+
+
+class Guess(nn.Module):
+    """E(x, y): which latent vectors an image of class y may come from, as the mean and the logarithm of the variance of
+    a normal distribution."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        plan = Plan.of(shape)
+        self.body = _Body(shape[0], plan.widths[::-1], bounded=False)
+        self.classes = nn.Embedding(classes, _CLASS)
+        self.end = nn.Linear(plan.widths[0] * math.prod(plan.base) + _CLASS, 2 * plan.latents)
+
+    def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and logarithm of the variance, a row for each image."""
+        mean, spread = self.end(torch.cat([self.body(x).flatten(1), self.classes(y)], 1)).chunk(2, 1)
+        return mean, spread.clamp(-10, 5)
+
+
+class Critic(nn.Module):
+    """D(x, y): how real an image of class y looks; spectral norms keep it smooth."""
+
+    def __init__(self, shape: Shape, classes: int) -> None:
+        super().__init__()
+        widths = Plan.of(shape).widths[::-1]
+        self.body = _Body(shape[0], widths, bounded=True)
+        self.real = spectral_norm(nn.Linear(widths[-1], 1))
+        self.classes = spectral_norm(nn.Embedding(classes, widths[-1]))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """A score for each image."""
+        h = self.body(x).sum((2, 3))
+        score: Tensor = self.real(h).squeeze(1) + (self.classes(y) * h).sum(1)
+        return score
+
+
+class _Body(nn.Module):
+    """Images to maps of the smallest size."""
+
+    def __init__(self, channels: int, widths: Sequence[int], bounded: bool) -> None:
+        super().__init__()
+        self.start = _conv(channels, widths[0], 3, bounded)
+        self.blocks = nn.ModuleList(_Down(a, b, bounded) for a, b in pairwise(widths))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.start(x)
+        for block in self.blocks:
+            x = block(x)
+        return F.relu(x)
+
+
+class _Down(nn.Module):
+    """Half the side; bounded by spectral norms, or normalised."""
+
+    def __init__(self, before: int, after: int, bounded: bool) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList(nn.Identity() if bounded else nn.GroupNorm(_GROUPS, before) for _ in range(2))
+        self.first, self.second = _conv(before, before, 3, bounded), _conv(before, after, 3, bounded)
+        self.beside = _conv(before, after, 1, bounded)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.avg_pool2d(self.first(F.relu(self.norms[0](x))), 2, ceil_mode=True)
+        y = self.second(F.relu(self.norms[1](y)))
+        halved: Tensor = y + self.beside(F.avg_pool2d(x, 2, ceil_mode=True))
+        return halved
+
+
+def _conv(before: int, after: int, side: int, bounded: bool) -> nn.Module:
+    layer = nn.Conv2d(before, after, side, padding=side // 2)
+    return spectral_norm(layer) if bounded else layer
+
+
+def _centre(x: Tensor, shape: Shape) -> Tensor:
+    """Of images that are a little too large, the middle."""
+    top, left = (x.shape[2] - shape[1]) // 2, (x.shape[3] - shape[2]) // 2
+    return x[:, :, top : top + shape[1], left : left + shape[2]]
+
+
+def within_reach(z: Tensor) -> Tensor:
+    """Latent vectors no longer than those that are drawn at random: beyond, the generator has never been."""
+    most = math.sqrt(z.shape[1])
+    kept: Tensor = z * (most / z.norm(dim=1, keepdim=True).clamp_min(most))
+    return kept

@@ -1,0 +1,243 @@
+"""Implicit augmentation (Figs. 5 and 11): which pictures have the features that a perturbation makes of an old one.
+
+A real image is first found among the pictures of a generator, by its pixels and its feature; from there the search goes
+on for the perturbed feature, as a training step would make it: a replay batch beside a batch of the last task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from moca import sphere
+from moca.batch import Batch
+from moca.data import Dataset, Transform
+from moca.defaults import complete
+from moca.engine.evaluate import in_evaluation
+from moca.engine.learning import Learning
+from moca.engine.progress import ProgressBar
+from moca.errors import MocaError, nearest
+from moca.generator import Pair
+from moca.measures.analysis import Analysis, Axis, Plot
+from moca.measures.inversion import invert
+from moca.measures.of_model import OfModel
+from moca.measures.pictures import sheet
+from moca.perturb import Perturbation, perturbation
+from moca.random import Random
+from moca.settings import Run, validate
+from moca.streams import Stream
+
+NAME = "implicit_augmentation"
+TITLE = "Implicit augmentation"
+VARIANTS = ("gaussian", "vmf", "doa_old", "doa_new", "vt", "wap")
+SHOWN = 3
+"""Old classes of which an image is shown, unless they are named."""
+DRAWS = 6
+"""Perturbed features of each image and variant."""
+STEPS = 300
+"""Of each search."""
+_AT_ONCE = 256
+"""Pictures that are searched for together, at most."""
+_POOL = 1000
+"""Images of the last task that new batches are drawn from, at most."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Raw images and their classes."""
+
+    images: Tensor
+    y: Tensor
+
+    def some(self, index: Tensor) -> Samples:
+        """Those at these places."""
+        return Samples(self.images[index], self.y[index])
+
+
+class ImplicitAugmentation:
+    """A finished run's images, perturbed features, and pictures of them."""
+
+    def __init__(self, learning: Learning, stream: Stream, classes: Sequence[str] = ()) -> None:
+        self.learning, self.model, self.stream = learning, learning.model, stream
+        about = OfModel(learning, stream)
+        self.old = torch.tensor(about.old, dtype=torch.int64)
+        self.shown_classes = _chosen(about, classes)
+        self.replayed = _replayed(about)
+        last = stream[-1].train
+        last = last[Random(0, "implicit augmentation/new").permutation(len(last))[:_POOL]]
+        self.new = Samples(stream.train.images[last], stream.train.labels[last])
+        self.transform = Transform.plain(stream.protocol, learning.device)
+        self.shown = self._surest()
+
+    def features(self, samples: Samples) -> Tensor:
+        """h(x) of the final model in evaluation mode."""
+        index = torch.arange(len(samples.y))
+        return in_evaluation(self.model, self.model.encode, samples.images, index, self.stream.protocol)
+
+    def _surest(self) -> Samples:
+        """Of each class shown, the replayed image whose feature is nearest to its class vector."""
+        vectors = self.model.class_vectors.detach()[self.replayed.y.to(self.learning.device)]
+        away = sphere.angle(self.features(self.replayed), vectors).cpu()
+        away = torch.where(torch.isin(self.replayed.y, self.old), away, math.inf)
+        places = [
+            torch.where(self.replayed.y == c, away, math.inf).argmin() if (self.replayed.y == c).any() else None
+            for c in self.shown_classes
+        ]
+        for c, place in zip(self.shown_classes, places, strict=True):
+            if place is None:
+                held = sorted({self.stream.names[int(y)] for y in self.replayed.y.unique() if y in self.old})
+                raise MocaError(
+                    f"the memory holds no image of class '{self.stream.names[c]}'; it has {', '.join(held)}"
+                )
+        return self.replayed.some(torch.stack([place for place in places if place is not None]))
+
+    def perturbed(self, perturb: Perturbation, draws: int) -> Tensor:
+        """Features of the images shown as a perturbation moves them, (draws, images, d), each draw among a replay batch
+        and a new batch of its own."""
+        random = Random(0, "implicit augmentation/batches")
+        count = len(self.shown.y)
+        replayed, new = (self._batch(samples) for samples in (self.replayed, self.new))
+        shown = self._batch(self.shown)
+        perturb(_rows(replayed, torch.arange(1)), new)  # running means have seen every class of the last task
+        moved = []
+        for _ in range(draws):
+            others = random.permutation(len(replayed.y))[: max(0, self.learning.replay_size - count)]
+            beside = random.permutation(len(new.y))[: self.learning.settings.batch]
+            replay = _joined(shown, _rows(replayed, others))
+            moved.append(perturb(replay, _rows(new, beside))[:count])
+        return torch.stack(moved)
+
+    def _batch(self, samples: Samples) -> Batch:
+        device = self.learning.device
+        y = samples.y.to(device)
+        old = torch.isin(y, self.old.to(device))
+        x = self.transform(samples.images.to(device))
+        return Batch(x=x, y=y, features=self.features(samples), old=old)
+
+    def pictures(self, pair: Pair, progress: bool = False) -> Analysis:
+        """Both stages for every image, variant and draw, and what they found."""
+        self.model.eval()
+        with self.learning.numerics(), self.model.in_float32():
+            variants = variants_of(self.learning, self.stream.dataset)
+            wanted = torch.stack([self.perturbed(perturb, DRAWS) for perturb in variants.values()])
+            return self._found(pair, list(variants), wanted, progress)
+
+    def _found(self, pair: Pair, names: list[str], wanted: Tensor, progress: bool) -> Analysis:
+        device, count, (rows, draws) = self.learning.device, len(self.shown.y), wanted.shape[:2]
+        y = torch.tensor([_number_of(image, self.stream.dataset) for image in self.shown.images], device=device)
+        x, h = self.shown.images.to(device).float() / 127.5 - 1, self.features(self.shown)
+
+        def encoded(made: Tensor) -> Tensor:
+            return self.model.encode(self.transform((made + 1) * 127.5))
+
+        def searched(start: Tensor, of: Tensor, f: Tensor, image: Tensor | None = None) -> tuple[Tensor, ...]:
+            z = invert(lambda z: pair.generator(z, of), encoded, start, f, image, STEPS, lambda: bar(1, ""))
+            with torch.no_grad():
+                return z, (made := pair.generator(z, of)), encoded(made)
+
+        starts = torch.arange(wanted[..., 0].numel(), device=device).split(_AT_ONCE)
+        with ProgressBar(STEPS * (1 + len(starts)), "pictures", progress) as bar:
+            z, rebuilt, reached = searched(pair.guess(x, y)[0], y, h, x)
+            f = wanted.flatten(0, 2)
+            found = [searched(z[some % count], y[some % count], f[some]) for some in starts]
+        made, ended = (torch.cat([part[place] for part in found]) for place in (1, 2))
+
+        turned, before, missed = (
+            torch.rad2deg(sphere.angle(a.expand_as(wanted), wanted)).mean((1, 2)).tolist()
+            for a in (h, reached, ended.view_as(wanted))
+        )
+        numbers: dict[str, float | None] = {
+            "rebuilt images miss theirs by (degrees)": torch.rad2deg(sphere.angle(h, reached)).mean().item()
+        }
+        for name, *angles in zip(names, turned, before, missed, strict=True):
+            for what, value in zip(("turned by", "missed at first by", "missed by"), angles, strict=True):
+                numbers[f"{name}: {what} (degrees)"] = value
+        told = [f"{name}: {by:.0f}°, missed by {off:.0f}°" for name, by, off in zip(names, turned, missed, strict=True)]
+        strips = made.view(rows, draws, count, *made.shape[1:])
+        columns = ["real", "rebuilt", *map(str, range(1, draws + 1))]
+        series = {}
+        for i, c in enumerate(self.shown.y.tolist()):
+            real = torch.stack([x[i], rebuilt[i]]).expand(rows, 2, *x.shape[1:])
+            series[self.stream.names[c]] = sheet(torch.cat([real, strips[:, :, i]], 1))
+        return Analysis(
+            TITLE,
+            "An image of an old class, the picture of a generator that comes nearest to it, and pictures whose "
+            "features come nearest to what a perturbation made of the image's own: by how many degrees it turned it, "
+            "and by how many degrees the pictures miss that.",
+            numbers,
+            {NAME: Plot("pictures", Axis("", columns), Axis("", told), series)},
+        )
+
+
+def variants_of(learning: Learning, dataset: Dataset) -> dict[str, Perturbation]:
+    """The paper's perturbations as they are set for this run: its own as it was, the others by its protocol's recipe;
+    the learning rate that WAP's step is relative to is the one that the run began with."""
+    settings = learning.settings
+    found = {}
+    for name in VARIANTS:
+        other = settings.model_copy(update={"perturb": validate(Run, {"perturb": name}).perturb})
+        choice = settings.perturb if settings.perturb.name == name else complete(other, dataset).perturb
+        seed = settings.seed.of("perturb")
+        found[name] = perturbation(choice, model=learning.model, lr=settings.lr, classes=learning.classes, seed=seed)
+    return found
+
+
+def _chosen(about: OfModel, classes: Sequence[str]) -> list[int]:
+    """The old classes to be shown: those named, or some from the first to the last."""
+    names, old = about.stream.names, about.old
+    if not old:
+        raise MocaError("there are no old classes, the run has one task only")
+    if about.stream.dataset.vectors:
+        raise MocaError("the run learns from vectors, of which there are no pictures")
+    known = {names[c]: c for c in old}
+    for name in classes:
+        if name not in known:
+            raise MocaError(f"'{name}' is no class of an earlier task; {nearest(name, known)}")
+    if classes:
+        return [known[name] for name in classes]
+    held = _replayed(about).y
+    present = [c for c in old if (held == c).any()]
+    return [present[i] for i in sorted({round(i * (len(present) - 1) / (SHOWN - 1)) for i in range(SHOWN)})]
+
+
+def _replayed(about: OfModel) -> Samples:
+    """What the memory holds or, where it holds no images, training images of earlier tasks."""
+    memory = about.learning.memory
+    if memory is not None and len(memory) and "image" in memory.fields:
+        stored = {name: tensor.cpu() for name, tensor in memory.all().items()}
+        if torch.isin(stored["y"], torch.tensor(about.old)).any():
+            return Samples(stored["image"], stored["y"])
+    before = torch.cat([task.train for task in about.stream][:-1])
+    before = before[Random(0, "implicit augmentation/old").permutation(len(before))[:_POOL]]
+    return Samples(about.stream.train.images[before], about.stream.train.labels[before])
+
+
+def _number_of(image: Tensor, dataset: Dataset) -> int:
+    """The class that an image has in its data set, whatever a stream calls it."""
+    images, middle = dataset.train.images, image.shape[1] // 2
+    alike = (images[:, :, middle] == image[:, middle]).flatten(1).all(1).nonzero().flatten()
+    for place in alike.tolist():
+        if torch.equal(images[place], image):
+            return int(dataset.train.labels[place])
+    raise MocaError("an image in the memory is none of the data set's training images; was the data set changed?")
+
+
+def _rows(batch: Batch, index: Tensor) -> Batch:
+    index = index.to(batch.y.device)
+    assert batch.old is not None
+    return Batch(x=batch.x[index], y=batch.y[index], features=batch.features[index], old=batch.old[index])
+
+
+def _joined(first: Batch, second: Batch) -> Batch:
+    assert first.old is not None
+    assert second.old is not None
+    return Batch(
+        x=torch.cat([first.x, second.x]),
+        y=torch.cat([first.y, second.y]),
+        features=torch.cat([first.features, second.features]),
+        old=torch.cat([first.old, second.old]),
+    )

@@ -1,0 +1,70 @@
+"""The run tested under every rule of which statistics BatchNorm holds at the test, after every task."""
+
+from __future__ import annotations
+
+from moca.engine.evaluate import evaluate
+from moca.engine.watch import TaskRecord
+from moca.measures.accuracy import final_accuracy
+from moca.measures.analysis import Analyses, Analysis, Axis, Plot
+from moca.measures.batch_norm import OWN, RULES, Estimates, N, Rule, holding, layers_moved
+from moca.measures.record.base import Recording
+
+NAME = "batch_norm_rules"
+_BATCHES = 50
+"""That the statistics of new and of replayed batches are estimated from."""
+
+
+class RulesTested(Recording):
+    """Accuracy of the tasks learned so far under each rule; nothing of models without BatchNorm.
+
+    Only the statistics of the network itself change: a teacher's are its own, and means of features that a learner
+    keeps (icarl, lucir) stay those of the run. Samples that a learner mixes in the encoder pass unmixed.
+    """
+
+    def task(self, record: TaskRecord) -> None:
+        """Test under each rule; rules that mean the same are tested once."""
+        run, learning = self.run, self.run.trainer.learning
+        if not layers_moved(learning.model):
+            return
+        all_at_once = len(run.trainer.schedule.tasks) < len(run.stream)
+        tasks = run.stream if all_at_once else run.stream[: record.learned]
+        rules = {name: rule for name in RULES if (rule := Rule.of(name)) == N or learning.memory is not None}
+        estimates, tested = Estimates(run.trainer, _BATCHES), dict[Rule, list[float]]()
+        for rule in dict.fromkeys(map(estimates.meant, rules.values())):
+            with holding(learning.model, estimates.under(rule)):
+                tested[rule] = evaluate(learning.model, learning.predict, tasks).class_il
+        class_il = {OWN: record.accuracies.class_il[: len(tasks)]}
+        class_il |= {name: tested[estimates.meant(rule)] for name, rule in rules.items()}
+        classes = [len(task.tested) for task in tasks]
+        accuracy = {name: final_accuracy([accuracies], classes) for name, accuracies in class_il.items()}
+        self.tasks.append({"learned": record.learned, "class_il": class_il, "accuracy": accuracy})
+
+    def analyses(self) -> Analyses:
+        """Over the tasks, and at the end."""
+        if not self.tasks:
+            return {}
+        last = self.tasks[-1]["accuracy"]
+        over_tasks = {rule: [100 * task["accuracy"][rule] for task in self.tasks] for rule in last}
+        return {
+            NAME: Analysis(
+                "Accuracy under other rules of whose statistics BatchNorm holds",
+                "The same weights, tested with statistics of new batches (n), of replayed ones (b), of both in turn "
+                "(nb, nbb, ...), by their classes, or of the memory; own is what the run was tested with.",
+                {f"final accuracy, {rule}, %": 100 * accuracy for rule, accuracy in last.items()},
+                {
+                    NAME: Plot(
+                        "lines",
+                        Axis("Tasks learned", [task["learned"] for task in self.tasks]),
+                        Axis("Accuracy of the classes so far, %"),
+                        over_tasks,
+                    )
+                },
+                "recorded",
+            )
+        }
+
+
+def final_accuracies(analyses: Analyses) -> dict[str, float]:
+    """By the name of the rule, in %; empty where it was not recorded."""
+    found = analyses.get(NAME)
+    return {rule: values[-1] for rule, values in found.plots[NAME].series.items()} if found else {}

@@ -1,0 +1,68 @@
+"""What remains of the order of methods where all are tested with the same BatchNorm statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from moca.engine.folder import RunFolder
+from moca.measures.analysis import read
+from moca.measures.record.rules import final_accuracies
+from moca.recipes.found import Entry
+from moca.report.significance import paired
+from moca.report.spread import Spread
+
+RULE = "b"
+"""The statistics of replayed batches alone."""
+_METRIC = "final_accuracy"
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """A cell whose runs were tested under every rule: the final accuracies of each seed, in %, by rule."""
+
+    entry: Entry
+    by_seed: dict[str, dict[str, float]]
+
+    def under(self, rule: str) -> dict[str, float]:
+        return {seed: accuracies[rule] for seed, accuracies in self.by_seed.items()}
+
+
+def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
+    """As a table: where, the method, the paper's number, ours with its own statistics, ours with the rule, and the gain
+    over the method's learner under the rule."""
+    head = ["where", "method", "paper", "n", "as its code tests", "replayed batches alone", "gain", "p"]
+    tested = _tested(entries)
+    plain = {key: one for (key, perturb), one in tested.items() if perturb == "none"}
+    return head, [_row(one, plain.get(key)) for (key, _), one in tested.items()]
+
+
+def _tested(entries: Sequence[Entry]) -> dict[tuple[tuple[str, ...], str], _Tested]:
+    """Each experiment once, by all but its perturbation and by that."""
+    found: dict[tuple[tuple[str, ...], str], _Tested] = {}
+    for entry in entries:
+        cell = entry.cell
+        key = (cell.setting, cell.data, cell.tasks, cell.memory, cell.learner), cell.perturb
+        if cell.counts and cell.metric == _METRIC and key not in found:
+            recorded = {str(r.settings.seed): final_accuracies(read(RunFolder(r.folder), arrays=False))
+                        for r in entry.results if r.status == "finished"}  # fmt: skip
+            recorded = {seed: accuracies for seed, accuracies in recorded.items() if RULE in accuracies}
+            if recorded:
+                found[key] = _Tested(entry, recorded)
+    return found
+
+
+def _row(one: _Tested, plain: _Tested | None) -> list[str]:
+    cell = one.entry.cell
+    where = " ".join(filter(None, (cell.setting, cell.data, cell.tags.get("memory", ""))))
+    gain = p = ""
+    if plain is not None and plain is not one:
+        base = plain.under(RULE)
+        gains = [value - base[seed] for seed, value in one.under(RULE).items() if seed in base]
+        if gains:
+            gain = Spread.of(gains).points("+")
+            p = "" if math.isnan(chance := paired(gains)) else f"{chance:.3f}"
+    own, ruled = (Spread.of(list(one.under(rule).values())).points() for rule in ("own", RULE))
+    method = cell.tags["method"].removesuffix("+none")
+    return [where, method, f"{cell.value:.2f}", str(len(one.by_seed)), own, ruled, gain, p]
