@@ -25,6 +25,8 @@ METHODS = EVERY | {
     "stored targets": {"learner": "bfp:targets=stored,projector_lr=0.02,weight=0.5"},
     "a simplex": {"learner": "xder:gamma=0.5,eta=0.7", "head": "simplex", "perturb": "gaussian", "tasks": 4},
     "classes that come again": {"learner": "xder", "tasks": 4, "arrival": "classes:returns=0.4"},
+    "exemplars that come again": {"learner": "icarl", "head": "linear", "tasks": 4, "arrival": "classes:returns=0.4"},
+    "exemplars of domains": {"learner": "icarl", "head": "linear", "tasks": 2, "arrival": "domains", "memory": 11},
     "domains": {"learner": "xder:eta=0.7", "tasks": 2, "arrival": "domains", "memory": 11},
     "concatenated": {"learner": "er:passes=concatenated"},
     "concatenated and moved": {"learner": "er:passes=concatenated", "perturb": "gaussian"},

@@ -35,7 +35,7 @@ class ICaRL(Distilling):
     unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
 
     store = None
-    remembers = ("means", "new_share")
+    remembers = ("means", "new_share", "offered")
     refuses = "its replayed samples are learnt from the outputs of the old network, not from labels"
     recipes = {
         "offline": {"head": "linear", "optimiser": "sgd:weight_decay=1e-5"},
@@ -51,12 +51,13 @@ class ICaRL(Distilling):
             self.store, self.draw = Reservoir, Past
 
     def prepare(self) -> None:
-        """The classes' means."""
+        """The classes' means, and how many samples of each class earlier tasks had."""
         super().prepare()
         if self.memory is not None and self.memory.size < len(self.came):
             raise MocaError(f"icarl needs a memory of at least one sample a class, here {len(self.came)}")
         self.means = torch.zeros(len(self.came), self.model.head.weight.shape[1], device=self.came.device)
         self.new_share = 1.0
+        self.offered = torch.zeros_like(self.came)
 
     def begin_task(self, task: "Task") -> None:
         """How many of the samples to learn from are new."""
@@ -108,21 +109,26 @@ class ICaRL(Distilling):
             self.means[c] = self._unit(self._features(images).mean(0)) if len(images) else 0
 
     def _herd(self, samples: Batch) -> None:
-        """Make the memory hold equally many exemplars of each class."""
+        """Make the memory hold equally many exemplars of each class. Of one that came before, the part of the earlier
+        ones is that of the earlier samples among all that came."""
         assert self.memory is not None
         room = self.memory.size // int(self.seen.sum())
         if room == 0:
             raise MocaError(
                 f"icarl needs a memory of at least one sample a class ({int(self.seen.sum())} classes came)"
             )
+        coming = samples.y.bincount(minlength=len(self.came)).to(self.offered.device)
+        self.offered += coming
+        fresh = (room * coming / self.offered.clamp_min(1)).round().long().tolist()
         kept = self.memory.all()
         images, labels = [], []
         for c in self.seen.nonzero().flatten().tolist():
+            chosen = kept["image"][kept["y"] == c] if kept else samples.image[:0].to(self.came.device)
+            chosen = chosen[: room - fresh[c]]
             if self.current[c]:
                 of_class = samples.image[(samples.y == c).to(samples.image.device)]
-                chosen = of_class[herding(self._features(of_class), room).to(of_class.device)].to(self.came.device)
-            else:
-                chosen = kept["image"][kept["y"] == c][:room]
+                best = herding(self._features(of_class), room - len(chosen)).to(of_class.device)
+                chosen = alternating(chosen, of_class[best].to(self.came.device))
             images.append(chosen)
             labels.append(torch.full((len(chosen),), c, device=self.came.device))
         self.memory.rewrite(image=torch.cat(images), y=torch.cat(labels))
@@ -136,7 +142,7 @@ class ICaRL(Distilling):
     def grow(self, classes: int) -> None:
         """Room for more means."""
         super().grow(classes)
-        self.means = longer(self.means, classes)
+        self.means, self.offered = longer(self.means, classes), longer(self.offered, classes)
 
     def _features(self, images: Tensor) -> Tensor:
         """Of raw images, not augmented."""
@@ -144,6 +150,12 @@ class ICaRL(Distilling):
 
     def _unit(self, h: Tensor) -> Tensor:
         return project(h) if self.unit else h
+
+
+def alternating(one: Tensor, other: Tensor) -> Tensor:
+    """The rows of both, so that whatever comes first has as large a part of each; each keeps its order."""
+    place = torch.cat([(torch.arange(len(rows)) + 0.5) / max(1, len(rows)) for rows in (one, other)])
+    return torch.cat([one, other])[place.argsort(stable=True).to(one.device)]
 
 
 def herding(features: Tensor, count: int) -> Tensor:

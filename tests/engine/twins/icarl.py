@@ -16,6 +16,10 @@ class Twin(Plain):
     def ticket(self, slot, number):
         return number - (self.stores and self.memory[slot]["y"] not in self.seen_before)
 
+    def __init__(self, settings, stream):
+        super().__init__(settings, stream)
+        self.came_before = []
+
     def begin_task(self, task):
         self.teacher = copy.deepcopy(self.model).eval()
         self.task_size, self.stored_size = len(task.train), len(self.memory)
@@ -37,7 +41,7 @@ class Twin(Plain):
         for row, label in enumerate(y.tolist()):
             for c in sorted(self.seen_before | self.now):
                 p = logits[row, c].sigmoid()
-                target = told[row, c] if c in self.seen_before else float(c == label)
+                target = float(c == label) if c in self.now else told[row, c]
                 losses.append(-(target * p.log() + (1 - target) * (1 - p).log()))
         return sum(losses) / len(losses)
 
@@ -65,17 +69,23 @@ class Twin(Plain):
         if self.stores:
             return
         room, kept = self.settings.memory.size // len(self.seen_before | self.now), []
+        labels = self.stream.train.labels[task.train].tolist()
         for c in sorted(self.seen_before | self.now):
             if c in self.now:
+                before, now = self.came_before.count(c), labels.count(c)
+                stay = [row for row in self.memory if row["y"] == c][: room - round(room * now / (before + now))]
                 of_class = [i for i in task.train.tolist() if self.stream.train.labels[i] == c]
                 images = list(self.stream.train.images[of_class])
                 with torch.no_grad():
                     h = F.normalize(self.model.encode(self.transform(images, augment=False)))
                 chosen = []
-                while len(chosen) < min(room, len(images)):
+                while len(chosen) < min(room - len(stay), len(images)):
                     free = [i for i in range(len(images)) if i not in chosen]
                     chosen.append(min(free, key=lambda i: (h[[*chosen, i]].mean(0) - h.mean(0)).norm().item()))
-                kept += [{"image": images[i], "y": c} for i in chosen]
+                both = stay, [{"image": images[i], "y": c} for i in chosen]
+                placed = [((i + 0.5) / len(rows), k, row) for k, rows in enumerate(both) for i, row in enumerate(rows)]
+                kept += [row for *_, row in sorted(placed, key=lambda one: one[:2])]
             else:
                 kept += [row for row in self.memory if row["y"] == c][:room]
         self.memory = kept
+        self.came_before += labels
