@@ -122,6 +122,17 @@ def test_resumes_exactly():
     assert other.all()["logits"].equal(kept.all()["logits"])
 
 
+def test_nothing_is_kept_of_samples_that_were_dropped():
+    kept = memory(8)
+    kept.add(**samples(5, 100))
+    stored = kept.all()["y"].clone()
+    for name, rows in kept.state_dict()["fields"].items():
+        assert len(rows) == 9
+        assert not rows[8].any(), name
+        assert rows[:8].any(), name
+    assert kept.all()["y"].equal(stored)
+
+
 def test_resumes_from_an_empty_state():
     kept, other = memory(8), memory(8)
     other.load_state_dict(kept.state_dict())

@@ -119,6 +119,12 @@ class Memory(Stateful):
         self.fields = {name: values[rows] for name, values in self.fields.items()}
         self._resize(size)
 
+    def state(self) -> dict[str, Any]:
+        """Cleared of what was dropped last: on a GPU chance says which of several samples that is."""
+        for values in self.fields.values():
+            values[self.size].zero_()
+        return super().state()
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken, with the slots that it had then."""
         super().load_state_dict(state)
