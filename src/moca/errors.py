@@ -12,8 +12,12 @@ class Unfit(MocaError):
     """A learner that cannot take a perturbation."""
 
     def __init__(self, learner: str, perturb: str, why: str, instead: str) -> None:
-        super().__init__(f"'{learner}' cannot take '{perturb}': {why}; use {instead} or another learner")
+        super().__init__(learner, perturb, why, instead)  # what it is made of anew in another process
         self.pair, self.why = f"{learner}+{perturb}", why
+
+    def __str__(self) -> str:
+        learner, perturb, why, instead = self.args
+        return f"'{learner}' cannot take '{perturb}': {why}; use {instead} or another learner"
 
 
 class Diverged(MocaError):

@@ -3,9 +3,11 @@
 import csv
 import json
 import math
+import pickle
 import re
 import shutil
 import signal
+import warnings
 
 import numpy as np
 import pytest
@@ -13,10 +15,11 @@ import torch
 
 import moca
 from moca import MocaError, Result
+from moca.engine import choose
 from moca.engine import compare as comparing
 from moca.engine.compare import plan
 from moca.engine.folder import sole_writer
-from moca.errors import Interrupted, MocaWarning
+from moca.errors import Interrupted, MocaWarning, Unfit
 from moca.report.comparison import Spread
 from moca.settings import Run, validate
 
@@ -102,6 +105,23 @@ def test_a_pair_that_does_not_go_together_is_left_out_and_told_once(tmp_path):
     assert [str(one.message) for one in told] == [
         "finetune+vt is left out: it replays nothing, so there is nothing to move"
     ]
+
+
+def test_it_is_told_once_where_values_are_chosen_first(tmp_path):
+    settings = {"learner": ["er", "finetune"], "perturb": "vt", "lr": [0.1, 0.2]}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        plan(settings, (0,), tmp_path)
+        choose.plan(settings, choose.asked(0.1), (0,), tmp_path)
+    assert len(told) == 1
+
+
+def test_a_refusal_reaches_another_process():
+    """As where an estimator is tried with several options side by side."""
+    with pytest.raises(Unfit) as error:
+        validate(Run, {"learner": "finetune", "perturb": "vt"})
+    again = pickle.loads(pickle.dumps(error.value))
+    assert (str(again), again.pair) == (str(error.value), "finetune+vt")
 
 
 @pytest.fixture(scope="module")

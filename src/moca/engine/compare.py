@@ -81,7 +81,8 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
     if unfit and not plans:
         raise next(iter(unfit.values()))
     for pair, refusal in unfit.items():
-        warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=2)
+        # From here whoever asks: runs to choose by are planned as well as those to test, and one line is enough.
+        warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=1)
     if not plans:
         raise MocaError("nothing to run: give at least one seed and one value of every setting")
     if len({p.folder for p in plans}) < len(plans) or len({_known(p.settings) for p in plans}) < len(plans):
