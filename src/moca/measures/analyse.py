@@ -88,11 +88,11 @@ def analyse(
     found = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
     missing = _unrecorded(result, found)
     computed = {name: analysis for name, analysis in before.items() if analysis.source == "computed"}
-    fresh = _fresh(folder, computed)
-    if again or not fresh:
-        kept = {name: analysis for name, analysis in computed.items() if fresh and name in ASKED_FOR}
-        computed, why = _computed(folder, result, device, own)
-        computed |= kept
+    if _stale(folder):
+        computed = {}
+    if again or ("confusion" if (path / MODEL).is_file() else "forgetting_by_class") not in computed:
+        anew, why = _computed(folder, result, device, own)
+        computed |= anew  # what cannot be computed again, as weights or images are gone, stays
         missing += why
         write(folder, found | computed)
     if result.status == "finished" and not (path / MODEL).is_file() and "confusion" not in computed:
@@ -120,12 +120,10 @@ def _refuse_unfinished(folder: RunFolder) -> None:
     raise MocaError(f"run '{folder.path}' has not ended; go on with: moca resume {shlex.quote(str(folder.path))}")
 
 
-def _fresh(folder: RunFolder, computed: Analyses) -> bool:
-    """Whether all that can be computed was, after the weights were written, where they were."""
+def _stale(folder: RunFolder) -> bool:
+    """Whether the weights are newer than the analyses."""
     weights, written = folder.path / MODEL, folder.path / FILE
-    if not weights.is_file():
-        return "forgetting_by_class" in computed
-    return "confusion" in computed and written.stat().st_mtime >= weights.stat().st_mtime
+    return weights.is_file() and written.is_file() and written.stat().st_mtime < weights.stat().st_mtime
 
 
 def _unrecorded(result: Result, found: Analyses) -> list[str]:
