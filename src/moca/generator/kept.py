@@ -35,15 +35,16 @@ def generator_of(
 ) -> Pair:
     """The generator of a data set's training images, trained if need be: as it is kept, unless `steps` asks for more.
 
-    Training that was interrupted goes on where it was. Of colour images a GPU trains a wide one, which is then used on
-    a CPU as well.
+    Training that was interrupted goes on where it was. Of colour images a GPU trains a wide one, which is used on a CPU
+    as well once it is finished; a CPU by itself trains a narrow one.
     """
     if dataset.vectors:
         raise MocaError(f"'{dataset.name}' holds vectors; only of images can a generator make more")
     where = pick_device(device)
-    wide = dataset.shape[0] > 1 and (where.type == "cuda" or place_of(dataset, data_dir, wide=True).exists())
-    path = place_of(dataset, data_dir, wide)
-    kept = _read(path, where)
+    narrow_one, wide_one = places_of(dataset, data_dir)
+    wide = dataset.shape[0] > 1 and (where.type == "cuda" or _finished(wide_one))
+    path = wide_one if wide else narrow_one
+    kept = _read(path)
     wanted = steps or (kept or {}).get("wanted") or steps_of(dataset.shape, wide)
     if kept is None or kept["state"]["done"] < wanted:
         with clear_failures(path.parent):
@@ -57,12 +58,14 @@ def generator_of(
     return pair.requires_grad_(False)
 
 
-def place_of(dataset: Dataset, data_dir: Path | str | None = None, wide: bool = False) -> Path:
-    """Where it is kept: decided by the training images and their classes, whoever learns from them."""
+def places_of(dataset: Dataset, data_dir: Path | str | None = None) -> tuple[Path, Path]:
+    """Where the narrow one and the wide one are kept: decided by the training images and their classes, whoever learns
+    from them."""
     digest = hashlib.blake2b(f"{_FORMAT} {dataset.shape} {len(dataset.classes)}".encode(), digest_size=16)
     for tensor in (dataset.train.labels, dataset.train.images.permute(0, 2, 3, 1)):
         digest.update(np.ascontiguousarray(tensor.numpy()).data)
-    return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}{'-wide' * wide}.pt"
+    folder, name = Store(data_dir).directory / "generators", digest.hexdigest()
+    return folder / f"{name}.pt", folder / f"{name}-wide.pt"
 
 
 def _trained(
@@ -70,7 +73,7 @@ def _trained(
 ) -> dict[str, Any]:
     """Train to so many steps, from where it is."""
     training = Training(dataset.train, len(dataset.classes), wanted, device, wide)
-    if (kept := _read(path, device)) is not None:
+    if (kept := _read(path)) is not None:
         training.load_state_dict(kept["state"])
     saved = time.monotonic()
     with Interrupt() as interrupt, ProgressBar(wanted, f"generator of {dataset.name}", progress) as bar:
@@ -99,12 +102,20 @@ def _write(path: Path, training: Training, wanted: int) -> dict[str, Any]:
     return kept
 
 
-def _read(path: Path, device: torch.device) -> dict[str, Any] | None:
+def _finished(path: Path) -> bool:
+    kept = _read(path)
+    return kept is not None and kept["state"]["done"] >= kept["wanted"]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        kept: dict[str, Any] = torch.load(path, weights_only=True, map_location=device)
+        # Not to a GPU: one without room for it is no damage, and Adam counts its steps on the CPU.
+        kept: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         kept["wanted"], kept["state"]["done"]
+    except OSError as error:
+        raise MocaError(f"{path} cannot be read ({error.strerror}); see to its permissions, or remove it") from None
     except Exception:  # whatever a file that is not whole makes of the reader
         raise MocaError(f"{path} is damaged; remove it, and the generator is trained anew") from None
     return kept
