@@ -6,12 +6,12 @@ import pytest
 import torch
 
 import moca
-from moca import sphere
+from moca import MocaError, sphere
 from moca.cli import main
 from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.measures import analyse, implicit_augmentation
-from moca.measures.implicit_augmentation import DRAWS, VARIANTS, ImplicitAugmentation, variants_of
+from moca.measures.implicit_augmentation import DRAWS, VARIANTS, ImplicitAugmentation, _chosen, variants_of
 from moca.measures.inversion import invert
 from moca.measures.pictures import pixels, sheet
 from moca.random import Random
@@ -68,6 +68,15 @@ def test_shown_are_images_of_the_memory_of_old_classes(found):
     assert set(found.shown.y.tolist()) <= {0, 1, 2, 3, 4}
     for image, y in zip(found.shown.images, found.shown.y, strict=True):
         assert any(torch.equal(image, kept) and y == c for kept, c in zip(memory["image"], memory["y"], strict=True))
+
+
+def test_classes_are_those_named_or_from_the_first_to_the_last_that_is_held():
+    old = {name: c for c, name in enumerate("abcdef")}
+    assert _chosen(old, {0, 1, 2, 3, 5, 7}, ()) == [0, 2, 5]
+    assert _chosen(old, {4}, ()) == [4]
+    assert _chosen(old, {0, 1, 3}, ("d", "a")) == [3, 0]
+    with pytest.raises(MocaError, match="the memory holds no image of class 'e'; it has a, b"):
+        _chosen(old, {1, 0, 7}, ("a", "e"))
 
 
 def test_perturbed_features_are_those_of_the_perturbation(found):

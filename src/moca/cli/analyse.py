@@ -90,7 +90,8 @@ def analyse(
     folders, done, refused = run_folders(*runs), [], []
     if not folders:
         raise MocaError(f"there is no run in {', '.join(map(str, runs))}; moca runs lists what is there")
-    for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=len(folders) == 1):
+    quiet = len(folders) == 1 or bool(also)  # these have bars of their own, and a terminal shows one well
+    for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=quiet):
         try:
             found = analyse(folder, device=device, again=again, also=also, classes=classes or (), progress=True)
             done.append(found)

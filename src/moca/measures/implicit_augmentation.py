@@ -7,7 +7,7 @@ on for the perturbed feature, as a training step would make it: a replay batch b
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -64,9 +64,14 @@ class ImplicitAugmentation:
     def __init__(self, learning: Learning, stream: Stream, classes: Sequence[str] = ()) -> None:
         self.learning, self.model, self.stream = learning, learning.model, stream
         about = OfModel(learning, stream)
-        self.old = torch.tensor(about.old, dtype=torch.int64)
-        self.shown_classes = _chosen(about, classes)
+        if not about.old:
+            raise MocaError("there are no old classes, the run has one task only")
+        if stream.dataset.vectors:
+            raise MocaError("the run learns from vectors, of which there are no pictures")
+        self.old = torch.tensor(about.old)
         self.replayed = _replayed(about)
+        held = set(self.replayed.y.tolist())
+        self.shown_classes = _chosen({stream.names[c]: c for c in about.old}, held, classes)
         last = stream[-1].train
         last = last[Random(0, "implicit augmentation/new").permutation(len(last))[:_POOL]]
         self.new = Samples(stream.train.images[last], stream.train.labels[last])
@@ -80,20 +85,11 @@ class ImplicitAugmentation:
 
     def _surest(self) -> Samples:
         """Of each class shown, the replayed image whose feature is nearest to its class vector."""
-        vectors = self.model.class_vectors.detach()[self.replayed.y.to(self.learning.device)]
+        y = self.replayed.y
+        vectors = self.model.class_vectors.detach()[y.to(self.learning.device)]
         away = sphere.angle(self.features(self.replayed), vectors).cpu()
-        away = torch.where(torch.isin(self.replayed.y, self.old), away, math.inf)
-        places = [
-            torch.where(self.replayed.y == c, away, math.inf).argmin() if (self.replayed.y == c).any() else None
-            for c in self.shown_classes
-        ]
-        for c, place in zip(self.shown_classes, places, strict=True):
-            if place is None:
-                held = sorted({self.stream.names[int(y)] for y in self.replayed.y.unique() if y in self.old})
-                raise MocaError(
-                    f"the memory holds no image of class '{self.stream.names[c]}'; it has {', '.join(held)}"
-                )
-        return self.replayed.some(torch.stack([place for place in places if place is not None]))
+        places = [torch.where(y == c, away, math.inf).argmin() for c in self.shown_classes]
+        return self.replayed.some(torch.stack(places))
 
     def perturbed(self, perturb: Perturbation, draws: int) -> Tensor:
         """Features of the images shown as a perturbation moves them, (draws, images, d), each draw among a replay batch
@@ -188,22 +184,18 @@ def variants_of(learning: Learning, dataset: Dataset) -> dict[str, Perturbation]
     return found
 
 
-def _chosen(about: OfModel, classes: Sequence[str]) -> list[int]:
-    """The old classes to be shown: those named, or some from the first to the last."""
-    names, old = about.stream.names, about.old
-    if not old:
-        raise MocaError("there are no old classes, the run has one task only")
-    if about.stream.dataset.vectors:
-        raise MocaError("the run learns from vectors, of which there are no pictures")
-    known = {names[c]: c for c in old}
-    for name in classes:
-        if name not in known:
-            raise MocaError(f"'{name}' is no class of an earlier task; {nearest(name, known)}")
-    if classes:
-        return [known[name] for name in classes]
-    held = _replayed(about).y
-    present = [c for c in old if (held == c).any()]
-    return [present[i] for i in sorted({round(i * (len(present) - 1) / (SHOWN - 1)) for i in range(SHOWN)})]
+def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) -> list[int]:
+    """The old classes to be shown: those named, or some from the first to the last of which an image is held."""
+    present = {name: c for name, c in old.items() if c in held}
+    for name in named:
+        if name not in old:
+            raise MocaError(f"'{name}' is no class of an earlier task; {nearest(name, old)}")
+        if name not in present:
+            raise MocaError(f"the memory holds no image of class '{name}'; it has {', '.join(sorted(present))}")
+    if named:
+        return [present[name] for name in named]
+    numbers = list(present.values())
+    return [numbers[i] for i in sorted({round(i * (len(numbers) - 1) / (SHOWN - 1)) for i in range(SHOWN)})]
 
 
 def _replayed(about: OfModel) -> Samples:
