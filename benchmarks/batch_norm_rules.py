@@ -53,6 +53,8 @@ def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
     found = {}
     for row in comparison.rows:
         runs = [final_accuracies(read(RunFolder(result.folder))) for result in row.finished]
+        if not all(runs):
+            raise MocaError(f"{row.label} was not tested under any rule: its encoder has no BatchNorm")
         if runs:
             found[row.label] = {rule: Spread.of([run[rule] / 100 for run in runs]) for rule in runs[0]}
     if not found:
