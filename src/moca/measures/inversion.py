@@ -40,8 +40,9 @@ def invert(
         made = generate(at)
         loss = _relative(encode(made), features)
         if images is not None:
-            pixels, wanted = made.flatten(1), images.flatten(1)
-            loss = loss + _PIXELS * _relative(pixels - wanted.mean(1, keepdim=True), _centred(wanted))
+            wanted = images.flatten(1)
+            centre = wanted.mean(1, keepdim=True)
+            loss = loss + _PIXELS * _relative(made.flatten(1) - centre, wanted - centre)
         better = loss.detach() < least
         least, best = torch.where(better, loss.detach(), least), torch.where(better[:, None], at.detach(), best)
         (z.grad,) = torch.autograd.grad(loss.sum(), z)
@@ -52,7 +53,3 @@ def invert(
 
 def _relative(found: Tensor, wanted: Tensor) -> Tensor:
     return (found - wanted).square().sum(1) / wanted.square().sum(1).clamp_min(1e-12)
-
-
-def _centred(rows: Tensor) -> Tensor:
-    return rows - rows.mean(1, keepdim=True)
