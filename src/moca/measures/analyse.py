@@ -95,7 +95,7 @@ def analyse(
         computed |= anew  # what cannot be computed again, as weights or images are gone, stays
         missing += why
         write(folder, found | computed)
-    if result.status == "finished" and not (path / MODEL).is_file() and "confusion" not in computed:
+    if result.status == "finished" and not (path / MODEL).is_file() and (again or "confusion" not in computed):
         missing.append("the final model: its weights were not kept; run again with --record weights")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
         try:
