@@ -317,7 +317,7 @@ def main() -> None:
             else:
                 keep(future.result(), options.out)
     if failed:
-        raise failed[0]
+        raise SystemExit(f"months: {failed[0]}") if isinstance(failed[0], moca.MocaError) else failed[0]
 
 
 if __name__ == "__main__":
