@@ -58,7 +58,7 @@ class Frozen:
             raise MocaError(
                 f"the frozen encoder handed in is not the one that this model learnt with: {first}"
             ) from None
-        self.protocol, self.untrained = protocol, False
+        self.protocol = protocol
 
     def state(self) -> dict[str, Tensor]:
         """Its weights."""
