@@ -9,6 +9,9 @@ replay, `finetune` learns every month without a memory, and `joint` learns all t
 is done after months 1, 5 and 10 alone (`--joint-after`). After each month they are tested on the classes that were
 known before, and on those that are new. What a method did is in results/months.csv once it is through, the same command
 goes on with what is missing, and results/months.md is the table. On a GPU use `--jobs 8`.
+
+`--validation` tests on a tenth of the training images, which is then not learnt, and `--only` takes any learner with
+any perturbation, such as derpp+vt:lambda=0.5: so a default can be chosen.
 """
 
 import argparse
@@ -40,6 +43,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "joint": {"learner": "finetune", "perturb": "none"},
 }
 WITHOUT_MEMORY = ("joint", "finetune")
+HELD_OUT = 10
+"""Of the training images, one in so many, where these are to judge by."""
 PRETRAINING = {"batch": 64, "lr": 0.05, "schedule": "cosine", "optimiser": "sgd:momentum=0.9,weight_decay=5e-4",
                "head": "linear"}  # fmt: skip
 """Of the encoder that is frozen: as is customary where all images are there at once."""
@@ -78,6 +83,14 @@ class Samples:
 
     x: Tensor
     y: Tensor
+
+    def split(self) -> tuple["Samples", "Samples"]:
+        """Those to learn from, and some of each class to judge by."""
+        place = torch.zeros_like(self.y)
+        for c in self.y.unique():
+            place[self.y == c] = torch.arange(int((self.y == c).sum()))
+        held = place % HELD_OUT == 0
+        return Samples(self.x[~held], self.y[~held]), Samples(self.x[held], self.y[held])
 
     def of(self, classes: list[int], most: int | None = None) -> tuple[Tensor, list[int]]:
         """Those of some classes, so many of each at the most."""
@@ -139,7 +152,7 @@ def features_of(encoder: Path) -> Path:
 def arriving(setting: Setting, encoder: Path | None) -> tuple[Samples, Samples]:
     """All that will come, to learn from and to test on."""
     if encoder is None:
-        data = moca.load(setting.data)
+        data = moca.load(setting.data.partition(",")[0])
         return Samples(data.train.images, data.train.labels), Samples(data.test.images, data.test.labels)
     with np.load(features_of(encoder)) as kept:
         found = {name: torch.from_numpy(kept[name]) for name in kept.files}
@@ -149,11 +162,13 @@ def arriving(setting: Setting, encoder: Path | None) -> tuple[Samples, Samples]:
 def through(setting: Setting, encoder: Path | None, options: argparse.Namespace) -> list[dict[str, Any]]:
     """All months, a row each."""
     train, test = arriving(setting, encoder)
+    if options.validation:
+        train, test = train.split()
     order = np.random.default_rng(setting.seed).permutation(train.y.unique().numpy()).tolist()
     each, most, joint = len(order) // setting.months, options.images_per_class, setting.method == "joint"
 
     def fresh() -> moca.ContinualClassifier:
-        given = METHODS[setting.method] | ({} if setting.method in WITHOUT_MEMORY else {"memory": setting.memory})
+        given = method_of(setting.method) | ({} if setting.method in WITHOUT_MEMORY else {"memory": setting.memory})
         chosen = {"encoder": options.encoder, "epochs": options.epochs, "device": options.device, "seed": setting.seed}
         return moca.ContinualClassifier(**given, **chosen)
 
@@ -177,6 +192,12 @@ def through(setting: Setting, encoder: Path | None, options: argparse.Namespace)
     return rows
 
 
+def method_of(name: str) -> dict[str, Any]:
+    """What a classifier is given."""
+    learner, _, perturb = name.partition("+")
+    return METHODS.get(name, {"learner": learner, "perturb": perturb or "none"})
+
+
 def measured_on(options: argparse.Namespace) -> str:
     """What a number was measured on, and how many methods shared it."""
     chosen = pick_device(options.device)
@@ -187,6 +208,7 @@ def measured_on(options: argparse.Namespace) -> str:
 
 def settings(data: str, options: argparse.Namespace) -> Iterator[Setting]:
     """Everything that was asked for, what takes longest first."""
+    data += ", training images held out" * options.validation
     for method in sorted(options.only, key=lambda one: one != "joint"):
         for seed in options.seeds:
             for memory in [0] if method in WITHOUT_MEMORY else options.memory:
@@ -219,10 +241,10 @@ def keep(rows: list[dict[str, Any]], file: Path) -> None:
 def table(rows: list[dict[str, str]]) -> str:
     """Means over seeds after each month, and of all classes after the last with the seeds' spread."""
     text = (
-        "# Does it help?\n\nWritten by `benchmarks/months.py` from `months.csv`: accuracy in % on test images of the "
-        "classes known before / the new ones after each month, mean over seeds; in the last column of all classes, "
-        "with the standard deviation over seeds. `joint` learns from scratch, and only after the months that are "
-        "filled in.\n"
+        "# Does it help?\n\nWritten by `benchmarks/months.py`: accuracy in % on test images, or on training images "
+        "held out, of the classes known before / the new ones after each month, mean over seeds; in the last column of "
+        "all classes, with the standard deviation over seeds. `joint` learns from scratch, and only after the months "
+        "that are filled in.\n"
     )
     for about in dict.fromkeys(tuple(row[name] for name in KEY[:6]) for row in rows):
         group = [row for row in rows if tuple(row[name] for name in KEY[:6]) == about]
@@ -232,8 +254,7 @@ def table(rows: list[dict[str, str]]) -> str:
         text += f"\n## {data}{features}, {months} months\n\n"
         text += f"Images of a class: {images}; encoder {encoder}, epochs {epochs}; {group[0]['device']}.\n\n"
         text += f"| method | memory | seeds | {' | '.join(columns)} | all at the end |\n{'|---' * (int(months) + 4)}|\n"
-        kinds = {(int(row["memory"]), list(METHODS).index(row["method"]), row["method"]) for row in group}
-        for memory, _, method in sorted(kinds):
+        for memory, method in sorted({(int(row["memory"]), row["method"]) for row in group}, key=in_order):
             found = [row for row in group if row["method"] == method and int(row["memory"]) == memory]
             cells = [cell([row for row in found if row["month"] == month]) for month in columns]
             last = [float(row["all"]) for row in found if row["month"] == months]
@@ -241,6 +262,12 @@ def table(rows: list[dict[str, str]]) -> str:
             end = f"{mean(last):.1f}{spread}" if last else ""
             text += f"| `{method}` | {memory or ''} | {len(last)} | {' | '.join(cells)} | {end} |\n"
     return text
+
+
+def in_order(kind: tuple[int, str]) -> tuple[int, int, str]:
+    """By memory, then as methods are listed above."""
+    memory, method = kind
+    return memory, list(METHODS).index(method) if method in METHODS else len(METHODS), method
 
 
 def cell(rows: list[dict[str, str]]) -> str:
@@ -252,7 +279,8 @@ def cell(rows: list[dict[str, str]]) -> str:
 def main() -> None:
     """Everything that was asked for and is not yet known."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--only", nargs="+", default=list(METHODS), help="of " + ", ".join(METHODS) + ", or others")
+    parser.add_argument("--validation", action="store_true", help="test on training images that are held out")
     parser.add_argument("--memory", nargs="+", type=int, default=[500, 2000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--months", type=int, default=10)
