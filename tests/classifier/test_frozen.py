@@ -12,6 +12,7 @@ import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.lesson import teach
+from moca.errors import MocaWarning
 from moca.models.frozen import Frozen
 from tests.classifier.conftest import SIDE, bars, lesson
 
@@ -191,7 +192,8 @@ def test_vectors_are_learnt_as_they_are(tmp_path):
 
 
 def test_a_digest_is_of_the_weights():
-    choice = moca.ContinualClassifier(frozen="convnet:width=2", **OPTIONS).learn(*lesson(0, 1)).frozen_
+    with pytest.warns(MocaWarning, match="of the frozen convnet:width=2 are those of an untrained network"):
+        choice = moca.ContinualClassifier(frozen="convnet:width=2", **OPTIONS).learn(*lesson(0, 1)).frozen_
     other = Frozen(choice.choice, choice.shape, choice.protocol, choice.device)
     assert other.digest == choice.digest
     changed = Frozen(choice.choice, choice.shape, choice.protocol, choice.device)

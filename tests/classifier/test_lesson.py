@@ -124,8 +124,48 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
         model.load(ContinualClassifier)
     about = model.path / "versions" / "1" / "about.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 99, "moca": "9.0"}))
-    with pytest.raises(MocaError, match=r"made by moca 9.0, which this one cannot read"):
+    with pytest.raises(MocaError, match=r"about.json has format 99, and moca .* reads 1; use moca 9.0 that wrote it"):
         model.load(ContinualClassifier)
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "mends"),
+    [
+        (
+            '{"format": 99, "use": "v2"}',
+            r"model.json has format 99, and moca .* reads 1; use the moca that wrote",
+            False,
+        ),
+        (
+            '{"format": 1, "current"',
+            r"damaged: model.json cannot be read .*; moca model rollback .* --to 2 \(of 1, 2\)",
+            True,
+        ),
+        ('{"format": 1}', r"model.json does not say which version is in use; moca model rollback .* --to 2", True),
+        ('{"current": 1}', r"model.json does not say what it should; moca model rollback .* --to 2", True),
+    ],
+)
+def test_which_version_is_in_use_cannot_be_read(model, small, content, said, mends):
+    classifier = small(epochs=1, memory=4).learn(*lesson(0, 1, count=2))
+    classifier.save(model.path), classifier.save(model.path)
+    (model.path / "model.json").write_text(content)
+    for attempt in (
+        lambda: model.load(ContinualClassifier),
+        lambda: teach(model, *lesson(2, count=2), device="cpu"),
+        lambda: lessons.forget(model, 0, device="cpu"),
+        lambda: model.add(classifier),
+        model.rollback,
+    ):
+        with pytest.raises(MocaError, match=said):
+            attempt()
+    assert (model.next, (model.path / "model.json").read_text()) == (3, content)
+    if mends:
+        model.rollback(to=2)
+        assert model.current == 2
+    else:
+        with pytest.raises(MocaError, match=said):
+            model.rollback(to=2)
+        assert (model.path / "model.json").read_text() == content
 
 
 def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):

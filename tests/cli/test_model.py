@@ -137,7 +137,8 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
         (("predict", "nothing"), "give images, or folders of them, after the model"),
         (("model", "show", "nothing"), "'nothing' is no model"),
         (("model", "rollback", "nothing"), "'nothing' is no model"),
-        (("learn", "nowhere", "--model", "bars"), "'nowhere' is no folder with a folder of images for each class"),
+        (("learn", "nowhere", "--model", "bars"), "folder 'nowhere' is not there; give one with a folder of images"),
+        (("learn", ".", "--model", "bars"), "'.' is no folder with a folder of images for each class"),
         (
             ("learn", ".", "--model", "bars", "--held-out", "2"),
             "the share held out is 2.0; it must be from 0",
@@ -170,6 +171,16 @@ def test_a_frozen_encoder_and_a_memory_in_bytes(moca, taught, tmp_path):
         "moca: the memory of 'quick' holds features"
     )
     assert moca("predict", "quick", tmp_path / "february" / "bar 2", "--format", "csv")[1].count("bar 2") >= 20
+
+
+@pytest.mark.filterwarnings("always::moca.errors.MocaWarning")
+def test_random_weights_that_are_frozen_are_told(moca, folder):  # noqa: F811
+    words = ("--frozen", "convnet:width=2", "--encoder", "identity", "--epochs", "1", "--memory", "4")
+    code, _, err = moca("learn", folder("january", 0, 1, count=2), "--model", "m", *words, "--device", "cpu")
+    assert (code, err.count("untrained")) == (0, 1)
+    assert err.startswith("moca: the features of the frozen convnet:width=2 are those of an untrained network")
+    assert "untrained" not in moca("learn", folder("february", 2, count=2), "--model", "m")[2], "kept, and no news"
+    assert "untrained" not in moca("learn", "january", "--model", "n", "--frozen", "identity", *words[2:])[2]
 
 
 def test_it_is_told_where_forgetting_cannot_be_noticed(moca, folder):  # noqa: F811

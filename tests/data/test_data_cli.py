@@ -1,7 +1,10 @@
 import pytest
 
 from moca.cli.data import app
+from moca.data import load
 from moca.errors import MocaError
+from moca.generator.kept import place_of
+from moca.locking import lock
 from tests.data import made
 
 
@@ -65,3 +68,25 @@ def test_the_store_can_be_moved_by_an_option(tmp_path, capsys):
     moca_data("add", "mine", "--from", source, "--data-dir", tmp_path / "elsewhere")
     moca_data("ls", "--data-dir", tmp_path / "elsewhere")
     assert "mine" in capsys.readouterr().out and (tmp_path / "elsewhere" / "names" / "mine.json").is_file()
+
+
+def test_the_generator_of_a_set_goes_with_its_last_name(tmp_path, store_dir, capsys):
+    data = made.small_set()
+    for name, content in (("mine", data), ("twin", data), ("other", made.small_set(seed=1))):
+        moca_data("add", name, "--from", made.npz(tmp_path / f"{name}.npz", content))
+    kept = {name: place_of(load(name)) for name in ("mine", "twin", "other")}
+    assert kept["mine"] == kept["twin"] != kept["other"]
+    kept["mine"].parent.mkdir()
+    for path in kept.values():
+        path.touch(), path.with_name(f"{path.stem}-wide.pt").touch(), path.with_suffix(".lock").touch()
+    capsys.readouterr()
+    moca_data("rm", "mine")
+    assert (capsys.readouterr().out, kept["twin"].exists()) == ("removed: mine\n", True)
+    with lock(kept["twin"].with_suffix(".lock")), pytest.raises(MocaError, match="being trained by another process"):
+        moca_data("rm", "twin")
+    moca_data("rm", "twin")
+    assert capsys.readouterr().out == "removed: twin, and the generator of its images\n"
+    assert {path.stem.removesuffix("-wide") for path in kept["other"].parent.iterdir()} == {kept["other"].stem}
+    next(store_dir.glob("sets/*/train_images.npy")).write_bytes(b"damaged")
+    moca_data("rm", "other")
+    assert capsys.readouterr().out == "removed: other\n"

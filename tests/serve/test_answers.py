@@ -121,7 +121,11 @@ BAD = {
     "cut off": ([("images", ("a.png", png(bars(0, 1)[0])[:80]))], 415, "'a.png' cannot be used"),
     "a bomb": ([("images", ("a.png", bomb()))], 413, "'a.png' cannot be used: "),
     "too many pixels": ([("images", ("a.png", over(101)))], 413, "101x101 pixels are more than 10,000"),
-    "one bad among good": ([("images", ("1.png", ONE)), ("images", ("2.png", b"x"))], 415, "'2.png' cannot be used"),
+    "several bad": (
+        [("images", ("1.png", b"x")), ("images", ("2.png", over(101)))],
+        415,
+        "'1.png' cannot be used: not",
+    ),
     "too many": ([("images", ("a.png", ONE))] * 5, 413, "5 images are more than the 4 of a request"),
     "too large": ([("images", ("a.png", ONE + bytes(70_000)))], 413, "the request is larger than 0.05"),
     "none": ([("other", ("a.png", ONE))], 422, "images: Field required"),
@@ -155,6 +159,13 @@ def test_what_cannot_be_used_is_told_in_one_line(strict, template, what, path):
     assert "\n" not in answer.json()["detail"]
     assert strict.post("/api/predict", files=[("images", ("a.png", ONE))]).status_code == 200
     assert ModelFolder(template).next == 2
+
+
+def test_what_is_told_of_each_image_is_of_all_of_them(strict):
+    sent = [("images", ("1.png", ONE)), ("images", ("2.png", b"x"))]
+    for path in ("predict", "nearest"):
+        answer = strict.post(f"/api/{path}", files=sent)
+        assert (answer.status_code, answer.json()["detail"][:22]) == (415, "'2.png' cannot be used")
 
 
 def test_a_body_of_unknown_length_may_not_be_longer_either(strict):

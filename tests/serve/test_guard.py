@@ -2,7 +2,9 @@
 
 import asyncio
 
+import httpx
 import pytest
+from fastapi import FastAPI, Request
 
 from moca.serve.guard import Guard
 from moca.serve.limits import Limits, Rate
@@ -76,6 +78,34 @@ def test_who_is_refused_may_not_send_for_ever(monkeypatch):
     guard = Guard(None, Limits(), KEY)
     asyncio.run(asyncio.wait_for(guard(scope, trickle, send), 5))
     assert answered[0]["status"] == 401
+
+
+def test_uploads_that_wait_for_an_answer_share_one_room():
+    async def asked():
+        arrived, answered = asyncio.Event(), asyncio.Event()
+        app = FastAPI()
+
+        @app.post("/")
+        async def take(request: Request):
+            await request.body()
+            arrived.set()
+            await answered.wait()
+
+        app.add_middleware(Guard, limits=Limits(bytes=100, waiting=150, rate=0), key=KEY)
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            first = asyncio.create_task(client.post("/", content=bytes(90)))
+            await arrived.wait()
+            large = await client.post("/", content=bytes(90))
+            small = asyncio.create_task(client.post("/", content=bytes(60)))
+            await asyncio.sleep(0)
+            answered.set()
+            others = [(await one).status_code for one in (first, small)]
+            return large, [*others, (await client.post("/", content=bytes(90))).status_code]
+
+    refused, others = asyncio.run(asyncio.wait_for(asked(), 10))
+    assert (refused.status_code, refused.headers["retry-after"], others) == (503, "2", [200] * 3)
+    assert "wait for an answer" in refused.json()["detail"] and "come again" in refused.json()["detail"]
 
 
 def test_a_client_may_ask_at_the_rate_and_in_bursts():

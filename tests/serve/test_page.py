@@ -83,12 +83,16 @@ def test_looking_and_teaching(browser, model):
 
         assert page.is_disabled("#begin")
         page.fill("#class-name", NASTY)
-        page.set_input_files("#teach-files", images(2, 12))
+        unreadable = [{"name": f"{n}.txt", "mimeType": "text/plain", "buffer": b"hello"} for n in range(5)]
+        page.set_input_files("#teach-files", images(2, 12) + unreadable)
         page.click("#chosen button >> nth=0")
-        assert page.inner_text("#begin") == "Teach from 11 images"
+        assert page.inner_text("#begin") == "Teach from 16 images"
         page.click("#begin")
+        page.wait_for_selector("#left-out:has-text(\"5 images left out: '0.txt' cannot be used\")")
+        assert page.inner_text("#left-out").endswith("(and 2 more).")
         page.wait_for_selector("#outcome .good:text-is('Version 2 is in use.')")
         assert NASTY in page.inner_text("#outcome")
+        assert page.is_visible("#left-out")
         page.wait_for_selector("#version:text-is('version 2')")
         assert page.locator("#classes .name >> nth=2").inner_text() == NASTY
         page.wait_for_selector(".bars >> nth=0 >> .name >> nth=2")  # what was asked before is asked again

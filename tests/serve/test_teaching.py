@@ -3,9 +3,13 @@
 import json
 import os
 import signal
+import threading
+
+import numpy as np
 
 from moca.classifier import ModelFolder
 from moca.serve import teaching
+from moca.serve.limits import Limits
 from moca.serve.teaching import Manner
 from tests.classifier.conftest import bars
 from tests.serve.conftest import files, png, serving, until
@@ -54,6 +58,37 @@ def test_a_new_class_from_a_few_images(model):
         lesson = ended(client)
         assert (lesson["state"], lesson["known"]) == ("nothing new", 5)
         assert model.next == 3
+
+
+def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeypatch):
+    taught, end = [], threading.Event()
+
+    def held(self, label, images):
+        taught.extend(images)
+        end.wait(10)
+        return "this was no lesson", 0
+
+    monkeypatch.setattr(teaching.Teaching, "_held", held)
+    large, good = png(np.zeros((101, 101), np.uint8)), files(2, 3)
+    sent = [*good[:2], ("images", ("a.txt", b"hello")), good[2], ("images", ("large.png", large))]
+    with serving(template, limits=Limits(pixels=10_000, rate=0)) as client:
+        none = client.post("/api/teach", files=sent[2:3] * 2, data={"class": "bar 2"})
+        assert (none.status_code, none.json()["detail"]) == (
+            415,
+            "none of the 2 images can be used; the first: 'a.txt' cannot be used: not an image of a known format",
+        )
+        begun = client.post("/api/teach", files=sent, data={"class": "bar 2"})
+        lines = [
+            "'a.txt' cannot be used: not an image of a known format",
+            "'large.png' cannot be used: 101x101 pixels are more than 10,000",
+        ]
+        assert (begun.status_code, begun.json()["images"]) == (202, 3)
+        assert [line[: len(told)] for line, told in zip(begun.json()["left_out"], lines, strict=True)] == lines
+        unread = client.post("/api/teach", files=sent[2:3], data={"class": "bar 2"})
+        assert unread.status_code == 409, "nothing is read for a lesson that cannot be"
+        end.set()
+        assert ended(client)["left_out"] == begun.json()["left_out"]
+    np.testing.assert_array_equal([image[..., 0] for image in taught], bars(2, 3, 5))
 
 
 def test_a_lesson_that_does_harm_is_not_put_to_use(model):

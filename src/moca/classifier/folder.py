@@ -33,6 +33,10 @@ _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
 
 
+class Damaged(MocaError):
+    """A file of a model that does not hold what it should."""
+
+
 class ModelFolder:
     """Versions of a classifier, of which one is in use."""
 
@@ -55,7 +59,11 @@ class ModelFolder:
     @property
     def current(self) -> int:
         """The version in use."""
-        return int(self._read(self.path / _MODEL)["current"])
+        told = self._read(path := self.path / _MODEL)
+        self._check_format(path, told)
+        if not isinstance(told.get("current"), int):
+            raise self._damaged(path, "does not say which version is in use")
+        return int(told["current"])
 
     @property
     def mark(self) -> tuple[int, int] | None:
@@ -162,8 +170,10 @@ class ModelFolder:
         """Put a version to use."""
         if version not in (known := self._numbers()):
             raise MocaError(f"model '{self.path}' has no version {version}; it has {', '.join(map(str, known))}")
+        with suppress(Damaged):  # it is written anew; one that another moca wrote is not
+            _ = self.current if self.exists() else None
         temporary = self.path / f"{_MODEL}.part"
-        temporary.write_text(json.dumps({"format": _FORMAT, "current": version}) + "\n")
+        temporary.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
         temporary.replace(self.path / _MODEL)
 
     def rollback(self, to: int | None = None) -> int:
@@ -204,8 +214,7 @@ class ModelFolder:
         if self.is_run():
             return RunFolder(self.path).load_model()
         about = self.about(version)
-        if about.get("format") != _FORMAT:
-            raise MocaError(f"model '{self.path}' was made by moca {about.get('moca')}, which this one cannot read")
+        self._check_format(self._place(version) / _ABOUT, about)
         state: dict[str, Any] = self._state(version)["learning"]
         frozen = about.get("frozen")
         return about, state | ({"frozen": self._loaded(self._frozen(frozen["weights"]))} if frozen else {})
@@ -245,6 +254,17 @@ class ModelFolder:
             raise self._damaged(path, "does not say what it should")
         return content
 
+    def _check_format(self, path: Path, told: dict[str, Any]) -> None:
+        """That this moca knows how the file is written."""
+        if "format" not in told:
+            raise self._damaged(path, "does not say what it should")
+        if told["format"] != _FORMAT:
+            wrote = f"moca {told['moca']}" if "moca" in told else "the moca"
+            raise MocaError(
+                f"model '{self.path}' cannot be used: {path.relative_to(self.path)} has format {told['format']!r}, and "
+                f"moca {__version__} reads {_FORMAT}; use {wrote} that wrote it, or a newer one"
+            )
+
     def _state(self, version: int | None) -> dict[str, Any]:
         state = self._loaded(path := self._place(version) / _STATE)
         if "learning" not in state:
@@ -258,9 +278,13 @@ class ModelFolder:
             raise self._damaged(path, "cannot be read") from None
         return state
 
-    def _damaged(self, path: Path, why: str) -> MocaError:
+    def _damaged(self, path: Path, why: str) -> Damaged:
         """What is wrong with a file, and what to do about it."""
         remedy = "bring it back"
         if path.name in (_ABOUT, _STATE):
             remedy = f"go back to another version (moca model rollback), then remove the folder of {path.parent.name}"
-        return MocaError(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
+        elif path.name == _MODEL and (known := self._numbers()):
+            remedy = (
+                f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) writes it anew"
+            )
+        return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")

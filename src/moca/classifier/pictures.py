@@ -55,6 +55,8 @@ def labelled(
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
+        if not path.exists():
+            raise MocaError(f"folder '{path}' is not there; give one with a folder of images for each class")
         if not path.is_dir() or not has_classes(path):
             raise MocaError(f"'{path}' is no folder with a folder of images for each class")
         return _of_folder(path, shape, size, say)

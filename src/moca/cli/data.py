@@ -212,7 +212,7 @@ def generator(name: str, *, steps: int | None = None, device: str = "auto", data
 
 @app.command(name="rm")
 def remove(name: str, *, data_dir: DataDir = None) -> None:
-    """Remove a data set from the store.
+    """Remove a data set from the store, and the generator of its images.
 
     Parameters
     ----------
@@ -221,8 +221,8 @@ def remove(name: str, *, data_dir: DataDir = None) -> None:
     """
     from moca.data.inventory import remove as forget
 
-    forget(name, data_dir=data_dir)
-    _print(f"removed: {name}")
+    generator = forget(name, data_dir=data_dir)
+    _print(f"removed: {name}{', and the generator of its images' * generator}")
 
 
 _SOME = 20

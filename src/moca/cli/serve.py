@@ -30,6 +30,10 @@ def serve(
     max_mb: Annotated[float, Parameter(help="megabytes of a request")] = 64.0,
     max_images: Annotated[int, Parameter(help="images of a request")] = 100,
     max_megapixels: Annotated[float, Parameter(help="megapixels of an image")] = 32.0,
+    max_waiting_mb: Annotated[
+        float | None,
+        Parameter(help="megabytes of all requests that wait for an answer [default: 4 requests]", show_default=False),
+    ] = None,
     device: Device = "auto",
 ) -> int:
     """Serve a model: a page to look and teach with, and the same for programs.
@@ -41,6 +45,9 @@ def serve(
     """
     if rate < 0 or min(max_mb, max_images, max_megapixels) <= 0:
         raise MocaError("limits are numbers above 0; --rate 0 is for any number of requests")
+    waiting = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
+    if waiting < max_mb:
+        raise MocaError(f"--max-waiting-mb {waiting:g} has no room for one request of --max-mb {max_mb:g}")
     if not 0 <= held_out < 1:
         raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     with loading():
@@ -55,7 +62,9 @@ def serve(
         host=host,
         port=port,
         key=api_key,
-        limits=Limits(int(max_mb * (1 << 20)), max_images, int(max_megapixels * (1 << 20)), rate),
+        limits=Limits(
+            int(max_mb * (1 << 20)), max_images, int(max_megapixels * (1 << 20)), rate, int(waiting * (1 << 20))
+        ),
         manner=Manner(held_out, tolerate, device),
         teach=teach,
         say=lambda line: console.print(Text(line), soft_wrap=True),

@@ -41,7 +41,14 @@ def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
     return found
 
 
-def remove(name: str, *, data_dir: Path | str | None = None) -> None:
-    """Forget a stored set; its images are deleted unless another name means the same ones."""
+def remove(name: str, *, data_dir: Path | str | None = None) -> bool:
+    """Forget a stored set; its images, and the generator of them, are deleted unless another name means the same ones.
+    Whether a generator was."""
     store = Store(data_dir)
-    store.remove(stored(name, store))
+    name, generator = stored(name, store), False
+    if any((store.directory / "generators").glob("*")):
+        from moca.generator.kept import remove_generator  # loads torch
+
+        generator = remove_generator(name, store)
+    store.remove(name)
+    return generator

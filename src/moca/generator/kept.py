@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import io
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from moca.data import Dataset, Store
+from moca.data import Dataset, Store, load
 from moca.data.store import clear_failures
 from moca.engine.device import pick_device
 from moca.engine.interrupt import Interrupt
 from moca.engine.progress import ProgressBar
 from moca.errors import Interrupted, MocaError
 from moca.generator.training import Pair, Training, steps_of
-from moca.locking import lock
+from moca.locking import is_held, lock
 
 _FORMAT = 1
 _EVERY = 60.0
@@ -66,6 +68,34 @@ def places_of(dataset: Dataset, data_dir: Path | str | None = None) -> tuple[Pat
         digest.update(np.ascontiguousarray(tensor.numpy()).data)
     folder, name = Store(data_dir).directory / "generators", digest.hexdigest()
     return folder / f"{name}.pt", folder / f"{name}-wide.pt"
+
+
+def remove_generator(name: str, store: Store) -> bool:
+    """Remove what is kept of a stored set's generator, unless another set has the same training images; whether there
+    was one."""
+    try:
+        path = place_of(load(name, data_dir=store.directory), store.directory)
+    except MocaError:  # images that can no longer be read lead to none
+        return False
+    files = [*path.parent.glob(f"{path.stem}*")]  # wide or not, whole or not, and its lock
+    if not files or any(place_of(other, store.directory) == path for other in _alike(name, store)):
+        return False
+    if any(is_held(file) for file in files if file.suffix == ".lock"):
+        raise MocaError(f"the generator of '{name}' is being trained by another process; wait for it, or stop it")
+    with clear_failures(path.parent):
+        for file in files:
+            file.unlink(missing_ok=True)
+    return any(file.suffix == ".pt" for file in files)
+
+
+def _alike(name: str, store: Store) -> Iterator[Dataset]:
+    """Other stored sets with as many training images of the same shape."""
+    info = store.info(name)
+    for other in store:
+        with suppress(MocaError):  # one that is damaged
+            about = store.info(other)
+            if other != name and (about.shape, about.train) == (info.shape, info.train):
+                yield load(other, data_dir=store.directory)
 
 
 def _trained(

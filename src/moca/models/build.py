@@ -13,6 +13,7 @@ from moca.models.encoders.base import Encoder
 from moca.models.encoders.pretrained import Pretrained
 from moca.models.heads import build_head
 from moca.models.model import Model
+from moca.parts import ENCODERS
 from moca.random import derive
 from moca.settings import Choice
 from moca.settings import heads as settings
@@ -29,6 +30,8 @@ class Made(NamedTuple):
     features: int
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None
     """Mean and standard deviation of each channel that it was trained with, where it says so."""
+    untrained: bool
+    """Whether its weights are random; of what a user brings nobody knows."""
 
 
 def build_model(
@@ -59,10 +62,11 @@ def made_encoder(choice: Choice, shape: Shape, seed: int = 0) -> Made:
 def _made(choice: Choice, shape: Shape) -> Made:
     body = make_encoder(choice, shape)
     normalisation = getattr(body, "normalisation", None)
+    untrained = choice.name in ENCODERS.built_in and not choice.own and any(True for _ in body.parameters())
     if isinstance(body, Pretrained):
-        body, choice = body.within, body.architecture
+        body, choice, untrained = body.within, body.architecture, False
     features = body.features if isinstance(body, Encoder) else _features(body, shape, choice.name)
-    return Made(body, choice, features, normalisation)
+    return Made(body, choice, features, normalisation, untrained)
 
 
 def make_encoder(choice: Choice, shape: Shape) -> Any:

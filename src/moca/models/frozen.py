@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import warnings
 from copy import copy, deepcopy
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from moca.data import Dataset, Protocol, Split, Transform
 from moca.data.protocol import vector_protocol
-from moca.errors import MocaError
+from moca.errors import MocaError, MocaWarning
 from moca.models.build import made_encoder
 from moca.settings import Choice
 
@@ -29,6 +30,7 @@ class Frozen:
         self.encoder: nn.Module = made.body.to(device).eval().requires_grad_(False)
         self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.choice, self.shape, self.features, self.device = made.choice, shape, made.features, device
+        self.untrained = made.untrained
         mean, std = made.normalisation or (protocol.mean, protocol.std)
         self.protocol = Protocol(tuple(mean), tuple(std))
         """How images are prepared for it: never augmented."""
@@ -63,7 +65,14 @@ class Frozen:
         return dict(self.encoder.state_dict())
 
     def dataset(self, data: Dataset) -> Dataset:
-        """A data set of feature vectors instead of images, learnt as vectors of a user's own are."""
+        """A data set of feature vectors instead of images, learnt as vectors of a user's own are. That they are those
+        of an untrained network is told, and no more: as a baseline somebody may want them."""
+        if self.untrained:
+            line = (
+                f"the features of the frozen {self.choice} are those of an untrained network, with random weights; "
+                "weights that were learnt are frozen with pretrained:weights=..."
+            )
+            warnings.warn(MocaWarning(line), stacklevel=2)
         train, test = (Split(self(split.images), split.labels) for split in (data.train, data.test))
         protocol = replace(
             vector_protocol(train.images),

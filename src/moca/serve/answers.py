@@ -115,7 +115,8 @@ class LessonStatus(_Answer):
 
     state: State
     label: Label | None = Field(alias="class")
-    images: int
+    images: int = Field(description="that could be read")
+    left_out: list[str] = Field(description="images that could not be read, a line each that says which and why")
     done: int = Field(description="steps")
     steps: int = Field(description="of so many; 0 until that is known")
     told: str = Field(description="the same in words")

@@ -26,7 +26,7 @@ from moca.serve.guard import Guard
 from moca.serve.in_use import InUse, Version
 from moca.serve.limits import Limits
 from moca.serve.teaching import Busy, Status, Teaching
-from moca.serve.uploads import Upload, pixels_of, read
+from moca.serve.uploads import Upload, pixels_of, read, readable
 
 Answer = TypeVar("Answer")
 _ABOUT = "A model that keeps learning: what images are, what it remembers that is near them, and new classes."
@@ -102,12 +102,14 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     @app.post("/api/teach", status_code=202)
     async def teach(images: Images, name: Name) -> answers.LessonStatus:
-        """Begin a lesson of one class in the background; refused while there is one."""
+        """Begin a lesson of one class in the background; refused while there is one. Images that cannot be read are
+        left out and named."""
         teaching, label = taught(), _label(name, in_use.version.names)
-        uploads, shape = await read(images, limits), in_use.version.classifier.shape_
-        pixels = await work(lambda: pixels_of(uploads, shape, limits))
         try:
-            return _lesson(await asyncio.to_thread(teaching.begin, label, pixels))
+            teaching.check_free()  # before images are read for nothing
+            uploads, shape = await read(images, limits), in_use.version.classifier.shape_
+            pixels, left_out = await work(lambda: readable(uploads, shape, limits))
+            return _lesson(await asyncio.to_thread(teaching.begin, label, pixels, left_out))
         except Busy:
             raise HTTPException(409, "there is a lesson already; wait until it has ended") from None
 
@@ -220,6 +222,7 @@ def _lesson(status: Status) -> answers.LessonStatus:
         state=status.state,
         label=status.label,
         images=status.images,
+        left_out=list(status.left_out),
         done=status.done,
         steps=status.steps,
         told=_in_words(status),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hmac
 import math
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -20,6 +21,8 @@ _OPEN = ("/", "/api/health", "/openapi.json")
 """What tells nothing of the model, and needs no key."""
 _PATIENCE = 10.0
 """Seconds in which what is refused must have come: who sends slowly takes the place of others."""
+_LATER = "2"
+"""Seconds after which there may be room again."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -42,6 +45,8 @@ class Guard:
     def __init__(self, app: ASGIApp, limits: Limits, key: str | None) -> None:
         self._app, self._limits, self._key = app, limits, key
         self._rate = Rate(limits.rate)
+        self._waiting = 0
+        """Bytes that came with requests which are not answered yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, or the beginning and end of the application."""
@@ -63,7 +68,8 @@ class Guard:
             answer = JSONResponse({"detail": refused.line}, refused.status, refused.headers)
             await answer(scope, receive, with_headers)
             return
-        await self._app(scope, self._counted(receive), with_headers)
+        with self._counted(receive) as counted:
+            await self._app(scope, counted, with_headers)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         wait = self._rate.wait((scope.get("client") or ("unknown",))[0])
@@ -81,21 +87,38 @@ class Guard:
     def _too_large(self) -> str:
         return f"the request is larger than {self._limits.bytes / (1 << 20):g} MB; send fewer or smaller images"
 
-    def _counted(self, receive: Receive) -> Receive:
-        """A body of unknown length may not be longer either."""
+    @contextmanager
+    def _counted(self, receive: Receive) -> Iterator[Receive]:
+        """A body of unknown length may not be longer either, and all that wait for an answer share one room."""
         came = 0
 
         async def counted() -> Message:
             nonlocal came
             message = await receive()
-            came += len(message.get("body", b""))
+            size = len(message.get("body", b""))
+            came, self._waiting = came + size, self._waiting + size
             if came > self._limits.bytes:
-                if message.get("more_body", False):
-                    await _drained(receive, self._limits.bytes)
-                raise HTTPException(413, self._too_large)
-            return message
+                refused = HTTPException(413, self._too_large)
+            elif size and self._waiting > self._limits.waiting:
+                refused = HTTPException(503, self._full, {"Retry-After": _LATER})
+            else:
+                return message
+            came, self._waiting = 0, self._waiting - came  # it is not kept
+            if message.get("more_body", False):
+                await _drained(receive, self._limits.bytes)
+            raise refused
 
-        return counted
+        try:
+            yield counted
+        finally:
+            self._waiting -= came
+
+    @property
+    def _full(self) -> str:
+        room = f"{self._limits.waiting / (1 << 20):g} MB"
+        return (
+            f"uploads that wait for an answer take all of the {room} that there are for them; come again a little later"
+        )
 
 
 async def _drained(receive: Receive, most: int) -> None:

@@ -1,4 +1,4 @@
-"""What one request, and one client, may ask for."""
+"""What one request, one client, and all together may ask for."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class Limits:
     """Of an image: about 33 million."""
     rate: float = 20.0
     """Requests a second of a client, over some seconds; 0 for any number."""
+    waiting: int = 256 << 20
+    """Bytes of all requests together that have not been answered."""
 
 
 class Rate:

@@ -41,6 +41,8 @@ class Status:
     lesson: Lesson | None = None
     why: str | None = None
     """What went wrong."""
+    left_out: tuple[str, ...] = ()
+    """Images that could not be read, a line each."""
 
 
 @dataclass(frozen=True)
@@ -67,12 +69,16 @@ class Teaching:
         self._stopping = False
         self.status = Status()
 
-    def begin(self, label: Label, images: Sequence[Pixels]) -> Status:
-        """Begin a lesson of one class."""
+    def check_free(self) -> None:
+        """That there is no lesson."""
+        if self.status.state == "running":
+            raise Busy
+
+    def begin(self, label: Label, images: Sequence[Pixels], left_out: Sequence[str] = ()) -> Status:
+        """Begin a lesson of one class; `left_out` are lines of images that could not be read."""
         with self._one:
-            if self.status.state == "running":
-                raise Busy
-            begun = self.status = Status("running", label, len(images))
+            self.check_free()
+            begun = self.status = Status("running", label, len(images), left_out=tuple(left_out))
             self._process, self._stopping = None, False
             self._follower = threading.Thread(target=self._follow, args=(label, list(images)), daemon=True)
             self._follower.start()

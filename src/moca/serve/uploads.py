@@ -38,6 +38,20 @@ def pixels_of(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> list[P
     return [_pixels(upload, shape, limits.pixels) for upload in uploads]
 
 
+def readable(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> tuple[list[Pixels], list[str]]:
+    """The images that can be used, and a line for each of the others; only where there is none is this a 4xx."""
+    images, lost = list[Pixels](), list[HTTPException]()
+    for upload in uploads:
+        try:
+            images.append(_pixels(upload, shape, limits.pixels))
+        except HTTPException as error:
+            lost.append(error)
+    if not images:
+        none = f"none of the {len(uploads)} images can be used; the first: " if len(uploads) > 1 else ""
+        raise HTTPException(lost[0].status_code, none + lost[0].detail)
+    return images, [error.detail for error in lost]
+
+
 def _pixels(upload: Upload, shape: Shape, most: int) -> Pixels:
     """At once in the shape that the model takes: a hundred large images would not fit the memory."""
     _, height, width = shape

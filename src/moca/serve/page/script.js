@@ -246,9 +246,18 @@ function tellNearest(card, remembered, told) {
 
 let chosen = [];
 
+const MOST_NAMED = 3;
+
+function tellLeftOut(lines) {
+  const more = lines.length > MOST_NAMED ? ` (and ${lines.length - MOST_NAMED} more)` : "";
+  complain(at("left-out"), lines.length
+    ? `${several(lines.length, "image", "images")} left out: ${lines.slice(0, MOST_NAMED).join("; ")}${more}.` : "");
+}
+
 function choose(files) {
   chosen = [...chosen, ...files];
   show(at("outcome"), false);
+  tellLeftOut([]);
   showChosen();
 }
 
@@ -276,6 +285,7 @@ at("lesson").addEventListener("submit", async (event) => {
   if (at("begin").disabled) return;
   at("begin").disabled = true;
   complain(at("teach-problem"), "");
+  tellLeftOut([]);
   show(at("outcome"), false);
   try {
     const body = asForm(chosen, at("class-name").value);
@@ -299,6 +309,7 @@ async function follow(lesson) {
   following = true;
   show(at("lesson"), false);
   show(at("progress"));
+  tellLeftOut(lesson.left_out);
   at("stop").disabled = false;
   try {
     while (lesson.state === "running") {
