@@ -43,7 +43,8 @@ def generator_of(
     if dataset.vectors:
         raise MocaError(f"'{dataset.name}' holds vectors; only of images can a generator make more")
     where = pick_device(device)
-    narrow_one, wide_one = places_of(dataset, data_dir)
+    narrow_one = place_of(dataset, data_dir)
+    wide_one = beside(narrow_one)
     wide = dataset.shape[0] > 1 and (where.type == "cuda" or _finished(wide_one))
     path = wide_one if wide else narrow_one
     kept = _read(path)
@@ -60,14 +61,18 @@ def generator_of(
     return pair.requires_grad_(False)
 
 
-def places_of(dataset: Dataset, data_dir: Path | str | None = None) -> tuple[Path, Path]:
-    """Where the narrow one and the wide one are kept: decided by the training images and their classes, whoever learns
-    from them."""
+def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
+    """Where it is kept, if it is no wide one: decided by the training images and their classes, whoever learns from
+    them."""
     digest = hashlib.blake2b(f"{_FORMAT} {dataset.shape} {len(dataset.classes)}".encode(), digest_size=16)
     for tensor in (dataset.train.labels, dataset.train.images.permute(0, 2, 3, 1)):
         digest.update(np.ascontiguousarray(tensor.numpy()).data)
-    folder, name = Store(data_dir).directory / "generators", digest.hexdigest()
-    return folder / f"{name}.pt", folder / f"{name}-wide.pt"
+    return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}.pt"
+
+
+def beside(path: Path) -> Path:
+    """Where the wide one is kept."""
+    return path.with_stem(f"{path.stem}-wide")
 
 
 def remove_generator(name: str, store: Store) -> bool:
