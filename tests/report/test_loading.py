@@ -40,6 +40,14 @@ def test_names_hold_what_differs_and_no_more(tmp_path):
         "derpp", "er+wap:lambda=0.5", "er+wap:lambda=1.5", "er_ace+gaussian", "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
 
 
+def test_an_option_that_is_not_set_is_not_named(tmp_path):
+    place(tmp_path, "a", perturb="gaussian:lambda=1")
+    place(tmp_path, "b", perturb="gaussian:lambda=1,fixed_angle=30")
+    place(tmp_path, "c", perturb="gaussian:lambda=2")
+    assert labels(tmp_path) == [
+        "er+gaussian:lambda=1.0", "er+gaussian:lambda=1.0,fixed_angle=30.0", "er+gaussian:lambda=2.0"]  # fmt: skip
+
+
 def test_methods_are_in_the_order_of_their_numbers(tmp_path):
     for size in (1000, 200, 30):
         place(tmp_path, str(size), memory=size)

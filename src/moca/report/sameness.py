@@ -97,12 +97,12 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
 
 def _with_options(choice: Settings, among: Sequence[Settings]) -> str:
-    """The name, with the options in which it differs from another choice of that name."""
+    """The name, with the options in which it differs from another choice of that name, where they are set."""
     name = str(getattr(choice, "name", choice))
     alike = [other for other in among if getattr(other, "name", other) == name]
-    varied = [key for key, value in choice if any(getattr(other, key, None) != value for other in alike)]
+    varied = {key: value for key, value in choice if any(getattr(other, key, None) != value for other in alike)}
     fields = type(choice).model_fields
-    told = [f"{fields[key].alias or key}={word(getattr(choice, key))}" for key in varied]
+    told = [f"{fields[key].alias or key}={word(value)}" for key, value in varied.items() if value is not None]
     return name + (":" + ",".join(told) if told else "")
 
 
