@@ -57,6 +57,8 @@ def test_a_mistake_is_one_line(moca, words, said):
 
 
 def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
+    code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cuda", "--dry-run")
+    assert (code, "seeds  GPU minutes" in out) == (0, True), "wherever it is asked"
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
     assert code == 0
     assert "2 runs, about 1 GPU minutes on an NVIDIA H200, far longer on this CPU." in out

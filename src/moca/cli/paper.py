@@ -85,13 +85,12 @@ def run(
         from moca.engine.device import pick_device
         from moca.recipes import missing
 
-    on_cpu = pick_device(device).type == "cpu"
-
     standing = _standing(names, only, [results, out, work], seeds)
     if not any(entry.experiment for entry in standing.entries):
         raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
     wanted = standing.wanted(standing.entries)
-    _show_wanted(standing, wanted, on_cpu)
+    here = device != "cuda" or not dry_run  # what a GPU would do can be asked anywhere
+    _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
     if dry_run:
         return 0
     outcome = missing.carry_out(wanted, out, work, device, jobs, record=record or ())
