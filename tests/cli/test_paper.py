@@ -17,7 +17,7 @@ def test_ls_says_what_there_is_and_what_is_missing(moca, tmp_path):
     lines = {line.split()[0]: " ".join(line.split()) for line in out.splitlines() if line.strip()}
     assert lines["table2"].startswith("table2 0 of 105 315 ")
     assert "offline: three data sets" in lines["table2"]
-    assert lines["fig1"].startswith("fig1 not yet")
+    assert lines["fig1"].startswith("fig1 0 of 17 30 ")
     assert "fig13" not in lines, "a sketch"
     assert "GPU minutes are estimates" in out and "no runs to put them right" in " ".join(out.split())
     assert f"No run was found below '{tmp_path / 'results'}': nothing counts as measured. Name" in out
@@ -29,6 +29,19 @@ def test_show_has_the_papers_number_and_the_command(moca):
     assert "40.24 ± 0.78" in out
     assert "to be run" in out
     assert "1: moca compare --data cifar100 --learner er --perturb wap:lambda=1.5,step_size=100.0 --memory 500" in out
+
+
+def test_a_figure_without_numbers_is_shown_by_what_draws_it(moca):
+    code, out, _ = moca("show", "fig5")
+    assert code == 0
+    assert "moca analyse augmented --only implicit_augmentation --classes bird" in out
+
+
+def test_in_a_narrow_terminal_no_word_is_cut(moca, monkeypatch):
+    monkeypatch.setattr("moca.cli.paper.console.width", 80)
+    _, out, _ = moca("ls")
+    assert "…" not in out
+    assert max(map(len, out.splitlines()[:-1])) <= 80
 
 
 def test_a_dry_run_writes_nothing(moca, tmp_path):
@@ -43,7 +56,8 @@ def test_a_dry_run_writes_nothing(moca, tmp_path):
     [
         (["show", "tabel2"], "the paper has no 'tabel2'; did you mean 'table2'?"),
         (["show", "table2", "--only", "cifar1000"], "no cell is 'cifar1000'; did you mean 'cifar100'?"),
-        (["show", "fig2"], "fig2 has no numbers; moca paper ls says which have"),
+        (["show", "fig4"], "fig4 has no numbers; it is a sketch"),
+        (["run", "fig2"], "fig2 has no numbers; moca paper show fig2 says how it is drawn"),
         (["run"], "say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them"),
         (["run", "table2", "--seeds", "0"], "seeds must be a whole number from 1 on (it is 0)"),
         (["report", "--out", "none/such.md"], "'none/such.md' cannot be written (No such file or directory); choose"),

@@ -9,7 +9,7 @@ import pytest
 
 from moca.recipes.cells import cells, of
 from moca.recipes.experiment import experiment
-from moca.recipes.found import Entry, Found, entries, experiments, reached
+from moca.recipes.found import Entry, Found, alike, entries, experiments, reached
 from moca.report.comparison import Spread
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -31,6 +31,20 @@ NONE = math.nan
 )
 def test_what_counts_as_reproduced(paper, std, mean, own, expected):
     assert reached(paper, std, Spread(mean, own)) is expected
+
+
+@pytest.mark.parametrize(
+    ("paper", "mean", "own", "expected"),
+    [
+        (1.5, 1.64, NONE, True),
+        (1.5, 1.66, NONE, False),
+        (1.5, 1.34, NONE, False),
+        (-6.0, -6.5, NONE, True),
+        (1.5, 1.8, 0.2, True),
+    ],
+)
+def test_a_number_that_is_no_accuracy_may_not_be_far_above_either(paper, mean, own, expected):
+    assert alike(paper, NONE, Spread(mean, own)) is expected
 
 
 def test_runs_of_earlier_days_fill_their_cells():

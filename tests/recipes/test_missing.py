@@ -1,12 +1,15 @@
 """Missing runs are carried out, once, and kept as small files."""
 
+import json
 import signal
+from dataclasses import replace
 
 import pytest
 
 from moca.engine.result import Result
-from moca.recipes import cells, missing
+from moca.recipes import cells, experiment, missing
 from moca.recipes.standing import Standing
+from tests.recipes.conftest import TINY
 
 
 @pytest.fixture
@@ -81,3 +84,28 @@ def test_runs_of_other_tables_may_lie_beside(tiny_paper, places):
         outcome = missing.carry_out([(entry.experiment, [0])], out, work, "cpu", shown=False)
         assert [result.status for result in outcome.results] == ["finished"]
     assert len(list(out.iterdir())) == 2
+
+
+def test_what_is_no_accuracy_is_read_from_runs_that_recorded_it(tiny_paper, places, monkeypatch):
+    out, work = places
+    plain, angle = tiny_paper[0], tiny_paper[3]
+    told = (plain, angle, replace(angle, id="score", metric="angular_fisher"), replace(angle, id="sv", metric="sv_2"))
+    rules = ({"run": TINY}, {"where": {"exhibit": "fig1"}, "run": {"record": "angles,gradients,weights"}})
+    monkeypatch.setattr(cells, "cells", lambda: told)
+    monkeypatch.setattr(experiment, "rules", lambda: rules)
+    before = standing(out, seeds=1)
+    missing.carry_out([(before.entries[0].experiment, [0])], out, work, "cpu", shown=False)
+    half = standing(out, seeds=1)
+    assert [len(entry.values) for entry in half.entries] == [1, 0, 0, 0]
+    ((one, seeds),) = half.wanted(half.entries)
+    assert (one.given.record, seeds) == (("angles", "gradients", "weights"), [0])
+    missing.carry_out([(one, seeds)], out, work, "cpu", shown=False)
+    done = standing(out, seeds=1)
+    assert done.wanted(done.entries) == []
+    (written,) = out.glob("*/analysis.json")
+    kept = json.loads(written.read_text())["analyses"]
+    assert [entry.values for entry in done.entries[1:]] == [
+        [kept["angle_deviation"]["numbers"]["old classes, training (degrees)"]],
+        [kept["angular_fisher_score"]["numbers"]["test, raw features"]],
+        [kept["gradient_spectrum"]["plots"]["singular_values"]["series"]["all rows"][1]],
+    ]

@@ -34,17 +34,18 @@ Seeds = Annotated[int, Parameter(help="how many seeds each experiment needs")]
 def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: cells, how many were measured, and what is missing."""
     with loading():
-        from moca.recipes.cells import exhibits
+        from moca.recipes.cells import drawn, exhibits
 
     standing = _standing(["all"], "", [results], seeds)
     table = _table(["", "measured", "reproduced", "runs left", "GPU min", "what"])
     for name, title in exhibits().items():
         if shown := standing.of(name):
-            table.add_row(name, *standing.sums(shown).in_short, Text(title, no_wrap=True, overflow="ellipsis"))
+            table.add_row(name, *standing.sums(shown).in_short, Text(title))
     table.add_row("all", *standing.sums(standing.entries).in_short, style="bold")
     console.print(table)
     console.print(Text("Measured: cells, of those that can be run yet. Reproduced: claimed cells, of those measured. "
-                       "Figures without numbers are left out.", "dim"))  # fmt: skip
+                       f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show.",
+                       "dim"))  # fmt: skip
     console.print(Text(standing.pace.how, "dim"))
     _tell_empty(standing, results)
 
@@ -53,8 +54,15 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """Show cells: the paper's number, ours, a verdict, and the commands that make them."""
     with loading():
+        from moca.recipes.cells import drawn, exhibits
         from moca.recipes.found import experiments
 
+    for name in (name for name in names if name in drawn()):
+        console.print(Text(f"{name}: {exhibits()[name]}", "bold"))
+        for command in drawn()[name]:
+            console.print(Text(command), soft_wrap=True)
+    if names and all(name in drawn() for name in names):
+        return
     standing = _standing(names, only, [results], seeds)
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
@@ -142,7 +150,8 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
     chosen = cells.of(names)
     if not chosen:
-        raise MocaError(f"{', '.join(names)} has no numbers; moca paper ls says which have")
+        how = f"moca paper show {names[0]} says how it is drawn" if names[0] in cells.drawn() else "it is a sketch"
+        raise MocaError(f"{', '.join(names)} has no numbers; {how}")
     return Standing(cells.only(chosen, only), places, seeds)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import functools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from moca.errors import MocaError, nearest
 from moca.recipes import load_recipe
+from moca.recipes.metrics import recorded, value
 
 if TYPE_CHECKING:
     from moca.engine.result import Result
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Status = Literal["claimed", "quoted", "doubtful", "script", "read_off_image"]
 """Claimed by the paper; quoted in it from elsewhere; at odds with the rest of it; known from its plotting scripts, or
 from its figures, alone."""
-_AFTER = "accuracy_after_task_"
 
 
 @dataclass(frozen=True)
@@ -53,6 +52,11 @@ class Cell:
         """Whether it is one that a reproduction has to reach."""
         return self.status == "claimed"
 
+    @property
+    def in_percent(self) -> bool:
+        """Whether it is an accuracy."""
+        return recorded(self.metric) is None and "accuracy" in self.metric
+
     @functools.cached_property
     def facts(self) -> dict[str, str]:
         """What rules ask for."""
@@ -69,12 +73,8 @@ class Cell:
         return plain | memory | method | {key: f"{key}={value}" for key, value in named.items() if value}
 
     def read(self, result: Result) -> float:
-        """The same number of a run of ours, in %; NaN for one that did not finish."""
-        if self.metric.startswith(_AFTER):
-            after = int(self.metric.removeprefix(_AFTER))
-            curve = result.accuracy_over_tasks
-            return 100 * curve[after - 1] if curve else math.nan
-        return 100 * result.numbers()[self.metric]
+        """The same number of a run of ours, an accuracy in %; NaN for one that did not finish."""
+        return value(self.metric, result)
 
 
 _NAMES = ("id", "exhibit", "setting", "data", "tasks", "learner", "perturb", "head", "memory", "metric", "status")
@@ -97,6 +97,12 @@ def exhibits() -> dict[str, str]:
     """The paper's tables and figures, and what each shows."""
     shown: dict[str, str] = load_recipe("paper")["exhibits"]
     return shown
+
+
+def drawn() -> dict[str, list[str]]:
+    """The figures without numbers that can be drawn, and the commands that do it."""
+    commands: dict[str, list[str]] = load_recipe("paper")["drawn"]
+    return commands
 
 
 def of(names: Sequence[str]) -> list[Cell]:

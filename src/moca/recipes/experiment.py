@@ -86,7 +86,8 @@ def experiment(cell: Cell) -> Experiment:
         settings |= rule.get("run", {})
         learner |= rule.get("learner", {})
         perturb |= rule.get("perturb", {})
-    settings |= {"learner": learner, "perturb": perturb if cell.perturb != "none" else ""}
+    still = cell.perturb == "none" or told["lambda"] == "0.0"
+    settings |= {"learner": learner, "perturb": "" if still else perturb}
     return _experiment(json.dumps({name: value for name, value in settings.items() if value != ""}))
 
 
@@ -127,4 +128,6 @@ def _without_images(run: Run) -> Dataset:
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return value.as_given() if isinstance(value, Settings) else str(value)

@@ -13,10 +13,13 @@ from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.recipes.cells import Cell
 from moca.recipes.experiment import Experiment, experiment, identity, waits_for
+from moca.recipes.metrics import has
 from moca.report.comparison import Spread
 
 NEAR = 1.5
 """Points below the paper's number that still count as reproduced."""
+TENTH = 0.1
+"""Of the paper's number, for one that is no accuracy."""
 SEEDS = 3
 """As many as the paper has."""
 
@@ -33,14 +36,18 @@ class Found:
                     self.results.append(Result.load(path))
                 except MocaError as error:
                     self.unreadable.append(str(error))
-        self.by_identity: dict[str, dict[str, Result]] = {}
+        self.by_identity: dict[str, list[Result]] = {}
         for result in sorted(self.results, key=lambda result: result.settings.precision == "auto"):
             # Of runs that differ in nothing but the precision the one that chose it itself is left.
-            self.by_identity.setdefault(identity(result.settings), {})[str(result.settings.seed)] = result
+            self.by_identity.setdefault(identity(result.settings), []).append(result)
 
     def of(self, experiment: Experiment) -> dict[str, Result]:
-        """Its runs, by seed."""
-        return self.by_identity.get(experiment.identity, {})
+        """Its runs, by seed; of those that finished, the ones that have what it records."""
+        return {
+            str(result.settings.seed): result
+            for result in self.by_identity.get(experiment.identity, ())
+            if result.status != "finished" or has(result, experiment.given.record)
+        }
 
     def missing(self, experiment: Experiment, seeds: int) -> list[int]:
         """The seeds that are still to be run for so many; one that diverged need not be run again."""
@@ -60,7 +67,7 @@ class Entry:
 
     @property
     def values(self) -> list[float]:
-        """In %, a seed each; of runs that finished."""
+        """Accuracies in %, a seed each; of runs that finished."""
         return [self.cell.read(result) for result in self.results if result.status == "finished"]
 
     @property
@@ -71,7 +78,9 @@ class Entry:
     @property
     def reproduced(self) -> bool | None:
         """Whether the paper's number was reached; None where nothing was measured."""
-        return reached(self.cell.value, self.cell.std, self.ours) if self.values else None
+        if not self.values:
+            return None
+        return (reached if self.cell.in_percent else alike)(self.cell.value, self.cell.std, self.ours)
 
     @property
     def verdict(self) -> str:
@@ -82,14 +91,24 @@ class Entry:
             return "diverged" if self.results else "to be run"
         few = [f"n = {len(self.values)}"] if len(self.values) < SEEDS else []
         aside = ", ".join(few + ([] if self.cell.counts else [f"{self.cell.status.replace('_', ' ')}, not counted"]))
-        return ("reproduced" if self.reproduced else "below") + (f" ({aside})" if aside else "")
+        short = "below" if self.cell.in_percent else "differs"
+        return ("reproduced" if self.reproduced else short) + (f" ({aside})" if aside else "")
 
 
 def reached(paper: float, std: float, ours: Spread) -> bool:
     """At most `NEAR` points below the paper's number, or within two pooled standard deviations of it."""
-    known = [spread**2 for spread in (std, ours.std) if not math.isnan(spread)]
-    pooled = math.sqrt(sum(known) / len(known)) if known else 0.0
-    return ours.mean >= paper - NEAR or abs(ours.mean - paper) <= 2 * pooled
+    return ours.mean >= paper - NEAR or abs(ours.mean - paper) <= 2 * _pooled(std, ours.std)
+
+
+def alike(paper: float, std: float, ours: Spread) -> bool:
+    """Of a number that is not better the higher it is: at most a tenth of the paper's away from it, or within two
+    pooled standard deviations."""
+    return abs(ours.mean - paper) <= max(TENTH * abs(paper), 2 * _pooled(std, ours.std))
+
+
+def _pooled(*spreads: float) -> float:
+    known = [spread**2 for spread in spreads if not math.isnan(spread)]
+    return math.sqrt(sum(known) / len(known)) if known else 0.0
 
 
 def entries(cells: Iterable[Cell], found: Found) -> list[Entry]:
@@ -103,9 +122,9 @@ def entries(cells: Iterable[Cell], found: Found) -> list[Entry]:
 
 
 def experiments(shown: Sequence[Entry]) -> list[Experiment]:
-    """What these cells need, each once."""
+    """What these cells need, each once; where one of them has to be recorded, as that one has it."""
     needed: dict[str, Experiment] = {}
-    for entry in shown:
-        if entry.experiment:
-            needed.setdefault(entry.experiment.identity, entry.experiment)
+    for own in (entry.experiment for entry in shown if entry.experiment):
+        if own.identity not in needed or len(own.given.record) > len(needed[own.identity].given.record):
+            needed[own.identity] = own
     return list(needed.values())

@@ -13,6 +13,7 @@ from moca.engine.folder import RESULT, SETTINGS, TASKS
 from moca.engine.material import Material
 from moca.engine.result import Result
 from moca.errors import MocaError
+from moca.measures.analyse import analyse
 from moca.measures.analysis import FILE as ANALYSIS
 from moca.recipes.experiment import Experiment
 from moca.settings import Run, validate
@@ -33,13 +34,17 @@ def carry_out(
     for experiment, seeds in wanted:
         for seed in seeds:
             given = {name: getattr(experiment.given, name) for name in experiment.given.model_fields_set}
-            run, stream = material(validate(Run, given | {"seed": seed, "device": device, "record": tuple(record)}))
+            given |= {"seed": seed, "device": device, "record": (*experiment.given.record, *record)}
+            run, stream = material(validate(Run, given))
             check_execution(run)
             folder = work / compare.folder_name(f"{experiment.label}-s{seed}")
             plans.append(compare.Plan(experiment.label, run, stream, folder))
     if not plans:
         return compare.Outcome([], interrupted=False, cost=None)
     outcome = compare.carry_out(plans, jobs, shown, ended=partial(keep, out=out), among_others=True)
+    for result in outcome.results:
+        if result.status == "finished" and "weights" in result.settings.record and not outcome.interrupted:
+            analyse(result, device=device)
     gather(work, out)
     return outcome
 

@@ -11,15 +11,17 @@ from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
 from moca.recipes.experiment import rules
 from moca.recipes.footing import rows as footing_rows
-from moca.recipes.found import NEAR, SEEDS, Entry, experiments
+from moca.recipes.found import NEAR, SEEDS, TENTH, Entry, experiments
 from moca.recipes.standing import Standing, Sums
 from moca.report.significance import LEVEL
 
 COUNTS = (
     f"A cell that the paper claims counts as reproduced when the mean of our seeds is at most {NEAR} points below it, "
     "or above it, or within two pooled standard deviations of it (of the paper's and ours, as far as both are known); "
-    f"otherwise it is below. With fewer than {SEEDS} seeds n is said. Cells that the paper quotes from elsewhere, that "
-    "contradict the rest of it, or that are known from its plotting scripts or figures alone are reported, not counted."
+    f"otherwise it is below. A number that is no accuracy counts where it is at most {TENTH:.0%} of the paper's away "
+    f"from it, or within the two deviations; otherwise it differs. With fewer than {SEEDS} seeds n is said. Cells that "
+    "the paper quotes from elsewhere, that contradict the rest of it, or that are known from its plotting scripts or "
+    "figures alone are reported, not counted."
 )
 
 
@@ -56,7 +58,8 @@ def render(standing: Standing, place: str) -> str:
         "method.",
         _table(["cells", "what is set", "why"], map(_rule, rules())),
         "## Runs",
-        f"Each with {standing.seeds} seeds; several of them, packed: `moca paper run`.",
+        f"Each with {standing.seeds} seeds; several of them, packed: `moca paper run`. Where a table or figure is of "
+        "what has to be recorded (`--record`), runs that were done without it are missing again.",
         _table(["run", "command", "done", "missing", "GPU minutes"], _runs(standing)),
     ]
     return "\n\n".join(parts) + "\n"
@@ -107,7 +110,7 @@ def _runs(standing: Standing) -> Iterable[list[str]]:
     for number, one in enumerate(experiments(standing.entries), 1):
         missing = standing.missing(one)
         minutes = f"{standing.minutes([(one, missing)]):,.1f}" if missing else ""
-        done = str(len(standing.found.of(one)) or "")
+        done = str(standing.done(one) or "")
         yield [str(number), f"`{one.command(standing.seeds)}`", done, str(len(missing) or ""), minutes]
 
 

@@ -11,6 +11,7 @@ from moca.recipes.cells import Cell, columns
 from moca.recipes.cost import Pace
 from moca.recipes.experiment import Experiment
 from moca.recipes.found import SEEDS, Entry, Found, entries, experiments
+from moca.report.spread import Spread
 
 
 class Standing:
@@ -33,6 +34,11 @@ class Standing:
         """Its seeds that are still to be run."""
         return self.found.missing(experiment, self.seeds)
 
+    def done(self, experiment: Experiment) -> int:
+        """How many of its runs some cell has a number of; another may need them recorded."""
+        own = [entry for entry in self.entries if entry.experiment and entry.experiment.identity == experiment.identity]
+        return len({result.folder for entry in own for result in entry.results})
+
     def wanted(self, shown: Sequence[Entry]) -> list[tuple[Experiment, list[int]]]:
         """The experiments of these cells that lack seeds, with those."""
         return [(one, seeds) for one in experiments(shown) if (seeds := self.missing(one))]
@@ -50,7 +56,7 @@ class Standing:
             measured=sum(bool(entry.values) for entry in shown),
             counted=len(counted),
             reproduced=sum(entry.reproduced is True for entry in counted),
-            done=sum(len(self.found.of(one)) for one in experiments(shown)),
+            done=len({result.folder for entry in shown for result in entry.results}),
             missing=sum(len(seeds) for _, seeds in wanted),
             minutes=self.minutes(wanted),
         )
@@ -63,14 +69,14 @@ class Standing:
     def _row(self, entry: Entry) -> list[str]:
         cell, ours = entry.cell, entry.ours
         known = not math.isnan(ours.mean)
-        percent = cell.metric.endswith("accuracy") or cell.metric.startswith("accuracy")
-        paper = f"{cell.value:.2f}" if percent else f"{cell.value:g}"
         number = self.numbers[entry.experiment.identity] if entry.experiment else ""
         return [
-            paper + _plus_minus(cell.std),
-            f"{ours.mean:.2f}{_plus_minus(ours.std)}" if known else "",
+            (f"{cell.value:.2f}" if cell.in_percent else f"{cell.value:g}") + _plus_minus(cell.std),
+            _measured(ours, cell.in_percent) if known else "",
             str(len(entry.values) or ""),
-            f"{ours.mean - cell.value:+.2f}".replace("-", "\N{MINUS SIGN}") if known else "",
+            f"{ours.mean - cell.value:+{'.2f' if cell.in_percent else '.2g'}}".replace("-", "\N{MINUS SIGN}")
+            if known
+            else "",
             entry.verdict,
             str(number),
         ]
@@ -80,6 +86,13 @@ def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
     """What tells a cell apart, as a reader would say it."""
     said = (cell.tags.get(kind, "").removesuffix("+none") for kind in kinds)
     return [tag.replace("accuracy_after_task_", "after task ") for tag in said]
+
+
+def _measured(ours: Spread, in_percent: bool) -> str:
+    """Other numbers than accuracies to three digits, whatever their scale, and the deviation to two."""
+    if in_percent:
+        return f"{ours.mean:.2f}{_plus_minus(ours.std)}"
+    return f"{ours.mean:.3g}" + ("" if math.isnan(ours.std) else f" ± {ours.std:.2g}")
 
 
 def _plus_minus(std: float) -> str:

@@ -1,0 +1,77 @@
+"""What the paper's numbers are called in a run of ours: of its accuracies, or of what was recorded for analyses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moca.engine.folder import RunFolder
+from moca.errors import MocaError
+from moca.measures.analyse import RECORDED
+from moca.measures.analysis import Analysis, read
+from moca.measures.record.gradients import ALL, OFFICIAL
+
+if TYPE_CHECKING:
+    from moca.engine.result import Result
+
+_AFTER, _SV, _LOG_SV = "accuracy_after_task_", "sv_", "log_sv_"
+_FISHER = "angular_fisher_score"
+ANALYSIS = {name: analysis for name, (analysis, _) in RECORDED.items()} | {"weights": _FISHER}
+"""What each recording leads to; of kept weights, the one that the paper has a table of."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A number of an analysis."""
+
+    analysis: str
+    read: Callable[[Analysis], float | None]
+
+
+def recorded(metric: str) -> Recorded | None:
+    """Where a number is kept that no result has; nothing for an accuracy."""
+    if metric in ("angle_old", "angle_new"):
+        name = f"{metric.removeprefix('angle_')} classes, training (degrees)"
+        return Recorded("angle_deviation", lambda found: found.numbers.get(name))
+    if metric == "angular_fisher":
+        return Recorded(_FISHER, lambda found: found.numbers.get("test, raw features"))
+    for before, as_shown in ((_LOG_SV, math.log), (_SV, float)):
+        if metric.startswith(before):
+            place = int(metric.removeprefix(before))
+            return Recorded("gradient_spectrum", lambda found: as_shown(_share(found, place)))  # noqa: B023
+    return None
+
+
+def _share(found: Analysis, place: int) -> float:
+    """A singular value over their sum, from 1 on, as the official scripts take the gradients."""
+    series = found.plots["singular_values"].series
+    values = series.get(OFFICIAL, series[ALL])
+    return values[place - 1] if place <= len(values) and values[place - 1] > 0 else math.nan
+
+
+def value(metric: str, result: Result) -> float:
+    """A number of a run, accuracies in %; NaN where it has none."""
+    source = recorded(metric)
+    if source is not None:
+        found = _analyses(result).get(source.analysis)
+        known = source.read(found) if found else None
+        return math.nan if known is None else known
+    if metric.startswith(_AFTER):
+        curve = result.accuracy_over_tasks
+        return 100 * curve[int(metric.removeprefix(_AFTER)) - 1] if curve else math.nan
+    return 100 * result.numbers()[metric]
+
+
+def has(result: Result, recordings: Iterable[str]) -> bool:
+    """Whether a run has what these recordings lead to."""
+    needed = [ANALYSIS[name] for name in recordings]
+    return not needed or _analyses(result).keys() >= set(needed)
+
+
+def _analyses(result: Result) -> dict[str, Analysis]:
+    try:
+        return read(RunFolder(result.folder), arrays=False)
+    except MocaError:
+        return {}
