@@ -33,9 +33,13 @@ class MocaWarning(UserWarning):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known name, or all of them when none is near; names write ++ as pp."""
-    known = sorted(known)
-    close = get_close_matches(name.lower().replace("++", "pp"), known, n=1, cutoff=0.6)
+    """A hint that names the nearest known name, or one with a word like it, or all of them when none is near; names
+    write ++ as pp."""
+    known, name = sorted(known), name.lower().replace("++", "pp")
+    words = {word: one for one in reversed(known) for word in one.split("_")}
+    close = get_close_matches(name, known, n=1, cutoff=0.6) or [
+        words[word] for word in get_close_matches(name, words, n=1, cutoff=0.8)
+    ]
     return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)
 
 

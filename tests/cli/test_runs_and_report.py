@@ -86,8 +86,18 @@ def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     assert sorted(path.name for path in runs.iterdir()) == ["compare", "er-s0", "er-s1", "half", "mnist"]
 
 
+def test_settings_that_do_not_compare_are_printed_apart_and_runs_need_no_name(moca, runs):
+    code, out, _ = moca("report")
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    first, second = (next(i for i, line in enumerate(lines) if line.startswith(name)) for name in ("digits,", "mnist,"))
+    assert all(line.split()[0] in ("er", "er+wap") for line in lines[first + 5 : second - 1])
+    assert lines[second + 5].split()[:3] == ["er", "1", "90.00"]
+    shutil.rmtree(runs)
+    assert "there is no folder 'runs' here; say where runs are: moca report FOLDER" in moca("report")[2]
+
+
 def test_nothing_to_report(moca, runs):
-    assert "moca report needs folders of runs" in moca("report")[2]
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
     assert "cannot be written" in moca("report", "runs", "--out", "runs/er-s0/result.json/x.html")[2]
@@ -109,7 +119,7 @@ def test_trackers_are_added_however_progress_is_shown(moca, runs, monkeypatch):
 def test_a_run_that_is_there_twice_is_one_seed(moca, runs):
     shutil.copytree(runs / "er-s0", runs / "again")
     code, out, _ = moca("analyse", "runs/again", "runs/er-s0", "runs/er-s1", "--no-figures")
-    assert code == 0 and "er (2 seeds)" in out
+    assert code == 0 and "er" not in out.split("Left")[0], "no table where there is nothing to show"
     assert "Left out: runs/er-s0: the same settings and seed as runs/again" in out
 
 

@@ -8,17 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 import moca
 from moca import MocaError
 from moca.cli import main
 from moca.cli.analyse import KNOWN
+from moca.cli.analysis_tables import tables
 from moca.engine.folder import RunFolder
 from moca.locking import lock
 from moca.measures.analyse import ASKED_FOR, RECORDED
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
 from moca.report.comparison import Comparison
-from moca.report.together import groups
+from moca.report.together import Group, groups
 
 SMALL = {"epochs": 1, "batch": 32, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}
 PAGE = Path(__file__).parents[2] / "docs/analyses.md"
@@ -66,8 +68,8 @@ def test_all_that_a_finished_run_allows(runs):
 def test_numbers_are_those_of_the_run(runs):
     found, result = moca.analyse(runs / "gaussian-0"), moca.Result.load(runs / "gaussian-0")
     counts = found["confusion"].arrays["counts"]
-    accuracy = found["confusion"].numbers["accuracy on all test images"]
-    assert accuracy == pytest.approx(np.trace(counts) / counts.sum(), rel=1e-5)
+    accuracy = found["confusion"].numbers["accuracy on all test images (%)"]
+    assert accuracy == pytest.approx(100 * np.trace(counts) / counts.sum(), rel=1e-5)
     by_task = found["linear_probe"].plots["linear_probe"].series["own classifier"]
     assert by_task == pytest.approx(result.accuracy_matrix[-1], abs=1e-5)
     lines = [json.loads(line) for line in (result.folder / "tasks.jsonl").read_text().splitlines()]
@@ -75,7 +77,10 @@ def test_numbers_are_those_of_the_run(runs):
     assert by_class[-1] == pytest.approx((counts.diagonal() / counts.sum(1)).tolist())
     lost = found["forgetting_by_class"].plots["forgetting_by_class"]
     assert lost.x.values == ["0", "1", "2", "3", "4"]
-    assert lost.series["test"] == pytest.approx([by_class[1][c] - by_class[2][c] for c in range(5)], abs=1e-5)
+    fallen = [by_class[1][c] - by_class[2][c] for c in range(5)]
+    assert lost.series["test"] == pytest.approx(fallen, abs=1e-5)
+    mean = found["forgetting_by_class"].numbers["mean over old classes (%)"]
+    assert mean == pytest.approx(20 * sum(fallen), abs=1e-3)
 
 
 def test_features_and_class_vectors_are_those_of_the_model(runs):
@@ -109,8 +114,8 @@ def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
     (setting,) = Comparison.load(runs).settings
     found = groups(setting.rows)
     assert [(group.label, len(group.runs)) for group in found] == [("er", 1), ("er+gaussian", 2)]
-    values = [run["calibration"].numbers["expected calibration error"] for run in analysed[1:]]
-    spread = found[1].number("calibration", "expected calibration error")
+    values = [run["calibration"].numbers["expected calibration error (%)"] for run in analysed[1:]]
+    spread = found[1].number("calibration", "expected calibration error (%)")
     assert spread.mean == pytest.approx(sum(values) / 2)
     assert spread.std == pytest.approx(abs(values[0] - values[1]) / math.sqrt(2))
     assert math.isnan(found[1].number("angle_deviation", "old classes, test (degrees)").mean)
@@ -128,6 +133,53 @@ def test_the_command(runs, capsys, monkeypatch):
         assert {f"{name}.pdf", f"{name}.png"} <= drawn
     assert not {"confusion.pdf", "linear_probe.pdf"} & drawn
     assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_what_was_asked_for_and_is_not_there_is_one_line(runs, capsys):
+    for words, line in (
+        (
+            ["--only", "angle_deviation"],
+            "angle deviation in training: was not recorded; run again with --record angles",
+        ),
+        (["--only", "implict"], "there is no analysis 'implict'; did you mean 'implicit_augmentation'?"),
+        (
+            ["--only", "implicit_augmentation", "--classes", "bird"],
+            "'bird' is no class of an earlier task; known: 0, 1, 2, 3, 4",
+        ),
+    ):
+        code, told = said(capsys, runs / "gaussian-0", *words)
+        assert (code, told.out, told.err) == (1, "", f"moca: {line}\n")
+    code, told = said(capsys, runs, "--only", "perturbation_angle", "angle_deviation", "--no-figures")
+    assert code == 0
+    assert "Not there: angle deviation in training: was not recorded; run again with --record angles (g" in told.out
+    assert moca.analyse(runs / "er").lacks("perturbation_angle") == [
+        "angle of the perturbation: the run has no perturbation"
+    ]
+
+
+def test_a_narrow_terminal_cuts_no_name_and_no_number():
+    def found(value):
+        return {"one": Analysis("One", "", {"a long name of a number": value, "%": 1.0}),
+                "two": Analysis("Two", "", {"wap: turned by": 2 * value, "wap: missed by": 3.0})}  # fmt: skip
+
+    methods = [Group(f"derpp+gaussian:lambda={k}", [found(k + 0.1), found(k + 0.3)]) for k in range(1, 7)]
+    for width in (60, 300):
+        console = Console(width=width, color_system=None)
+        with console.capture() as shown:
+            for part in tables("title", methods, console):
+                console.print(part)
+        lines = shown.get().splitlines()
+        assert "…" not in shown.get()
+        assert lines[0] == "title; mean ± standard deviation of 2 seeds"
+        values = [f"{k + 0.2:.3f} ± 0.141" for k in range(1, 7)]
+        if width == 60:
+            assert [line.split()[0] for line in lines if values[0] in line] == [methods[0].label]
+            assert all(any(value in line for line in lines) for value in values)
+        else:
+            assert any(all(value in line for value in values) for line in lines)
+        grid = [line.split() for line in lines if line.startswith("   wap")]
+        assert grid[0] == ["wap", "2.400", "±", "0.283", "3.000", "±", "0.000"], "a row a thing, a table a method"
+        assert len(grid) == 6
 
 
 def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeypatch):

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 from rich.console import Console
 
 from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
-
-if TYPE_CHECKING:
-    from moca.report.together import Group
 
 KNOWN = (
     "angle_deviation",
@@ -72,12 +69,13 @@ def analyse(
     with loading():
         from rich.progress import track
 
+        from moca.cli.analysis_tables import tables
         from moca.cli.show import console
         from moca.engine.listing import run_folders
         from moca.measures.analyse import ASKED_FOR, analyse
         from moca.report.comparison import Comparison
         from moca.report.loading import labelled, once
-        from moca.report.together import groups
+        from moca.report.together import analyses, groups
 
     if not runs:
         raise MocaError("name at least one run folder")
@@ -101,11 +99,15 @@ def analyse(
             refused.append(str(error))
     if not done:
         raise MocaError(refused[0] + (f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""))
+    if only and not any(name in run.analyses for run in done for name in only):
+        raise MocaError("; ".join(dict.fromkeys(line for name in only for line in done[0].lacks(name))))
     where = out or _above(folders) / "figures"
     kept, twins = once([run.result for run in done])
     settings = Comparison(labelled(kept), where).settings
     for number, setting in enumerate(settings, 1):
-        _show(setting.title, groups(setting.rows, only))
+        methods = groups(setting.rows, only)
+        for part in tables(setting.title, methods, console) if analyses(methods) else ():
+            console.print(part, highlight=False)
         if figures:
             from moca.report.analysis_figures import draw
 
@@ -122,7 +124,7 @@ def analyse(
         console.print(f"Left out: {line}", soft_wrap=True, highlight=False, markup=False)
     lines: dict[str, list[str]] = {}
     for run in done:
-        asked = [line for line in run.missing if not only or line.partition(":")[0] in also]
+        asked = [line for name in only for line in run.lacks(name)] if only else run.missing
         for line in asked if any(run.result is result for result in kept) else ():
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, of in lines.items():
@@ -137,26 +139,3 @@ def analyse(
 def _above(folders: Sequence[Path]) -> Path:
     """The run's own folder, or the one above all of them."""
     return folders[0] if len(folders) == 1 else Path(os.path.commonpath([f.absolute().parent for f in folders]))
-
-
-def _show(title: str, methods: Sequence[Group]) -> None:
-    """All numbers, a column for each method."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from moca.cli.show import console
-    from moca.report.tables import any_scale
-    from moca.report.together import analyses, numbers
-
-    table = Table(box=None, title=Text(title), title_justify="left")
-    table.add_column("")
-    for method in methods:
-        seeds = len(method.runs)
-        table.add_column(Text(method.label + (f" ({seeds} seeds)" if seeds > 1 else "")), justify="right")
-    for name, found in analyses(methods).items():
-        names = numbers(methods, name)
-        if names:
-            table.add_row(Text(found.title, "bold"))
-        for number in names:
-            table.add_row(Text(f"  {number}"), *(any_scale(method.number(name, number)).whole for method in methods))
-    console.print(table)

@@ -11,6 +11,7 @@ from moca.errors import MocaError
 from moca.starting import loading
 
 _MOST_TOLD = 8
+_RUNS = Path("runs")
 
 
 def report(
@@ -28,7 +29,7 @@ def report(
     Parameters
     ----------
     runs
-        Folders of runs, of comparisons, or above such.
+        Folders of runs, of comparisons, or above such [default: runs]
     tables
         Also write runs.csv, a line a run, and tidy.csv (with pyarrow tidy.parquet, too): a line for each run, task and
         number, settings as columns; into this folder.
@@ -37,14 +38,14 @@ def report(
     latex
         Also write the tables as LaTeX to this file.
     """
-    if not runs:
-        raise MocaError("moca report needs folders of runs, such as: moca report runs")
     with loading():
         from moca.cli.show import console
         from moca.report.comparison import Comparison
         from moca.report.page import latex_tables, write_report
 
-    comparison = Comparison.load(runs)
+    if not runs and not _RUNS.is_dir():
+        raise MocaError("there is no folder 'runs' here; say where runs are: moca report FOLDER")
+    comparison = Comparison.load(runs or (_RUNS,))
     page = write_report(comparison, path=out)
     console.print(comparison)
     for reason in comparison.left_out[:_MOST_TOLD]:

@@ -36,6 +36,14 @@ RECORDED = {
 ASKED_FOR = (implicit_augmentation.NAME,)
 """Analyses that take minutes, and are made only where they are asked for."""
 
+_MODEL, _FORGETTING = "the final model", "forgetting of each class"
+_CALLED = {"forgetting_by_class": _FORGETTING}
+_ABSENT = {
+    "perturbation_angle": "angle of the perturbation: the run has no perturbation",
+    "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
+}
+"""Why there is none where nothing went wrong."""
+
 
 @dataclass(frozen=True)
 class Analysed:
@@ -52,9 +60,17 @@ class Analysed:
             raise MocaError(f"run '{self.result.folder}' has no analysis '{name}'; it has {', '.join(self.analyses)}")
         return self.analyses[name]
 
+    def lacks(self, name: str) -> list[str]:
+        """Why it has no analysis of this name, and how to get one; empty if it has it."""
+        if name in self.analyses:
+            return []
+        about = dict(RECORDED.values()) | _CALLED
+        told = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
+        return told or [_ABSENT.get(name, f"{name}: '{self.result.folder}' has none")]
+
     @property
     def numbers(self) -> dict[str, float | None]:
-        """All numbers, by the name of the analysis and their own: `calibration: expected calibration error`."""
+        """All numbers, by the name of the analysis and their own: `confusion: accuracy on all test images (%)`."""
         return {f"{name}: {key}": value for name, a in self.analyses.items() for key, value in a.numbers.items()}
 
 
@@ -96,7 +112,7 @@ def analyse(
         missing += why
         write(folder, found | computed)
     if result.status == "finished" and not (path / MODEL).is_file() and (again or "confusion" not in computed):
-        missing.append("the final model: its weights were not kept; run again with --record weights")
+        missing.append(f"{_MODEL}: its weights were not kept; run again with --record weights")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
         try:
             learning, stream = _final(folder, result, device, own)
@@ -108,6 +124,8 @@ def analyse(
         except Interrupted:
             raise
         except MocaError as error:
+            if classes:  # a name that is wrong is a mistake, not a lack of the run
+                raise
             missing.append(f"{implicit_augmentation.NAME}: {error}")
     return Analysed(result, read(folder), missing)
 
@@ -143,16 +161,16 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
 def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Analyses, list[str]]:
     """What the files of a run tell, and why some of them do not."""
     if result.status != "finished":
-        return {}, [f"the final model: there is none, the run has {result.status}"]
+        return {}, [f"{_MODEL}: there is none, the run has {result.status}"]
     weights, by_class = (folder.path / MODEL).is_file(), _by_class(folder)
-    older = "forgetting of each class: the run is of an older moca, which did not write it down"
+    older = f"{_FORGETTING}: the run is of an older moca, which did not write it down"
     if not weights and not by_class:
         return {}, [older]
     try:
         settings, stream = _material(result, device, own)
         model = OfModel(_learning(folder, settings, stream), stream) if weights else None
     except MocaError as error:
-        return {}, [f"{'the final model' if weights else 'forgetting of each class'}: {error}"]
+        return {}, [f"{_MODEL if weights else _FORGETTING}: {error}"]
     found, why = model.analyses() if model else {}, []
     if model and "calibration" not in found:
         why.append(f"calibration: '{settings.learner.name}' predicts by scores of its own, which are no logits")
@@ -160,7 +178,7 @@ def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any
     if len(by_class) > 2 and len(came) == len(by_class[-1]):
         found["forgetting_by_class"] = _forgetting(by_class[1:], came, stream.names)
     elif by_class:
-        why.append("forgetting of each class: there is one task only, or not every class came")
+        why.append(f"{_FORGETTING}: there is one task only, or not every class came")
     else:
         why.append(older)
     return found, why
@@ -203,14 +221,14 @@ def _by_class(folder: RunFolder) -> list[list[float | None]]:
 
 def _forgetting(stages: list[list[float | None]], came: dict[int, int], names: Sequence[str]) -> Analysis:
     fallen = forgetting_by_class(stages, [came[c] for c in range(len(came))])
-    known = [value for value in fallen if value is not None]
+    lost = [100 * value for value in fallen if value is not None]
     old = [c for c, value in enumerate(fallen) if value is not None]
     return Analysis(
         "Forgetting of each class",
         "How far the accuracy on a class has fallen from the best that it had after an earlier task.",
         {
-            "mean": sum(known) / len(known) if known else None,
-            "of the class that lost most": max(known, default=None),
+            "mean over old classes (%)": sum(lost) / len(lost) if lost else None,
+            "of the class that lost most (%)": max(lost, default=None),
         },
         {
             "forgetting_by_class": Plot(

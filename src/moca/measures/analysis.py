@@ -19,6 +19,7 @@ analysis.json of a run folder:
                                pictures: a PNG in base64, a cell for each of x and y, all of one size}},
              "value":   what the entries of a matrix are, with their unit,
              "diagonal": true where the line y = x is worth seeing,
+             "trim":    true where the zeros at both ends are not worth seeing,
              "mark":    a place of x that is worth seeing, or null}}}}}
 
 Values that are not known are null. Arrays too large for it are in analysis.npz, as NAME/what.
@@ -71,6 +72,8 @@ class Plot:
     """Whether the line y = x is worth seeing."""
     mark: float | None = None
     """A place of x that is worth seeing."""
+    trim: bool = False
+    """Whether the zeros at both ends are not worth seeing."""
 
     @classmethod
     def read(cls, kept: Mapping[str, Any]) -> Plot:

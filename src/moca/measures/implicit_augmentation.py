@@ -157,7 +157,8 @@ class ImplicitAugmentation:
         columns = ["real", "rebuilt", *map(str, range(1, draws + 1))]
         series = {}
         for i, c in enumerate(self.shown.y.tolist()):
-            real = torch.stack([x[i], rebuilt[i]]).expand(rows, 2, *x.shape[1:])
+            real = torch.stack([x[i], rebuilt[i]]).repeat(rows, 1, 1, 1, 1)
+            real[1:] = math.nan  # once is enough
             series[self.stream.names[c]] = sheet(torch.cat([real, strips[:, :, i]], 1))
         return Analysis(
             TITLE,

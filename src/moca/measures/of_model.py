@@ -174,8 +174,9 @@ class OfModel:
             "Confusion matrix",
             "Of the test images of each class (a row), the share taken for each class.",
             {
-                "accuracy on all test images": (counts.diagonal().sum() / counts.sum()).item(),
-                "old classes taken for new ones": (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item()
+                "accuracy on all test images (%)": 100 * (counts.diagonal().sum() / counts.sum()).item(),
+                "old classes taken for new ones (%)": 100
+                * (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item()
                 if self.old
                 else math.nan,
             },
@@ -189,7 +190,10 @@ class OfModel:
         return Analysis(
             "Calibration",
             "How often a prediction is right against how sure the classifier is of it; ECE is their mean distance.",
-            {"expected calibration error": found.ece, "confidence above accuracy": found.overconfidence},
+            {
+                "expected calibration error (%)": 100 * found.ece,
+                "confidence above accuracy (%)": 100 * found.overconfidence,
+            },
             {
                 "calibration": Plot(
                     "lines",
@@ -215,7 +219,7 @@ class OfModel:
             "Linear probe",
             f"Accuracy of a linear classifier fitted to the features of {len(self.train)} training images of all "
             "tasks: what the encoder knows, whatever the classifier has forgotten.",
-            {f"accuracy, {name}": rows.double().mean().item() for name, rows in right.items()},
+            {f"accuracy, {name} (%)": 100 * rows.double().mean().item() for name, rows in right.items()},
             {
                 "linear_probe": Plot(
                     "bars",

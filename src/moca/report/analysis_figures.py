@@ -19,7 +19,7 @@ from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import DASHES, FAINT, INK, RULE, save, shown, style
-from moca.report.together import Line, Panel, analyses, groups, heights, old_classes, panels, plots, shared_out
+from moca.report.together import Line, Panel, analyses, groups, heights, old_classes, panels, plots, shared_out, widths
 
 _COLUMNS = 3
 _NUMBERED = 12
@@ -58,6 +58,8 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         first = spec is None or spec.is_first_col()
         axes.set(xlabel=plot.x.name, ylabel=plot.y.name if first else "", title=shown(panel.title))
         axes.set_ylim(*heights(drawn))
+        if kept := widths(drawn):
+            axes.set_xlim(*kept)
     if len(lines) > 1:
         _legend(figure, list(lines.values()), len(drawn))
     return figure

@@ -10,7 +10,7 @@ from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
 from moca.report.palette import colours_of
 from moca.report.plots import NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
-from moca.report.together import Line, Panel, heights, old_classes
+from moca.report.together import Line, Panel, heights, old_classes, widths
 
 _MOST_NAMED = 20
 """Names along an axis."""
@@ -33,6 +33,9 @@ def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
     else:
         seen = heights(drawn)
         made = [(_bars if kind == "bars" else _lines)(panel, seen, alt) for panel, alt in zip(drawn, alts, strict=True)]
+        if kept := widths(drawn):
+            for one in made:
+                one["layout"]["xaxis"]["range"] = list(kept)
     return [(panel.title, plot) for panel, plot in zip(drawn, made, strict=True)]
 
 

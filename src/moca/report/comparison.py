@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.box import SIMPLE
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Column as TableColumn
 from rich.table import Table
+from rich.text import Text
 
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
@@ -157,23 +158,12 @@ class Comparison:
             raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
         return rows[label]
 
-    def __rich__(self) -> Table:
-        """Mean and standard deviation of each method."""
-        columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
-        table = Table(
-            TableColumn("method", overflow="fold"), "seeds", box=SIMPLE, title="In %, mean ± standard deviation"
-        )
-        for title in (*columns.values(), "s a run"):
-            table.add_column(title, justify="right", no_wrap=True)
-        for row in self.rows:
-            seconds = row.spread("seconds").mean
-            table.add_row(
-                row.label,
-                f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
-                *(row.spread(c).percent() for c in columns),
-                "-" if math.isnan(seconds) else f"{seconds:.1f}",
-            )
-        return table
+    def __rich__(self) -> Group:
+        """Mean and standard deviation of each method, a table for each setting; if there are several, each has a
+        heading."""
+        several = len(self.settings) > 1
+        parts = (([Text(setting.title, "bold")] * several, _table(setting.rows)) for setting in self.settings)
+        return Group(*(part for heading, table in parts for part in (*heading, table)))
 
     def __str__(self) -> str:
         plain = Console(width=120, color_system=None, force_jupyter=False)
@@ -209,6 +199,23 @@ class Comparison:
         (folder / "comparison.json").write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
         if self.cost:
             (folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
+    method = TableColumn("method", overflow="fold")
+    table = Table(method, "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
+    for name in (*columns.values(), "s a run"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        seconds = row.spread("seconds").mean
+        table.add_row(
+            row.label,
+            f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
+            *(row.spread(c).percent() for c in columns),
+            "-" if math.isnan(seconds) else f"{seconds:.1f}",
+        )
+    return table
 
 
 def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:

@@ -130,10 +130,10 @@ def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
     every = [line for group in groups for line in group.lines(analysis, plot)]
     series = list(dict.fromkeys(line.series for line in every))
     by_series = [[line for line in every if line.series == name] for name in series]
-    if every and every[0].plot.kind in ("matrix", "points", "pictures"):
-        return [
-            Panel(line.label + f": {line.series}" * (len(series) > 1), [line]) for lines in by_series for line in lines
-        ]
+    kind = every[0].plot.kind if every else ""
+    if kind in ("matrix", "points", "pictures"):
+        named = len(series) > 1 or kind == "pictures"  # of which class they are
+        return [Panel(line.label + f": {line.series}" * named, [line]) for lines in by_series for line in lines]
     if len({line.label for line in every}) > 1:
         return [Panel(name * (len(series) > 1), lines) for name, lines in zip(series, by_series, strict=True)]
     # Its series are no methods, so that none has the baseline's grey.
@@ -156,6 +156,17 @@ def heights(drawn: Sequence[Panel]) -> tuple[float, float]:
     room = 0.07 * (high - low) or 0.05 * abs(high) or 1.0
     floor, top = low - room * (low != 0 or plot.y.log), high + room
     return (10**floor, 10**top) if plot.y.log else (floor, top)
+
+
+def widths(drawn: Sequence[Panel]) -> tuple[float, float] | None:
+    """What the horizontal axis of all these panels shows, where their plot ends with its data: from the first to the
+    last value that is not 0 in any of them, and the one beside."""
+    if not drawn[0].plot.trim:
+        return None
+    lines = [line for panel in drawn for line in panel.lines]
+    seen = [place for line in lines for place, value in enumerate(line.values) if value]
+    x = max((line.plot.x.values for line in lines), key=len)
+    return (x[max(0, min(seen) - 1)], x[min(len(x) - 1, max(seen) + 1)]) if seen else None
 
 
 def old_classes(drawn: Sequence[Panel]) -> dict[int, bool]:

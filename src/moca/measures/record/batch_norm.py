@@ -56,7 +56,7 @@ class StatisticsShift(Recording):
         if not self.tasks or not self.tasks[-1]["apart"]:
             return {}
         last = self.tasks[-1]
-        names = list(dict.fromkeys(name for task in self.tasks for name in task["apart"]))
+        names = [name for name in (OLD_NEW, HELD_OLD, HELD_NEW) if any(name in task["apart"] for task in self.tasks)]
 
         def mean(task: dict[str, Any], name: str) -> float | None:
             layers = task["apart"].get(name)

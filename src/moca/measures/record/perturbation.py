@@ -69,6 +69,7 @@ class Moved(Recording):
                         Axis("Angle (degrees)", centres.tolist()),
                         Axis("Share of features"),
                         {"features": (total / total.sum()).tolist()},
+                        trim=True,
                     ),
                     "perturbation_angle_over_steps": Plot(
                         "lines",

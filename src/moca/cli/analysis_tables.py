@@ -1,0 +1,125 @@
+"""The numbers of analyses as tables that a terminal of any width shows whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moca.report.labels import folded
+from moca.report.tables import any_scale
+from moca.report.together import analyses, numbers
+
+if TYPE_CHECKING:
+    from moca.report.together import Group
+
+_OF = ": "
+"""Between what a number is of and what it is, where an analysis has the same numbers of several things."""
+_ENDLESS = 10_000
+"""Columns in which anything fits."""
+_GAP = 2
+"""Columns between those of a table."""
+
+
+def tables(title: str, methods: Sequence[Group], console: Console) -> Iterator[Table | Text]:
+    """All numbers: a column for each method or, where the terminal is too narrow for that, a row for each."""
+    seeds = {len(method.runs) for method in methods}
+    same = f"; mean ± standard deviation of {max(seeds)} seeds" if len(seeds) == 1 and max(seeds) > 1 else ""
+    labels = [_label(method) if not same else method.label for method in methods]
+    yield Text(title + same, "italic")
+    side = _side_by_side(labels, methods)
+    wide = console.options.update(width=_ENDLESS)
+    if side.row_count and console.measure(side, options=wide).maximum <= console.width:
+        yield side
+    elif side.row_count:
+        yield from _turned_round(labels, methods, console.width)
+    for name, found in analyses(methods).items():
+        for label, method in zip(labels, methods, strict=True):
+            if grid := _grid(method, name):
+                yield Text(found.title + f", {label}" * (len(methods) > 1), "bold")
+                yield grid
+
+
+def _label(method: Group) -> str:
+    seeds = len(method.runs)
+    return method.label + (f" ({seeds} seeds)" if seeds > 1 else "")
+
+
+def _plain(methods: Sequence[Group], analysis: str) -> list[str]:
+    return [name for name in numbers(methods, analysis) if _OF not in name]
+
+
+def _side_by_side(labels: Sequence[str], methods: Sequence[Group]) -> Table:
+    """A row for each number."""
+    table = Table(box=None)
+    table.add_column("", no_wrap=True)
+    for label in labels:
+        table.add_column(Text(label), justify="right", no_wrap=True)
+    for name, found in analyses(methods).items():
+        names = _plain(methods, name)
+        if names:
+            table.add_row(Text(found.title, "bold"))
+        for number in names:
+            table.add_row(Text(f"  {number}"), *(any_scale(method.number(name, number)).whole for method in methods))
+    return table
+
+
+def _turned_round(labels: Sequence[str], methods: Sequence[Group], width: int) -> Iterator[Table | Text]:
+    """For each analysis a row for each method; numbers that do not fit beside each other follow below."""
+    names = ["\n".join(folded(label, max(20, width // 2))) for label in labels]
+    room = width - max(len(line) for name in names for line in name.split("\n")) - _GAP
+    for analysis, found in analyses(methods).items():
+        columns = {
+            number: [any_scale(method.number(analysis, number)).whole for method in methods]
+            for number in _plain(methods, analysis)
+        }
+        if columns:
+            yield Text(found.title, "bold")
+        for part in _parts(columns, room):
+            table = Table(box=None, padding=(0, _GAP, 0, 0))
+            table.add_column("", no_wrap=True)
+            for number, values in part.items():
+                size = _size(number, values)
+                table.add_column(Text(number), justify="right", vertical="bottom", min_width=size, max_width=size)
+            for name, *cells in zip(names, *part.values(), strict=True):
+                table.add_row(Text(name), *cells)
+            yield table
+
+
+def _parts(columns: dict[str, list[str]], room: int) -> Iterator[dict[str, list[str]]]:
+    """As many columns as there is room for, in order, and again."""
+    part: dict[str, list[str]] = {}
+    left = room
+    for number, values in columns.items():
+        needed = _size(number, values) + _GAP
+        if part and needed > left:
+            yield part
+            part, left = {}, room
+        part[number] = values
+        left -= needed
+    if part:
+        yield part
+
+
+def _size(number: str, values: Sequence[str]) -> int:
+    """The width of a column: its heading may be folded between words, its values not."""
+    return max(map(len, (*number.split(), *values)))
+
+
+def _grid(method: Group, analysis: str) -> Table | None:
+    """The same numbers of several things, a row for each thing."""
+    told = [name.partition(_OF)[::2] for name in numbers([method], analysis) if _OF in name]
+    if not told:
+        return None
+    table = Table(box=None)
+    table.add_column("", no_wrap=True)
+    heads = list(dict.fromkeys(what for _, what in told))
+    for what in heads:
+        table.add_column(Text(what), justify="right")
+    for thing in dict.fromkeys(thing for thing, _ in told):
+        values = (any_scale(method.number(analysis, f"{thing}{_OF}{what}")).whole for what in heads)
+        table.add_row(Text(f"  {thing}"), *values)
+    return table
