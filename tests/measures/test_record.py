@@ -157,6 +157,7 @@ def test_distances_of_statistics_after_each_task(recorded):
     assert over["replayed and new"][0] is None, "in the first task nothing is old"
     assert all(0 < value < 3 for value in over["running and test of new classes"])
     assert [len(values) for values in plots["batch_norm_shift"].series.values()] == [2, 2, 2], "two layers"
+    assert list(over) == list(plots["batch_norm_shift"].series), "panels in one order"
 
 
 class Stops(Watcher):

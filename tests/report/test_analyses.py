@@ -6,14 +6,15 @@ import math
 import pytest
 
 from moca import MocaError
-from moca.report.analysis_figures import draw
+from moca.measures.analysis import Axis, Plot
+from moca.report.analysis_figures import draw, figure_of
 from moca.report.analysis_plots import of_panels
 from moca.report.exhibit import analyses
 from moca.report.facets import MOST
 from moca.report.figures import save_figures
 from moca.report.page import render
 from moca.report.table import UNKNOWN
-from moca.report.together import groups, heights, panels
+from moca.report.together import Line, Panel, groups, heights, panels, widths
 from tests.report.made_results import analysed, comparison, result
 from tests.report.seen_page import cells, data_of, text_of
 
@@ -52,6 +53,18 @@ def test_seeds_are_averaged_and_methods_share_a_panel_in_their_colours(pair):
 def test_of_one_method_all_series_share_a_panel_and_none_is_grey(pair):
     (alone,) = panels(groups(pair.settings[0].rows[:1]), "made", "course")
     assert [(line.label, line.place) for line in alone.lines] == [("old", 1), ("new", 2)]
+
+
+def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
+    def panel(values, trim):
+        plot = Plot("lines", Axis("", [1, 3, 5, 7, 9, 11]), Axis(""), {"s": values}, trim=trim)
+        return Panel("", [Line("er", 0, "s", plot, values)])
+
+    drawn = [panel([0, 0, 0.5, 0.5, 0, 0], True), panel([0, 0, 0, 1.0, 0, 0], True)]
+    assert widths(drawn) == (3, 9)
+    assert [plot["layout"]["xaxis"]["range"] for _, plot in of_panels(drawn, "")] == [[3, 9]] * 2
+    assert figure_of(drawn).axes[0].get_xlim() == (3, 9)
+    assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
 def test_panels_of_a_plot_show_the_same_heights(pair):

@@ -161,9 +161,11 @@ class Comparison:
     def __rich__(self) -> Group:
         """Mean and standard deviation of each method, a table for each setting; if there are several, each has a
         heading."""
-        several = len(self.settings) > 1
-        parts = (([Text(setting.title, "bold")] * several, _table(setting.rows)) for setting in self.settings)
-        return Group(*(part for heading, table in parts for part in (*heading, table)))
+        parts: list[Text | Table] = []
+        for setting in self.settings:
+            parts += [Text(setting.title, "bold")] * (len(self.settings) > 1)
+            parts.append(_table(setting.rows))
+        return Group(*parts)
 
     def __str__(self) -> str:
         plain = Console(width=120, color_system=None, force_jupyter=False)
