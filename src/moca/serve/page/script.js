@@ -227,7 +227,11 @@ document.addEventListener("paste", (event) => {
 function picture(file, unseen) {
   const image = make("img", { className: "picture", alt: "" });
   image.onload = () => image.classList.toggle("tiny", image.naturalWidth < 100);
-  image.onerror = () => { image.removeAttribute("src"); unseen?.(); };
+  image.onerror = () => {
+    URL.revokeObjectURL(image.src);
+    image.replaceWith(make("div", { className: "picture" }));
+    unseen?.();
+  };
   image.src = URL.createObjectURL(file);
   return image;
 }
