@@ -47,13 +47,14 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     """For images without a customary protocol: an encoder by their size and number, and epochs for about as many steps
     a task whatever there is. On a CPU many steps of a narrow ResNet learn more in the same time than few of a wide one:
     measured on folders of drawn signs and of CIFAR's photographs (results/own_folders). On a GPU, where a step of a
-    wide one takes two milliseconds, there are many, at a rate that falls: chosen on CIFAR-100 (results/lessons.csv)."""
+    wide one takes two milliseconds, there are many, at a rate that falls: chosen on CIFAR-100 (results/lessons.csv), as
+    was that rate for vectors on features of Tiny-ImageNet (results/months_selection.csv)."""
     side, images, classes = min(dataset.shape[1:]), len(dataset.train), len(dataset.classes)
     tasks = dataset.protocol.tasks_for(classes)
     a_task = images / (tasks if isinstance(tasks, int) else len(tasks))
     model, steps, most, schedule = "resnet18:width=8", 250, 100, "constant"
     if dataset.vectors:
-        model, steps, most = "mlp:width=256,depth=1,features=128", 150, 50
+        model, steps, most, schedule = "mlp:width=256,depth=1,features=128", 150, 50, "cosine"
     elif side <= 16 or images < 50 or (device == "cpu" and images > 2000):
         model, steps, most = "convnet", 150, 50
     elif device != "cpu":

@@ -17,8 +17,10 @@ QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory"
 
 @pytest.fixture
 def taught(moca, folder):  # noqa: F811
-    code, out, _ = moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK)
+    code, out, err = moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK)
     assert code == 0
+    assert "chosen: images of 12x12 (by the size and number of the images; any option given wins)" in err
+    assert "The accuracies rest on few held-out images: 4 of this lesson." in out
     assert "Learnt 36 images of 2 new classes, 4 held out." in out
     assert "Version 1 of bars is in use." in out
     return folder
@@ -68,7 +70,8 @@ def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
 
 def test_words_too_many_are_named_without_talk_of_runs(moca):
     code, _, err = moca("model", "forget", "bars", "a", "b")
-    assert (code, err) == (2, "moca: there is no place for 'b' here; --help shows what can be given.\n")
+    assert (code, err) == (2, "moca: there is no place for 'b' here: one class is forgotten at a time.\n")
+    assert moca("model", "rollback", "bars", "1", "b")[2].endswith("'b' here; --help shows what can be given.\n")
     assert "moca compare" in moca("run", "--learner", "er", "derpp")[2]
 
 
@@ -78,7 +81,8 @@ def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
     for name in ("0-0.png", "0-1.png"):
         (tmp_path / "january" / "bar 0" / name).rename(tmp_path / "other" / "bar 1" / name)
     out = moca("learn", "other", "--model", "bars")[1]
-    assert "2 of the images learnt before were of another class then, and stay so" in out
+    told = "2 of the images learnt before were of another class then, and stay so: 2 of 'bar 0' (the first: other/bar 1"
+    assert told in out
     assert "Nothing new: all 2 images were learnt before." in out
 
 
@@ -89,14 +93,20 @@ def test_what_it_knows(moca, taught, tmp_path):
     assert "1 *" in out
     lines = {" ".join(line.split()) for line in out.splitlines()}
     assert {"bar 0 1 18", "bar 1 1 18"} <= lines, "18 images of each in memory"
+    assert "memory.png (the first 10 of each class, of up to 18)" in out
     with Image.open(tmp_path / "memory.png") as sheet:
         assert sheet.size > (100, 50)
+
+
+def known(moca):
+    """The table of classes that is shown."""
+    return moca("model", "show", "bars")[1].partition("version  ")[0]
 
 
 def test_back_to_an_earlier_version(moca, taught):
     moca("learn", taught("february", 2), "--model", "bars")
     assert "Version 1 of bars is in use." in moca("model", "rollback", "bars")[1]
-    assert "bar 2" not in moca("model", "show", "bars")[1]
+    assert "bar 2" not in known(moca)
     assert moca("model", "rollback", "bars", "--to", 2)[0] == 0
     assert moca("model", "rollback", "bars", 1)[:2] == (0, "Version 1 of bars is in use.\n")
     code, _, err = moca("model", "rollback", "bars", "--to", 7)
@@ -108,7 +118,10 @@ def test_a_class_is_forgotten(moca, taught):
     code, out, _ = moca("model", "forget", "bars", "bar 0")
     assert (code, out.split(".")[0]) == (0, "'bar 0' is forgotten; version 3 of bars is in use")
     assert "Earlier versions still have it" in out
-    assert "bar 0" not in moca("model", "show", "bars")[1]
+    assert "bar 0" not in known(moca)
+    shown = moca("model", "show", "bars")[1]
+    for what in ("+ bar 0, bar 1  ", "+ bar 2  ", "forgot bar 0  "):
+        assert what in shown
     assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
     assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0
     code, _, err = moca("model", "forget", "bars", "bar 0")

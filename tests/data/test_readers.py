@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from moca.data import add, catalogue, growth, load
+from moca.data.readers import located
 from moca.errors import MocaError
 from tests.data import made
 
@@ -394,3 +395,16 @@ def test_class_names_that_are_no_text_are_one_line(names, tmp_path):
     (source / "batches.meta").write_bytes(made.python2_pickle({b"label_names": names}))
     with pytest.raises(MocaError, match=r"batches.meta has names that are not text"):
         add("mine", source)
+
+
+def test_a_folder_that_has_no_classes_says_why(tmp_path):
+    (tmp_path / "one" / "ring").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "one" / "ring" / "a.png").touch()
+    for name, why in (
+        ("empty", "it is empty"),
+        ("one", r"it has one class \('ring'\), and at least two"),
+        ("one/ring", "give the folder above it"),
+    ):
+        with pytest.raises(MocaError, match=f"holds no data set that is known here: .*{why}"):
+            located(tmp_path / name)

@@ -92,7 +92,9 @@ def test_what_it_says_of_itself(client, template):
     assert sum(one["remembered"] for one in classes) == 36
     assert client.get("/api/health").json() == {"status": "ok"}
     described = client.get("/openapi.json").json()["paths"]
-    assert {*described} == {f"/api/{name}" for name in ("health", "model", "classes", "predict", "nearest", "teach")}
+    assert {*described} == {
+        f"/api/{name}" for name in ("health", "model", "classes", "predict", "nearest", "teach", "use", "forget")
+    }
     assert client.get("/docs").status_code == 404
 
 
@@ -128,7 +130,7 @@ BAD = {
     ),
     "too many": ([("images", ("a.png", ONE))] * 5, 413, "5 images are more than the 4 of a request"),
     "too large": ([("images", ("a.png", ONE + bytes(70_000)))], 413, "the request is larger than 0.05"),
-    "none": ([("other", ("a.png", ONE))], 422, "images: Field required"),
+    "none": ([("other", ("a.png", ONE))], 422, "there are no images; send at least one, in the field images"),
     "no file": ({"images": (None, "hello")}, 422, "images 0: not a file"),
 }
 
@@ -192,7 +194,7 @@ def test_numbers_out_of_range(strict, asked, line):
 def test_names_that_no_class_can_have(strict, name):
     answer = strict.post("/api/teach", files=[("images", ("a.png", ONE))], data={"class": name})
     assert answer.status_code == 422
-    assert "a name of 1 to 100 characters" in answer.json()["detail"] or name == ""
+    assert "a name of 1 to 100 characters" in answer.json()["detail"]
 
 
 def test_classes_that_are_numbers():
@@ -222,6 +224,8 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         model.use(1)
         until(told, lambda about: about["trouble"] is None)
         assert client.post("/api/teach", files=files(0, 1), data={"class": "x"}).status_code == 403
+        assert client.post("/api/forget", data={"class": "bar 0"}).status_code == 403
+        assert client.post("/api/use", data={"version": 2}).status_code == 403
 
 
 def test_one_model_without_pictures(tmp_path, known):

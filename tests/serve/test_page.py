@@ -57,6 +57,14 @@ DROP = """([at, bytes, name, kind]) => {
 }"""
 
 
+AGAIN = """(bytes) => {
+    const files = new DataTransfer();
+    for (let n = 0; n < 3; n++)
+        files.items.add(new File([new Uint8Array(bytes)], "again.png", { type: "image/png", lastModified: 1 }));
+    document.querySelector("#teach-zone").dispatchEvent(new DragEvent("drop", { dataTransfer: files }));
+}"""
+
+
 def test_looking_and_teaching(browser, model):
     with serving(model.path) as client, opened(browser, client) as (page, problems):
         page.wait_for_selector("#classes li >> nth=1")
@@ -76,20 +84,28 @@ def test_looking_and_teaching(browser, model):
         page.evaluate(DROP, ["body", content, "pasted.png", "paste"])
         page.wait_for_selector("figcaption:text-is('pasted.png')")
         assert page.locator(".result").count() == 3
-        page.set_input_files("#look-files", [{"name": "a.txt", "mimeType": "text/plain", "buffer": b"hello"}])
-        page.wait_for_selector("#look-problem:has-text(\"'a.txt' cannot be used\")")
-        problems[:] = [line for line in problems if "415" not in line]  # the browser notes every answer of that kind
-        assert page.locator(".result").count() == 3
+        bad = {"name": "a.txt", "mimeType": "text/plain", "buffer": b"hello"}
+        page.set_input_files("#look-files", [*images(0, 2, seed=7), bad])
+        page.wait_for_selector(".result.bad:has-text(\"'a.txt' cannot be used\")")
+        assert page.locator(".result:not(.bad) .verdict").count() == 5, "the others are told"
 
         assert page.is_disabled("#begin")
         page.fill("#class-name", NASTY)
         unreadable = [{"name": f"{n}.txt", "mimeType": "text/plain", "buffer": b"hello"} for n in range(5)]
-        page.set_input_files("#teach-files", images(2, 12) + unreadable)
-        page.click("#chosen button >> nth=0")
-        assert page.inner_text("#begin") == "Teach from 16 images"
-        page.click("#begin")
+        taught = images(2, 12)
+        page.set_input_files("#teach-files", taught[:3])
+        page.click("#clear")
+        assert page.locator(".thumb").count() == 0
+        page.set_input_files("#teach-files", taught + unreadable)
+        page.evaluate(AGAIN, list(taught[0]["buffer"]))
+        assert page.locator(".thumb").count() == 18
         page.wait_for_selector("#left-out:has-text(\"5 images left out: '0.txt' cannot be used\")")
         assert page.inner_text("#left-out").endswith("(and 2 more).")
+        page.click(".thumb .cross >> nth=0")
+        assert page.inner_text("#begin") == "Teach from 12 images"
+        page.click("#begin")
+        page.wait_for_selector("#progress:visible, #outcome:visible")
+        assert (page.locator(".thumb").count(), page.input_value("#class-name")) == (0, "")
         page.wait_for_selector("#outcome .good:text-is('Version 2 is in use.')")
         assert NASTY in page.inner_text("#outcome")
         assert page.is_visible("#left-out")
@@ -98,8 +114,24 @@ def test_looking_and_teaching(browser, model):
         page.wait_for_selector(".bars >> nth=0 >> .name >> nth=2")  # what was asked before is asked again
         assert page.locator("#history li").count() == 2
         assert page.title() == "bars \u2013 moca"
-        assert problems == []
         assert model.about()["classes"][-1] == NASTY
+
+        page.fill("#class-name", "bar 1")
+        page.set_input_files("#teach-files", taught[1:3])
+        page.click("#begin")
+        page.wait_for_selector("#outcome .problem:has-text('2 of the images learnt before were of another class then')")
+
+        page.click("#history button")  # of version 1
+        page.click("#sure-yes")
+        page.wait_for_selector("#version:text-is('version 1')")
+        page.click("#classes .cross >> nth=0")
+        page.click("#sure button.plain")
+        page.click("#classes .cross >> nth=0")
+        page.click("#sure-yes")
+        page.wait_for_selector("#version:text-is('version 3')")
+        page.wait_for_selector("#history p:text-is('forgot bar 0')")
+        assert (model.current, model.about()["classes"]) == (3, ["bar 1"])
+        assert [line for line in problems if "415" not in line] == []  # the browser notes every answer of that kind
 
 
 @pytest.mark.parametrize("width", [360, 1280])

@@ -11,6 +11,7 @@ from moca.classifier import ModelFolder
 from moca.serve import teaching
 from moca.serve.limits import Limits
 from moca.serve.teaching import Manner
+from moca.serve.uploads import Readable
 from tests.classifier.conftest import bars
 from tests.serve.conftest import files, png, serving, until
 
@@ -56,15 +57,37 @@ def test_a_new_class_from_a_few_images(model):
         again = [("images", ("x.png", png(image))) for image in bars(0, 5)]
         client.post("/api/teach", files=again, data={"class": "bar 0"})
         lesson = ended(client)
-        assert (lesson["state"], lesson["known"]) == ("nothing new", 5)
+        assert (lesson["state"], lesson["known"], lesson["otherwise"]) == ("nothing new", 5, {})
+        client.post("/api/teach", files=again, data={"class": "bar 1"})
+        lesson = ended(client)
+        assert (lesson["known"], lesson["otherwise"]) == (5, {"bar 0": 5})
+        assert "were of another class then, and stay so: 5 of 'bar 0' (the first: x.png)." in lesson["warnings"][0]
         assert model.next == 3
+
+
+def test_another_version_and_forgetting(model):
+    with serving(model.path) as client:
+        about = client.post("/api/forget", data={"class": "bar 0"}).json()
+        assert (about["version"], [one["class"] for one in about["classes"]]) == (2, ["bar 1"])
+        assert [one["what"] for one in about["history"]] == ["+ bar 0, bar 1", "forgot bar 0"]
+        about = client.post("/api/use", data={"version": 1}).json()
+        assert (about["version"], len(about["classes"]), model.current) == (1, 2, 1)
+        for path, given, line in (
+            ("use", {"version": 7}, "has no version 7; it has 1, 2"),
+            ("forget", {"class": "bor 0"}, "there is no class 'bor 0'"),
+        ):
+            answer = client.post(f"/api/{path}", data=given)
+            assert (answer.status_code, line in answer.json()["detail"]) == (409, True)
+        with model.teaching():
+            assert client.post("/api/use", data={"version": 2}).status_code == 409
+    assert model.current == 1
 
 
 def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeypatch):
     taught, end = [], threading.Event()
 
-    def held(self, label, images):
-        taught.extend(images)
+    def held(self, label, given):
+        taught.extend(given.images)
         end.wait(10)
         return "this was no lesson", 0
 
@@ -109,6 +132,7 @@ def test_a_lesson_can_be_stopped_and_ends_with_the_service(model):
         assert client.delete("/api/teach").json()["told"] == "the lesson was stopped; the model is what it was"
         client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
         until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 2)
+        assert client.post("/api/forget", data={"class": "bar 0"}).status_code == 409
     assert (model.current, model.next) == (1, 2)
     with model.teaching():
         pass  # nobody holds it any more
@@ -119,7 +143,7 @@ def test_a_lesson_that_cannot_begin_does_not_keep_others_from_it(model, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(teaching, "_context", lambda: (_ for _ in ()).throw(OSError("no more processes")))
         for _ in range(2):
-            assert lessons.begin("bar 2", bars(2, 3)).state == "running"
+            assert lessons.begin("bar 2", Readable(list(bars(2, 3)), ["a", "b", "c"], [])).state == "running"
             lessons._follower.join()
             assert (lessons.status.state, lessons.status.why) == (
                 "failed",

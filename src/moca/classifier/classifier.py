@@ -68,6 +68,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Of the images; of vectors (d, 1, 1)."""
     frozen_: Frozen | None
     """What makes features of images once, where it was wanted."""
+    epochs_: int
+    """Passes over the images of the last lesson."""
     _names: list[Label]
 
     def __init__(
@@ -101,12 +103,13 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = self.__sklearn_is_fitted__()
         if known:
             self.refuse_pictures(images)
-        x, y = labelled(images, labels, self.shape_ if known else None, self.image_size)
+        x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size)
         y = self.of_known_kind(y)
         x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
-        settings = self.settings_.model_copy(update={"epochs": self.epochs or self._epochs(task.dataset)})
+        self.epochs_ = self.epochs or self._epochs(task.dataset)
+        settings = self.settings_.model_copy(update={"epochs": self.epochs_})
         trainer = Trainer(settings, task, learning=self.learning_)
         total = trainer.schedule.total
         for done, step in enumerate(trainer.steps(), 1):
@@ -133,7 +136,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self, x: Tensor, y: Sequence[Label]) -> Tensor:
         """Choose what was left open by the first images; they come back as what learns sees them."""
         if len(set(y)) < 2:
-            raise BadInput("the first images are all of one class; begin with at least two")
+            raise BadInput(f"the first images are all of one class ({y[0]!r}); begin with at least two")
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
@@ -259,7 +262,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The share of images whose class is told right."""
         self._check_learnt()
         self.refuse_pictures(X)
-        x, labels = labelled(X, y, self.shape_)
+        x, labels, _ = labelled(X, y, self.shape_)
         answers = self.classes_[self._scores(self._seen(x)).argmax(1)]
         right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])
         return float(np.average(right, weights=sample_weight))

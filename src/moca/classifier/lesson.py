@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -44,8 +46,14 @@ class Lesson:
     version: int = 0
     used: bool = True
     """Whether the new version is in use."""
-    otherwise: int = 0
-    """Of those learnt before, how many as another class."""
+    otherwise: dict[str, int] = field(default_factory=dict)
+    """Of those learnt before as another class, how many as each."""
+    first_otherwise: str = ""
+    """The first of these: its file, or its number."""
+    old_held: int = 0
+    """Images that the accuracy of the classes known before rests on."""
+    held_out: float = 0.0
+    """The share that was to be held out."""
 
 
 def teach(
@@ -58,9 +66,13 @@ def teach(
     tolerate: float = 0.2,
     device: str = "auto",
     said: Said | None = None,
+    names: Sequence[str] | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Lesson:
     """Teach a model what is new among labelled images, or make one with these options.
 
+    `names` are what images without a file are called. Where a model is made, `say` gets in a line what was chosen
+    for it.
     The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails
     changes nothing.
     """
@@ -72,20 +84,31 @@ def teach(
         if known:
             classifier.refuse_pictures(images)
         lost = list[str]()
-        x, y = labelled(images, labels, classifier.shape_ if known else None, classifier.image_size, lost.append)
+        shape = classifier.shape_ if known else None
+        x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append)
         y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
-        fresh, otherwise = _unseen(digests, kept.seen), kept.otherwise(digests, y)
+        fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
+        otherwise = Counter(str(was) for was in were.values())
+        first = _called(next(iter(were)), files or names) if were else ""
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=otherwise)
+            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
+                          first_otherwise=first)  # fmt: skip
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
-        names = sorted(set(y), key=str)
-        number = {name: place for place, name in enumerate(names)}
+        classes = sorted(set(y), key=str)
+        number = {name: place for place, name in enumerate(classes)}
         places = np.array([number[name] for name in y])
-        held = torch.from_numpy(splitting.held_out(places, digests, list(map(str, names)), held_out, seed=0, least=0))
+        held = torch.from_numpy(splitting.held_out(places, digests, list(map(str, classes)), held_out, seed=0, least=0))
         answers = [y[i] for i in torch.nonzero(held).flatten().tolist()]
         old_before = kept.accuracy(classifier)
-        classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=said)
+
+        def step(done: int, steps: int) -> None:
+            if done == 1 and not known and say and (line := _choices_told(classifier, options or {})):
+                say(line)
+            if said:
+                said(done, steps)
+
+        classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=step)
         old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
@@ -99,7 +122,10 @@ def teach(
             new_after=_Kept(judged, answers).accuracy(classifier),
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
-            otherwise=otherwise,
+            otherwise=dict(otherwise),
+            first_otherwise=first,
+            old_held=len(kept.labels),
+            held_out=held_out,
         )
         folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
         return lesson
@@ -140,11 +166,12 @@ class _Kept:
     def accuracy(self, classifier: ContinualClassifier) -> float | None:
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
 
-    def otherwise(self, digests: Digests, labels: list[Label]) -> int:
-        """How many of these images were taught as another class."""
+    def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
+        """The places of those images that were taught as another class, and which."""
         rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
         taught = dict(zip(rows, self.seen_of, strict=True))
-        return sum(taught.get(row.tobytes(), label) != label for row, label in zip(digests, labels, strict=True))
+        were = [taught.get(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
+        return {place: name for place, (name, label) in enumerate(zip(were, labels, strict=True)) if name != label}
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> _Kept:
         """So many of each class at the most, the first ones."""
@@ -183,6 +210,19 @@ def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tupl
     if not folder.exists():
         folder.add(classifier)
     return classifier, _Kept(**folder.kept())
+
+
+def _called(place: int, names: Sequence[str] | None) -> str:
+    return names[place] if names else f"image {place + 1}"
+
+
+def _choices_told(classifier: ContinualClassifier, given: Container[str]) -> str:
+    """In one line what was chosen for a new model; empty where nothing was."""
+    _, height, width = classifier.shape_
+    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",
+               "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
+    told = ", ".join(words for option, words in choices.items() if option not in given)
+    return told and f"chosen: {told} (by the size and number of the images; any option given wins)"
 
 
 def _rows(x: Tensor) -> NDArray[np.uint8]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.given import Label, given
-from moca.data.readers.folder import has_classes, images_by_class
+from moca.data.readers.folder import has_classes, images_by_class, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -40,13 +40,21 @@ class BadKind(MocaError, TypeError):
     """Of a kind that cannot be used, for scikit-learn a `TypeError`."""
 
 
+class Labelled(NamedTuple):
+    """Images, a label each, and the files that they were read from, where they were."""
+
+    images: Tensor
+    labels: list[Label]
+    files: list[str]
+
+
 def labelled(
     data: Any,
     labels: Any = None,
     shape: Shape | None = None,
     size: int | None = None,
     say: Callable[[str], None] = warnings.warn,
-) -> tuple[Tensor, list[Label]]:
+) -> Labelled:
     """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
     (image, label) such as a torch `Dataset`, or of images and labels; vectors (n, d) as (n, d, 1, 1) floats.
 
@@ -58,24 +66,23 @@ def labelled(
         if not path.exists():
             raise MocaError(f"folder '{path}' is not there; give one with a folder of images for each class")
         if not path.is_dir() or not has_classes(path):
-            raise MocaError(f"'{path}' is no folder with a folder of images for each class")
+            raise MocaError(f"'{path}' is no folder with a folder of images for each class{why_not(path)}")
         return _of_folder(path, shape, size, say)
     if are_vectors(data):
-        return vectors(data), _classes(labels, len(np.asarray(data)))
+        return Labelled(vectors(data), _classes(labels, len(np.asarray(data))), [])
     if labels is None:
         source = given(data, "data")
-        return _shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels
+        return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels, [])
     images = pictures(data, shape, size)
     told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
-    return images, told
+    return Labelled(images, told, [])
 
 
-def _of_folder(
-    path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]
-) -> tuple[Tensor, list[Label]]:
+def _of_folder(path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
     images, places = readable([file for file, _ in files], shape, size, say)
-    return images, [files[place][1] for place in places]
+    read = [files[place] for place in places]
+    return Labelled(images, [name for _, name in read], [file for file, _ in read])
 
 
 def readable(

@@ -63,15 +63,17 @@ def learn(
     given = {name: value for name, value in options.items() if value is not None}
     bar: ProgressBar | None = None
 
+    def say(line: str) -> None:
+        Console(stderr=True).print(line, style="dim", soft_wrap=True, highlight=False, markup=False)
+
     def said(done: int, steps: int) -> None:
         nonlocal bar
         bar = bar or ProgressBar(steps, "learning")
         bar(1, f"step {done}")
 
     try:
-        lesson = teach(
-            ModelFolder(model), images, options=given, held_out=held_out, tolerate=tolerate, device=device, said=said
-        )
+        lesson = teach(ModelFolder(model), images, options=given, held_out=held_out, tolerate=tolerate, device=device,
+                       said=said, say=say)  # fmt: skip
     finally:
         if bar is not None:
             bar.__exit__()
@@ -80,18 +82,21 @@ def learn(
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
+    from moca.classifier.telling import basis_told, cost_told, counted, otherwise_told
+
     if lesson.left_out:
         console.print(Text(lesson.left_out, "red"), soft_wrap=True)
-    if lesson.otherwise:
-        told = f"{lesson.otherwise} of the images learnt before were of another class then, and stay so: to change it, "
-        console.print(Text(f"{told}forget that class (moca model forget) and teach it again.", "red"), soft_wrap=True)
+    if told := otherwise_told(lesson, " (moca model forget)"):
+        console.print(Text(told, "red"), soft_wrap=True)
     if not lesson.images:
-        console.print(Text(f"Nothing new: all {lesson.known} images were learnt before. Model: {model}"))
+        all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
+        console.print(Text(f"Nothing new: {all_known} learnt before. Model: {model}"), soft_wrap=True)
         return
-    what = [f"{len(lesson.new_classes)} new class{'es' * (len(lesson.new_classes) != 1)}"] * bool(lesson.new_classes)
+    what = [counted(len(lesson.new_classes), "new class", "new classes")] * bool(lesson.new_classes)
     what += [f"{len(lesson.came_again)} that came again"] * bool(lesson.came_again)
-    left = f"; {lesson.known} were learnt before" if lesson.known else ""
-    console.print(Text(f"Learnt {lesson.images} images of {' and '.join(what)}, {lesson.held} held out{left}."))
+    left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
+    learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
+    console.print(Text(f"Learnt {learnt}, {lesson.held} held out{left}."), soft_wrap=True)
     table = _table("accuracy on held-out images", "before", "after")
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
@@ -101,11 +106,12 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             table.add_row(name, _percent(before), _percent(after))
     if table.row_count:
         console.print(table)
-    if lesson.old_after is None and lesson.version > 1:
-        told = "No images of classes known before are held out, so whether any of these were forgotten is not known."
+    if told := basis_told(lesson):
         console.print(Text(told, "dim"), soft_wrap=True)
     if lesson.used:
         console.print(Text(f"Version {lesson.version} of {model} is in use."), soft_wrap=True)
+        if told := cost_told(lesson, f"moca model rollback {model}"):
+            console.print(Text(told, "red"), soft_wrap=True)
         return
     console.print(
         Text(
@@ -175,6 +181,7 @@ def show(
     with loading():
         from moca.classifier.classifier import ContinualClassifier
         from moca.classifier.folder import ModelFolder
+        from moca.classifier.telling import what_it_was
 
     folder = ModelFolder(model)
     classifier = ContinualClassifier.load(model, device="cpu")
@@ -197,19 +204,23 @@ def show(
         table.add_row(Text(str(name)), str(came.get(name, "")), str(len(memory.get(name, ()))))
     console.print(table)
     if versions:
-        table = _table("version", "learnt", "images", "classes", "old before", "old after", "new")
+        table = _table("version", "when", "what", "images", "old classes", "new")
+        table.columns[1].no_wrap = table.columns[4].no_wrap = True
+        table.columns[2].justify, table.columns[2].overflow = "left", "fold"
         for about in versions:
             lesson, mark = about["lesson"], " *" * (about["version"] == folder.current)
-            told = (lesson.get(key) for key in ("old_before", "old_after", "new_after"))
-            table.add_row(f"{about['version']}{mark}", about["when"][:16].replace("T", " "),
-                          str(lesson.get("images", "")), str(len(about["classes"])), *map(_percent, told))  # fmt: skip
+            before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
+            table.add_row(f"{about['version']}{mark}", about["when"][:16].replace("T", " "), Text(what_it_was(about)),
+                          str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
-        console.print(Text("* in use. Accuracies are on images held out of the lessons.", "dim"))
+        console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
     if sheet is not None:
         with loading():
-            from moca.data.sheet import write_sheet
+            from moca.data.sheet import PER_CLASS, write_sheet
         write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
-        console.print(Text(f"Memory: {sheet}"), soft_wrap=True)
+        most = max(map(len, memory.values()), default=0)
+        some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
+        console.print(Text(f"Memory: {sheet}{some}"), soft_wrap=True)
     return 0
 
 

@@ -20,6 +20,8 @@ def hinted(message: str, command: Sequence[str] | None = None) -> str:
     """What the parser says of a command, and where to look where that can be told."""
     if "Unused Tokens: [" in message:
         extra = message.partition("[")[2].partition("]")[0]
+        if command == ("model", "forget"):
+            return f"there is no place for {extra} here: one class is forgotten at a time."
         message = f"there is no place for {extra} here; --help shows what can be given."
         return f"{message} For several values of an option use moca compare." if command == ("run",) else message
     if "Unknown option: --seeds" in message or "Unknown option: --jobs" in message:

@@ -16,6 +16,8 @@ from moca.data.source import Pixels
 from moca.errors import MocaError
 
 _CELL, _GAP, _LABEL, _LINE = 40, 2, 130, 16
+PER_CLASS = 10
+"""Images of a class on a sheet, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def show(
     name: str | Path | Dataset,
     out: Path | str,
     *,
-    per_class: int = 10,
+    per_class: int = PER_CLASS,
     tasks: int | None = None,
     protocol: str | None = None,
     data_dir: Path | str | None = None,
@@ -57,7 +59,9 @@ def show(
     return Shown(target, dataset, groups, counts[0], counts[1])
 
 
-def write_sheet(groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], out: Path, per_class: int = 10) -> Path:
+def write_sheet(
+    groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], out: Path, per_class: int = PER_CLASS
+) -> Path:
     """Write a PNG with images of classes, a row each, in groups with titles."""
     try:
         _sheet(groups, per_class).save(out, "PNG")

@@ -77,6 +77,7 @@ class PastVersion(_Answer):
     in_use: bool
     when: str
     classes: int
+    what: str = Field(description="what made it: + ring, square; more of triangle; forgot hexagon")
     new_classes: list[Label]
     images: int | None = Field(description="learnt from")
     old_before: float | None = Field(description="accuracy on the classes known before, before the lesson")
@@ -123,6 +124,9 @@ class LessonStatus(_Answer):
     version: int | None = Field(description="that the lesson made")
     held: int | None = Field(description="images held out, to judge by")
     known: int | None = Field(description="images left out, as they were learnt before")
+    otherwise: dict[str, int] = Field(description="of these, how many were learnt as which other class")
+    warnings: list[str] = Field(description="what to look into, a sentence each")
+    basis: str = Field(description="on how few images the accuracies rest, if they do")
     old_before: float | None
     old_after: float | None
     new_after: float | None

@@ -18,6 +18,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from PIL import Image
 
 from moca import __version__
+from moca.classifier.telling import basis_told, cost_told, otherwise_told, what_it_was
 from moca.data.given import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -34,6 +35,10 @@ _LOOK = 1.0
 """Seconds between two looks at which version is in use."""
 _LONGEST = 100
 """Characters of a class's name."""
+_NAME = f"a class needs a name of 1 to {_LONGEST} characters in one line"
+_BUSY = "there is a lesson already; wait until it has ended"
+_BACK = "put the version before to use again."
+_MISSING = {"class": _NAME, "images": "there are no images; send at least one, in the field images"}
 Images = Annotated[list[UploadFile], File(description="image files: PNG, JPEG, WebP, BMP, GIF, PPM")]
 Name = Annotated[str, Form(alias="class", description="name of the class that all images show, known or new")]
 
@@ -108,10 +113,10 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
         try:
             teaching.check_free()  # before images are read for nothing
             uploads, shape = await read(images, limits), in_use.version.classifier.shape_
-            pixels, left_out = await work(lambda: readable(uploads, shape, limits))
-            return _lesson(await asyncio.to_thread(teaching.begin, label, pixels, left_out))
+            given = await work(lambda: readable(uploads, shape, limits))
+            return _lesson(await asyncio.to_thread(teaching.begin, label, given))
         except Busy:
-            raise HTTPException(409, "there is a lesson already; wait until it has ended") from None
+            raise HTTPException(409, _BUSY) from None
 
     @app.get("/api/teach")
     async def lesson() -> answers.LessonStatus:
@@ -123,6 +128,27 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
         """Stop the lesson; the model stays what it was."""
         await asyncio.to_thread(taught().stop)
         return _lesson(taught().status)
+
+    def changed(job: Callable[[], None]) -> answers.About:
+        try:
+            job()
+        except Busy:
+            raise HTTPException(409, _BUSY) from None
+        except MocaError as error:  # the model does not allow it
+            raise HTTPException(409, str(error)) from None
+        return model()
+
+    @app.post("/api/use")
+    def use(version: Annotated[int, Form(description="number of a version")]) -> answers.About:
+        """Put another version to use; none is lost."""
+        teaching = taught()
+        return changed(lambda: teaching.use(version))
+
+    @app.post("/api/forget")
+    def forget(name: Annotated[str, Form(alias="class", description="a class that is known")]) -> answers.About:
+        """Forget a class, in a new version; those before still have it."""
+        teaching, label = taught(), _label(name, in_use.version.names)
+        return changed(lambda: teaching.forget(label))
 
     return app
 
@@ -175,6 +201,7 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
             in_use=about["version"] == version.number,
             when=about["when"],
             classes=len(about["classes"]),
+            what=what_it_was(about),
             new_classes=about["lesson"].get("new_classes", []),
             **{key: about["lesson"].get(key) for key in ("images", "old_before", "old_after", "new_after", "forgot")},
         )
@@ -207,7 +234,7 @@ def _label(name: str, known: Sequence[Label]) -> Label:
     """A class as the model calls it: a name, or a number where its classes are numbers."""
     name = name.strip()
     if not name or len(name) > _LONGEST or not name.isprintable():
-        raise HTTPException(422, f"a class needs a name of 1 to {_LONGEST} characters in one line")
+        raise HTTPException(422, _NAME)
     if not all(isinstance(label, int) for label in known):
         return name
     if not (name.isascii() and name.isdigit()):
@@ -226,6 +253,9 @@ def _lesson(status: Status) -> answers.LessonStatus:
         done=status.done,
         steps=status.steps,
         told=_in_words(status),
+        otherwise={} if lesson is None else lesson.otherwise,
+        warnings=[] if lesson is None else [*filter(None, (otherwise_told(lesson), cost_told(lesson, _BACK)))],
+        basis="" if lesson is None else basis_told(lesson),
         **{key: None if lesson is None else getattr(lesson, key) for key in keys},
     )
 
@@ -253,6 +283,8 @@ async def _in_one_line(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = " ".join(str(part) for part in first["loc"][1:]) or "the request"
+    if first["type"] == "missing" and where in _MISSING:
+        return JSONResponse({"detail": _MISSING[where]}, 422)
     what = "not a file" if "UploadFile" in first["msg"] else first["msg"]
     return JSONResponse({"detail": f"{where}: {what}"}, 422)
 

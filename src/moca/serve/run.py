@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 from PIL import Image
 
+from moca.classifier.telling import counted
 from moca.errors import MocaError
 from moca.serve.app import create_app
 from moca.serve.in_use import InUse
@@ -45,7 +46,7 @@ def serve(
         classes, number = len(in_use.version.names), in_use.version.number
         which = "a finished run" if number is None else f"version {number}"
         shown = f"[{address}]" if ":" in address else address
-        say(f"{path}, {which}, {classes} classes: http://{shown}:{listening.getsockname()[1]}")
+        say(f"{path}, {which}, {counted(classes, 'class', 'classes')}: http://{shown}:{listening.getsockname()[1]}")
         say("Ctrl-C ends it.")
         try:
             server.run(sockets=[listening])

@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
@@ -19,10 +19,10 @@ from typing import Literal
 import torch
 
 from moca.classifier.folder import ModelFolder
-from moca.classifier.lesson import Lesson, teach
+from moca.classifier.lesson import Lesson, forget, teach
 from moca.data.given import Label
-from moca.data.source import Pixels
 from moca.errors import MocaError
+from moca.serve.uploads import Readable
 
 State = Literal["none", "running", "used", "refused", "nothing new", "failed", "stopped"]
 
@@ -74,33 +74,52 @@ class Teaching:
         if self.status.state == "running":
             raise Busy
 
-    def begin(self, label: Label, images: Sequence[Pixels], left_out: Sequence[str] = ()) -> Status:
-        """Begin a lesson of one class; `left_out` are lines of images that could not be read."""
+    def begin(self, label: Label, given: Readable) -> Status:
+        """Begin a lesson of one class."""
         with self._one:
             self.check_free()
-            begun = self.status = Status("running", label, len(images), left_out=tuple(left_out))
+            begun = self.status = Status("running", label, len(given.images), left_out=tuple(given.left_out))
             self._process, self._stopping = None, False
-            self._follower = threading.Thread(target=self._follow, args=(label, list(images)), daemon=True)
+            self._follower = threading.Thread(target=self._follow, args=(label, given), daemon=True)
             self._follower.start()
             return begun
 
-    def _follow(self, label: Label, images: list[Pixels]) -> None:
+    def use(self, version: int) -> None:
+        """Put a version to use; refused while there is a lesson."""
+        with self._changing(), self._folder.teaching():
+            self._folder.rollback(version)
+
+    def forget(self, label: Label) -> None:
+        """A version without a class, put to use; refused while there is a lesson."""
+        with self._changing():
+            forget(self._folder, label, device="cpu")
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Inside, no lesson begins; what is in use is taken up afterwards."""
+        with self._one:
+            self.check_free()
+            self._folder.check()
+            yield
+            self._ended()
+
+    def _follow(self, label: Label, given: Readable) -> None:
         """Hold the lesson and tell what came of it, whatever that was: while one seems to go on none can begin."""
         try:
-            status = self._result(*self._held(label, images))
+            status = self._result(*self._held(label, given))
             self._ended()
         except Exception as error:
             status = replace(self.status, state="failed", why=f"no lesson could be held ({error})")
         self.status = status
 
-    def _held(self, label: Label, images: list[Pixels]) -> tuple[object, int | None]:
+    def _held(self, label: Label, given: Readable) -> tuple[object, int | None]:
         """Start the process, and read what it tells until it ends: its last message, and its exit code."""
         context = _context()
         told, tells = context.Pipe(duplex=False)
         with told:
             with tells:  # closed here, so that its end is seen when the process ends
                 process = context.Process(  # type: ignore[attr-defined]
-                    target=_hold, args=(tells, self._folder, images, label, self._manner), daemon=True
+                    target=_hold, args=(tells, self._folder, given, label, self._manner), daemon=True
                 )
                 process.start()
             self._process = process
@@ -143,7 +162,7 @@ def _context() -> BaseContext:
     return context
 
 
-def _hold(told: Connection, folder: ModelFolder, images: list[Pixels], label: Label, manner: Manner) -> None:
+def _hold(told: Connection, folder: ModelFolder, given: Readable, label: Label, manner: Manner) -> None:
     """A lesson as `moca learn` holds it, in a process: tells (steps done, of so many), then what came of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends this
     if hasattr(os, "nice"):
@@ -153,8 +172,9 @@ def _hold(told: Connection, folder: ModelFolder, images: list[Pixels], label: La
         try:
             lesson = teach(
                 folder,
-                images,
-                [label] * len(images),
+                given.images,
+                [label] * len(given.images),
+                names=given.names,
                 held_out=manner.held_out,
                 tolerate=manner.tolerate,
                 device=manner.device,

@@ -38,18 +38,27 @@ def pixels_of(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> list[P
     return [_pixels(upload, shape, limits.pixels) for upload in uploads]
 
 
-def readable(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> tuple[list[Pixels], list[str]]:
-    """The images that can be used, and a line for each of the others; only where there is none is this a 4xx."""
-    images, lost = list[Pixels](), list[HTTPException]()
+class Readable(NamedTuple):
+    """The images that can be used, their names, and a line for each of the others."""
+
+    images: list[Pixels]
+    names: list[str]
+    left_out: list[str]
+
+
+def readable(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> Readable:
+    """The images that can be used; only where there is none is this a 4xx."""
+    images, names, lost = list[Pixels](), list[str](), list[HTTPException]()
     for upload in uploads:
         try:
             images.append(_pixels(upload, shape, limits.pixels))
+            names.append(upload.name)
         except HTTPException as error:
             lost.append(error)
     if not images:
         none = f"none of the {len(uploads)} images can be used; the first: " if len(uploads) > 1 else ""
         raise HTTPException(lost[0].status_code, none + lost[0].detail)
-    return images, [error.detail for error in lost]
+    return Readable(images, names, [error.detail for error in lost])
 
 
 def _pixels(upload: Upload, shape: Shape, most: int) -> Pixels:

@@ -57,7 +57,8 @@ def located(path: Path) -> Path:
         if found:
             return found[0]
         level = [inner for at in level if at.is_dir() for inner in sorted(at.iterdir()) if inner.is_dir()][:_WIDTH]
-    raise MocaError(
-        f"{path} holds no data set that is known here; give an image folder (a subfolder for each of two classes or "
-        "more: <class>/*.png or train/<class>/*.png), CIFAR, idx, npz or parquet files, or an archive of these"
+    why = folder.why_not(path) or (
+        "; give an image folder (a subfolder for each of two classes or more: <class>/*.png or train/<class>/*.png), "
+        "CIFAR, idx, npz or parquet files, or an archive of these"
     )
+    raise MocaError(f"{path} holds no data set that is known here{why}")

@@ -53,6 +53,20 @@ def has_classes(path: Path) -> bool:
     return any(_any_image(path / name, _DEPTH) for name in class_folders(path))
 
 
+def why_not(path: Path) -> str:
+    """Why a folder is none with a folder for each class, as the end of a sentence; empty where that cannot be told."""
+    if not path.is_dir():
+        return ""
+    entries, classes = _entries(path), [name for name in class_folders(path) if _any_image(path / name, _DEPTH)]
+    if not entries:
+        return ": it is empty"
+    if len(classes) == 1:
+        return f": it has one class ('{classes[0]}'), and at least two are needed"
+    if not classes and any(_is_image(entry) for entry in entries):
+        return ": the images are in it directly; if they are one class, give the folder above it"
+    return ""
+
+
 def class_folders(path: Path) -> list[str]:
     """The names of the folders in a folder, sorted, less hidden ones."""
     return sorted(e.name for e in _entries(path) if _is_dir(e) and not e.name.startswith((".", "__MACOSX")))

@@ -21,7 +21,12 @@ function complain(element, line) {
 
 // Asking the service. A key, where one is needed, stays in this tab.
 
-class Refused extends Error {}
+class Refused extends Error {
+  constructor(line, status) {
+    super(line);
+    this.ofImage = status === 413 || status === 415;
+  }
+}
 
 let asking = null;
 
@@ -39,7 +44,7 @@ async function ask(path, options = {}) {
     return ask(path, options);
   }
   const said = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(sentence(said.detail || `the service answered ${answer.status}`));
+  if (!answer.ok) throw new Refused(sentence(said.detail || `the service answered ${answer.status}`), answer.status);
   return said;
 }
 
@@ -71,6 +76,23 @@ function asForm(files, name) {
   return form;
 }
 
+// One image that cannot be used refuses all that came with it: halves are asked until it is alone, and `bad` told.
+
+async function withoutBad(items, job, bad) {
+  try {
+    await job(items);
+  } catch (error) {
+    if (!error.ofImage) throw error;
+    if (items.length === 1) {
+      bad(items[0], error.message);
+      return;
+    }
+    const half = Math.ceil(items.length / 2);
+    await withoutBad(items.slice(0, half), job, bad);
+    await withoutBad(items.slice(half), job, bad);
+  }
+}
+
 function tooMuch(files) {
   if (!model) return null;
   const { bytes, images } = model.limits;
@@ -82,6 +104,7 @@ function tooMuch(files) {
 // The model: what it knows, and its versions.
 
 let model = null;
+let mayChange = false;
 
 async function refresh() {
   const before = model?.version;
@@ -90,6 +113,7 @@ async function refresh() {
   at("name").textContent = model.name;
   at("version").textContent = model.version === null ? "finished run" : `version ${model.version}`;
   show(at("version"));
+  mayChange = model.limits.teaching && model.version !== null;
   const [width, height] = model.image_size;
   at("summary").textContent =
     `${several(model.classes.length, "class", "classes")} · ${model.learner} with ${model.perturb} · ${model.encoder} · ` +
@@ -108,11 +132,54 @@ function showClasses(classes) {
     make("li", { title: several(known.remembered, "remembered image", "remembered images") },
       known.png && make("img", { className: "tiny", src: known.png, alt: "" }),
       make("span", { className: "name", textContent: known.class }),
-      make("span", { className: "faint", textContent: known.remembered }))));
+      make("span", { className: "faint", textContent: known.remembered }),
+      mayChange && classes.length > 1 ? cross(`Forget ${known.class}`, () => forget(known.class)) : null)));
+}
+
+function cross(title, onclick) {
+  const button = make("button", { type: "button", className: "cross", title, textContent: "×", onclick });
+  button.setAttribute("aria-label", title);
+  return button;
+}
+
+// Changing what is in use, once that is confirmed.
+
+function sure(question, why, verb) {
+  at("sure-title").textContent = question;
+  at("sure-why").textContent = why;
+  at("sure-yes").textContent = verb;
+  at("sure").returnValue = "";
+  at("sure").showModal();
+  return new Promise((answered) => {
+    at("sure").onclose = () => answered(at("sure").returnValue === "yes");
+  });
+}
+
+async function change(path, field, value) {
+  const body = new FormData();
+  body.append(field, value);
+  try {
+    await ask(path, { method: "POST", body });
+    complain(at("change-problem"), "");
+    await refresh();
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    complain(at("change-problem"), error.message);
+  }
+}
+
+async function forget(name) {
+  const why = "It goes from memory, head and held-out images, in a new version. Versions before still have it: with " +
+    "“Use this version” you can go back.";
+  if (await sure(`Forget “${name}”?`, why, "Forget it")) await change("api/forget", "class", name);
+}
+
+async function useVersion(number) {
+  const why = `Everyone who asks is then answered by it. Version ${model.version} stays in the list.`;
+  if (await sure(`Use version ${number}?`, why, "Use it")) await change("api/use", "version", number);
 }
 
 function pastVersion(past) {
-  const news = past.forgot !== null ? `forgot ${past.forgot}` : past.new_classes.map((name) => `+ ${name}`).join(", ");
   const facts = [
     past.images === null ? null : several(past.images, "image", "images"),
     past.old_after === null ? null : `old\u00a0${percent(past.old_before)}\u00a0→\u00a0${percent(past.old_after)}`,
@@ -123,8 +190,10 @@ function pastVersion(past) {
     make("p", { className: "row" },
       make("b", { textContent: `${past.version}${past.in_use ? " · in use" : ""}` }),
       make("span", { className: "faint", textContent: when })),
-    news ? make("p", { textContent: news }) : null,
-    facts.length ? make("p", { className: "faint", textContent: facts.join(" · ") }) : null);
+    past.what ? make("p", { textContent: past.what }) : null,
+    facts.length ? make("p", { className: "faint", textContent: facts.join(" · ") }) : null,
+    mayChange && !past.in_use ? make("button", { type: "button", className: "plain", textContent: "Use this version",
+      onclick: () => useVersion(past.version) }) : null);
 }
 
 // Images come by dropping, pasting or choosing.
@@ -155,10 +224,14 @@ document.addEventListener("paste", (event) => {
   else lookAt(files);
 });
 
-function picture(file) {
+function picture(file, unseen) {
   const image = make("img", { className: "picture", alt: "" });
   image.onload = () => image.classList.toggle("tiny", image.naturalWidth < 100);
-  image.onerror = () => image.removeAttribute("src");
+  image.onerror = () => {
+    URL.revokeObjectURL(image.src);
+    image.replaceWith(make("div", { className: "picture" }));
+    unseen?.();
+  };
   image.src = URL.createObjectURL(file);
   return image;
 }
@@ -176,6 +249,7 @@ const shown = [];
 async function lookAt(files) {
   complain(at("look-problem"), tooMuch(files));
   if (!at("look-problem").hidden) return;
+  if (files.length > MOST_SHOWN) complain(at("look-problem"), `The first ${MOST_SHOWN} of ${files.length} are shown.`);
   const cards = files.slice(0, MOST_SHOWN).map(resultCard);
   at("results").prepend(...cards.map((card) => card.element));
   shown.unshift(...cards);
@@ -193,18 +267,8 @@ function resultCard(file) {
 
 async function tell(cards) {
   if (!cards.length) return;
-  const files = cards.map((card) => card.file);
   try {
-    const [predicted, found] = await Promise.all([
-      ask("api/predict?top=5", { method: "POST", body: asForm(files) }),
-      ask("api/nearest?count=6", { method: "POST", body: asForm(files) }),
-    ]);
-    cards.forEach((card, place) => {
-      const classes = predicted.predictions[place].classes;
-      tellClasses(card, classes);
-      tellNearest(card, found.nearest[place].remembered, classes[0].class);
-      card.element.classList.remove("waiting");
-    });
+    await withoutBad(cards, tellAll, tellBad);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     complain(at("look-problem"), error.message);
@@ -215,7 +279,25 @@ async function tell(cards) {
   }
 }
 
-const askAgain = () => tell([...shown]);
+async function tellAll(cards) {
+  const files = cards.map((card) => card.file);
+  const predicted = await ask("api/predict?top=5", { method: "POST", body: asForm(files) });
+  const found = await ask("api/nearest?count=6", { method: "POST", body: asForm(files) });
+  cards.forEach((card, place) => {
+    const classes = predicted.predictions[place].classes;
+    tellClasses(card, classes);
+    tellNearest(card, found.nearest[place].remembered, classes[0].class);
+    card.element.classList.remove("waiting");
+  });
+}
+
+function tellBad(card, line) {
+  card.bad = true;
+  card.element.classList.replace("waiting", "bad");
+  card.told.replaceChildren(make("p", { className: "problem", textContent: line }));
+}
+
+const askAgain = () => tell(shown.filter((card) => !card.bad));
 
 function tellClasses(card, classes) {
   const bars = make("div", { className: "bars" });
@@ -244,40 +326,86 @@ function tellNearest(card, remembered, told) {
 
 // Teaching.
 
-let chosen = [];
+let chosen = []; // { file, bad }: why it cannot be used, if it cannot
 
 const MOST_NAMED = 3;
+const usable = () => chosen.filter((one) => !one.bad).map((one) => one.file);
+const isSame = (one, other) => ["name", "size", "lastModified"].every((fact) => one[fact] === other[fact]);
 
 function tellLeftOut(lines) {
   const more = lines.length > MOST_NAMED ? ` (and ${lines.length - MOST_NAMED} more)` : "";
-  complain(at("left-out"), lines.length
-    ? `${several(lines.length, "image", "images")} left out: ${lines.slice(0, MOST_NAMED).join("; ")}${more}.` : "");
+  const named = lines.slice(0, MOST_NAMED).map((line) => line.replace(/\.$/, "")).join("; ");
+  complain(at("left-out"), lines.length ? `${several(lines.length, "image", "images")} left out: ${named}${more}.` : "");
 }
 
 function choose(files) {
-  chosen = [...chosen, ...files];
   show(at("outcome"), false);
-  tellLeftOut([]);
-  showChosen();
+  const fresh = [];
+  for (const file of files) {
+    if (![...chosen, ...fresh].some((one) => isSame(one.file, file))) fresh.push({ file, bad: null });
+  }
+  chosen.push(...fresh);
+  at("chosen").append(...fresh.map(thumbnail));
+  countChosen();
 }
 
-function showChosen() {
+function thumbnail(one) {
+  const element = make("div", { className: "thumb", title: one.file.name }, picture(one.file, () => doubt(one)),
+    cross(`Leave out ${one.file.name}`, () => {
+      chosen = chosen.filter((other) => other !== one);
+      dropped(element);
+      countChosen();
+    }));
+  one.element = element;
+  return element;
+}
+
+// What the browser cannot show may still be an image to the service; all that it doubts is asked about at once.
+
+let doubted = [];
+
+function doubt(one) {
+  doubted.push(one);
+  if (doubted.length === 1) setTimeout(checkDoubted, 50);
+}
+
+async function checkDoubted() {
+  const asked = doubted;
+  doubted = [];
+  try {
+    await withoutBad(asked, (some) => ask("api/predict?top=1", { method: "POST", body: asForm(some.map((one) => one.file)) }),
+      (one, line) => {
+        one.bad = line;
+        one.element.classList.add("bad");
+        one.element.title = line;
+      });
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error; // it is told when the lesson begins
+  }
+  countChosen();
+}
+
+function clearChosen() {
+  chosen = [];
   for (const old of [...at("chosen").children]) dropped(old);
-  at("chosen").append(...chosen.map((file) => {
-    const button = make("button", { type: "button", title: `Leave out ${file.name}` }, picture(file));
-    button.setAttribute("aria-label", `Leave out ${file.name}`);
-    button.onclick = () => { chosen = chosen.filter((one) => one !== file); showChosen(); };
-    return button;
-  }));
-  complain(at("teach-problem"), tooMuch(chosen));
-  at("begin").textContent = chosen.length ? `Teach from ${several(chosen.length, "image", "images")}` : "Teach";
+  countChosen();
+}
+
+function countChosen() {
+  const files = usable();
+  complain(at("teach-problem"), tooMuch(files));
+  tellLeftOut(chosen.filter((one) => one.bad).map((one) => one.bad));
+  show(at("clear"), chosen.length > 0);
+  at("begin").textContent = files.length ? `Teach from ${several(files.length, "image", "images")}` : "Teach";
   canBegin();
 }
 
 function canBegin() {
-  at("begin").disabled = !chosen.length || !at("class-name").value.trim() || Boolean(tooMuch(chosen));
+  const files = usable();
+  at("begin").disabled = !files.length || !at("class-name").value.trim() || Boolean(tooMuch(files));
 }
 
+at("clear").addEventListener("click", clearChosen);
 at("class-name").addEventListener("input", canBegin);
 
 at("lesson").addEventListener("submit", async (event) => {
@@ -285,11 +413,14 @@ at("lesson").addEventListener("submit", async (event) => {
   if (at("begin").disabled) return;
   at("begin").disabled = true;
   complain(at("teach-problem"), "");
-  tellLeftOut([]);
   show(at("outcome"), false);
+  const bad = chosen.filter((one) => one.bad).map((one) => one.bad);
   try {
-    const body = asForm(chosen, at("class-name").value);
-    await follow(await ask("api/teach", { method: "POST", body }));
+    const body = asForm(usable(), at("class-name").value);
+    const lesson = await ask("api/teach", { method: "POST", body });
+    clearChosen();
+    at("class-name").value = "";
+    await follow(lesson, bad);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     complain(at("teach-problem"), error.message);
@@ -304,12 +435,12 @@ at("stop").addEventListener("click", async () => {
 
 let following = false;
 
-async function follow(lesson) {
+async function follow(lesson, bad = []) {
   if (following) return;
   following = true;
   show(at("lesson"), false);
   show(at("progress"));
-  tellLeftOut(lesson.left_out);
+  tellLeftOut([...bad, ...lesson.left_out]);
   at("stop").disabled = false;
   try {
     while (lesson.state === "running") {
@@ -318,11 +449,6 @@ async function follow(lesson) {
       lesson = await ask("api/teach");
     }
     showOutcome(lesson);
-    if (lesson.state === "used") {
-      chosen = [];
-      at("class-name").value = "";
-      showChosen();
-    }
     await refresh();
   } finally {
     following = false;
@@ -350,7 +476,9 @@ function showOutcome(lesson) {
     lines.push(make("table", {}, make("tr", {}, make("th", { textContent: "Accuracy on held-out images" }),
       make("th", { textContent: "before" }), make("th", { textContent: "after" })), ...rows));
   }
+  if (lesson.basis) lines.push(make("p", { className: "faint", textContent: lesson.basis }));
   if (lesson.known) lines.push(make("p", { className: "faint", textContent: `${several(lesson.known, "image was", "images were")} left out, learnt before.` }));
+  lines.push(...lesson.warnings.map((line) => make("p", { className: "problem", textContent: line })));
   at("outcome").replaceChildren(...lines);
   show(at("outcome"));
 }

@@ -1,0 +1,75 @@
+"""A lesson in words, the same on the command line, in the service and on its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moca.classifier.lesson import Lesson
+from moca.data.given import Label
+
+_FEW = 10
+"""Images below which an accuracy is little more than chance."""
+_COSTLY = 0.1
+"""Accuracy that the old classes may lose before it is worth a word."""
+_NAMED = 5
+"""Classes that are named in a list."""
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """1 image, 2 images."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def what_it_was(about: dict[str, Any]) -> str:
+    """What made a version: "+ ring, square", "more of triangle", "forgot hexagon". Classes that it no longer has, as
+    they were removed from every version, are not named."""
+    lesson, has = about["lesson"], about["classes"]
+    if lesson.get("forgot") is not None:
+        return f"forgot {lesson['forgot']}"
+    news = [name for name in lesson.get("new_classes", ()) if name in has]
+    more = [name for name in lesson.get("came_again", ()) if name in has]
+    return ", ".join([f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more))
+
+
+def _listed(names: Sequence[Label]) -> str:
+    shown = ", ".join(map(str, names[:_NAMED]))
+    return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+
+
+def otherwise_told(lesson: Lesson, how: str = "") -> str:
+    """That images were taught before as another class, and which; `how` says where to forget one."""
+    if not lesson.otherwise:
+        return ""
+    count = sum(lesson.otherwise.values())
+    were = "was of another class then, and stays so" if count == 1 else "were of another class then, and stay so"
+    classes = _listed([f"{number} of '{name}'" for name, number in lesson.otherwise.items()])
+    return (
+        f"{count} of the images learnt before {were}: {classes} (the first: {lesson.first_otherwise}). To change it, "
+        f"forget that class{how} and teach it again."
+    )
+
+
+def cost_told(lesson: Lesson, back: str) -> str:
+    """That the old classes lost much by a lesson which is in use nevertheless; `back` says how to undo it."""
+    if lesson.old_before is None or lesson.old_after is None or not lesson.used:
+        return ""
+    lost = lesson.old_before - lesson.old_after
+    return f"The old classes lost {100 * lost:.0f} points; back: {back}" if lost > _COSTLY else ""
+
+
+def basis_told(lesson: Lesson) -> str:
+    """On how little the accuracies rest, where that is little."""
+    if not lesson.images:
+        return ""
+    told = []
+    if not lesson.held and lesson.held_out:
+        told.append("There were too few images to hold any out, so how well this lesson was learnt is not known.")
+    few = [f"{number} of {whose}"
+           for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
+           if 0 < number < _FEW]  # fmt: skip
+    if few:
+        told.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
+    if lesson.old_after is None and lesson.version > 1:
+        told.append("No images of classes known before are held out, so whether any were forgotten is not known.")
+    return " ".join(told)

@@ -1,0 +1,47 @@
+"""What is said of a lesson, and when it is."""
+
+import pytest
+
+from moca.classifier.lesson import Lesson
+from moca.classifier.telling import basis_told, cost_told, otherwise_told, what_it_was
+
+
+@pytest.mark.parametrize(
+    ("lesson", "what"),
+    [
+        ({"new_classes": ["ring", "square"], "came_again": ["bar"]}, "+ ring, square, more of bar"),
+        ({"new_classes": [], "came_again": ["bar"]}, "more of bar"),
+        ({"new_classes": ["ring", "gone"]}, "+ ring"),
+        ({"forgot": 0}, "forgot 0"),
+        ({}, ""),
+        ({"new_classes": [0, 1, 2, 3, 4, 5, 6]}, "+ 0, 1, 2, 3, 4 and 2 more"),
+    ],
+)
+def test_what_a_version_was(lesson, what):
+    assert what_it_was({"lesson": lesson, "classes": ["bar", "ring", "square", *range(7)]}) == what
+
+
+def test_what_a_lesson_cost_is_told_where_it_is_much():
+    def told(before, after, used=True):
+        return cost_told(Lesson(9, 0, 1, old_before=before, old_after=after, used=used), "so")
+
+    assert told(0.95, 0.76) == "The old classes lost 19 points; back: so"
+    assert told(0.95, 0.86) == told(0.95, 0.5, used=False) == told(None, None) == told(0.5, 0.9) == ""
+
+
+def test_on_how_little_it_rests():
+    def told(**facts):
+        return basis_told(Lesson(**{"images": 50, "known": 0, "held": 10, "held_out": 0.1, "old_held": 10} | facts))
+
+    assert told() == told(images=0, held=0) == told(held=0, held_out=0.0) == ""
+    assert told(held=9) == "The accuracies rest on few held-out images: 9 of this lesson."
+    assert told(held=1, old_held=4).endswith("held-out images: 4 of the old classes and 1 of this lesson.")
+    assert told(held=0).startswith("There were too few images to hold any out")
+    assert "whether any were forgotten is not known" in told(version=2, old_held=0)
+
+
+def test_images_of_another_class_are_told_with_their_class():
+    lesson = Lesson(0, 3, 0, otherwise={"ring": 1}, first_otherwise="a.png")
+    told = "1 of the images learnt before was of another class then, and stays so: 1 of 'ring' (the first: a.png)."
+    assert otherwise_told(lesson).startswith(told)
+    assert otherwise_told(Lesson(1, 0, 0)) == ""
