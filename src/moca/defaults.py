@@ -45,26 +45,26 @@ def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, .
 
 def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     """For images without a customary protocol: an encoder by their size and number, and epochs for about as many steps
-    a task whatever there is. On a CPU many steps of a narrow ResNet learn more in the same time than few of a wide one:
-    measured on folders of drawn signs and of CIFAR's photographs (results/own_folders). On a GPU, where a step of a
-    wide one takes two milliseconds, there are many, at a rate that falls: chosen on CIFAR-100 (results/lessons.csv), as
-    was that rate for vectors on features of Tiny-ImageNet (results/months_selection.csv)."""
+    a task whatever there is, at a rate that falls. On a CPU many steps of a narrow ResNet learn more in the same time
+    than few of a wide one: measured on folders of drawn signs and of CIFAR's photographs (results/own_folders). On a
+    GPU, where a step of a wide one takes two milliseconds, there are many: chosen on CIFAR-100 (results/lessons.csv).
+    """
     side, images, classes = min(dataset.shape[1:]), len(dataset.train), len(dataset.classes)
     tasks = dataset.protocol.tasks_for(classes)
     a_task = images / (tasks if isinstance(tasks, int) else len(tasks))
-    model, steps, most, schedule = "resnet18:width=8", 250, 100, "constant"
+    model, steps, most = "resnet18:width=8", 250, 100
     if dataset.vectors:
-        model, steps, most, schedule = "mlp:width=256,depth=1,features=128", 150, 50, "cosine"
+        model, steps, most = "mlp:width=256,depth=1,features=128", 150, 50
     elif side <= 16 or images < 50 or (device == "cpu" and images > 2000):
         model, steps, most = "convnet", 150, 50
     elif device != "cpu":
-        model, steps, most, schedule = "resnet18", 3000, 50, "cosine"
+        model, steps, most = "resnet18", 3000, 50
     return {
         "model": model,
         "epochs": min(most, max(5, math.ceil(32 * steps / a_task))),
         "batch": 32,
         "lr": 0.03,
-        "schedule": schedule,
+        "schedule": "cosine",
         "head": "cosine:scale=10",
         "memory": min(20 * classes, max(classes, images // 2)),
     }
