@@ -59,6 +59,7 @@ def test_a_dry_run_writes_nothing(moca, tmp_path):
         (["show", "fig4"], "fig4 has no numbers; it is a sketch"),
         (["run", "fig2"], "fig2 has no numbers; moca paper show fig2 says how it is drawn"),
         (["run"], "say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them"),
+        (["run", "table2", "--dry-run", "--record", "rulez"], "record = 'rulez': did you mean 'rules'?"),
         (["run", "table2", "--seeds", "0"], "seeds must be a whole number from 1 on (it is 0)"),
         (["report", "--out", "none/such.md"], "'none/such.md' cannot be written (No such file or directory); choose"),
     ],

@@ -92,7 +92,9 @@ def run(
     with loading():
         from moca.engine.device import pick_device
         from moca.recipes import missing
+        from moca.settings import Run, validate
 
+    recorded = validate(Run, {"record": tuple(record or ())}).record
     standing = _standing(names, only, [results, out, work], seeds)
     if not any(entry.experiment for entry in standing.entries):
         raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
@@ -101,7 +103,7 @@ def run(
     _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
     if dry_run:
         return 0
-    outcome = missing.carry_out(wanted, out, work, device, jobs, record=record or ())
+    outcome = missing.carry_out(wanted, out, work, device, jobs, record=recorded)
     _show(_standing(names, only, [results, out], seeds))
     bad = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
     if outcome.interrupted:

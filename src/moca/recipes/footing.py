@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from moca.engine.folder import RunFolder
-from moca.measures.analysis import read
 from moca.measures.record.rules import final_accuracies
 from moca.recipes.found import Entry
+from moca.recipes.metrics import analyses_of
 from moca.report.significance import paired
 from moca.report.spread import Spread
 
@@ -45,8 +44,8 @@ def _tested(entries: Sequence[Entry]) -> dict[tuple[tuple[str, ...], str], _Test
         cell = entry.cell
         key = (cell.setting, cell.data, cell.tasks, cell.memory, cell.learner), cell.perturb
         if cell.counts and cell.metric == _METRIC and key not in found:
-            recorded = {str(r.settings.seed): final_accuracies(read(RunFolder(r.folder), arrays=False))
-                        for r in entry.results if r.status == "finished"}  # fmt: skip
+            finished = [result for result in entry.results if result.status == "finished"]
+            recorded = {str(result.settings.seed): final_accuracies(analyses_of(result)) for result in finished}
             recorded = {seed: accuracies for seed, accuracies in recorded.items() if RULE in accuracies}
             if recorded:
                 found[key] = _Tested(entry, recorded)

@@ -55,7 +55,7 @@ def value(metric: str, result: Result) -> float:
     """A number of a run, accuracies in %; NaN where it has none."""
     source = recorded(metric)
     if source is not None:
-        found = _analyses(result).get(source.analysis)
+        found = analyses_of(result).get(source.analysis)
         known = source.read(found) if found else None
         return math.nan if known is None else known
     if metric.startswith(_AFTER):
@@ -67,10 +67,11 @@ def value(metric: str, result: Result) -> float:
 def has(result: Result, recordings: Iterable[str]) -> bool:
     """Whether a run has what these recordings lead to."""
     needed = [ANALYSIS[name] for name in recordings]
-    return not needed or _analyses(result).keys() >= set(needed)
+    return not needed or analyses_of(result).keys() >= set(needed)
 
 
-def _analyses(result: Result) -> dict[str, Analysis]:
+def analyses_of(result: Result) -> dict[str, Analysis]:
+    """What a run has; nothing where its file is damaged."""
     try:
         return read(RunFolder(result.folder), arrays=False)
     except MocaError:
