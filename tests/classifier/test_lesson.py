@@ -242,13 +242,12 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
     quick = OPTIONS | {"epochs": 1}
     lesson = teach(model, place, options=quick, device="cpu")
     both = str(place / "bar 0/0-3.png"), str(place / "bar 1/x.png")
-    assert lesson.twice == [both]
-    assert lesson.images + lesson.held == 40
-    assert (
-        twice_told(lesson) == f"1 image is there under two classes, and the first one counts: {both[0]}, not {both[1]}."
-    )
+    assert (lesson.twice, lesson.first_twice) == (1, both)
+    assert (lesson.images + lesson.held, lesson.known) == (40, 1)
+    counts = f"the first one counts: {both[0]}, not {both[1]}."
+    assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
     again = teach(model, place, device="cpu")
-    assert (again.twice, again.otherwise) == ([], {"bar 0": 1}), "by now it was learnt as the first"
+    assert (again.twice, again.otherwise) == (0, {"bar 0": 1}), "by now it was learnt as the first"
     assert twice_told(again) == ""
 
 

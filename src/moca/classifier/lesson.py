@@ -99,7 +99,7 @@ def teach(
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
             return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
-                          first_otherwise=first, twice=len(twice), first_twice=first_twice)  # fmt: skip
+                          first_otherwise=first)  # fmt: skip
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
         number = {name: place for place, name in enumerate(classes)}
@@ -118,7 +118,7 @@ def teach(
         old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
-            known=int((~fresh).sum()),
+            known=int((~fresh).sum()) - len(twice),
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
