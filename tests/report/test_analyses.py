@@ -6,7 +6,8 @@ import math
 import pytest
 
 from moca import MocaError
-from moca.measures.analysis import Axis, Plot
+from moca.engine.folder import RunFolder
+from moca.measures.analysis import Analysis, Axis, Plot, write
 from moca.report.analysis_figures import draw, figure_of
 from moca.report.analysis_plots import of_panels
 from moca.report.exhibit import analyses
@@ -95,6 +96,22 @@ def test_every_kind_of_plot_is_on_the_page_with_its_numbers(pair):
     line = cells(page, "er", "What &lt;b&gt;it&lt;/b&gt; is")
     assert (line["Mean angle"], line["None"]) == ("3.000 ± 1.414", UNKNOWN)
     assert "A sentence." in text_of(page) and "<b>it</b>" not in page.split('id="data"')[0]
+
+
+def test_the_same_numbers_of_several_things_are_rows_and_no_columns(pair):
+    for row in pair.settings[0].rows:
+        for number, run in enumerate(row.results):
+            told = {"rebuilt": 1.0} | {
+                f"{of}: {what}": 2.0 + number for of in ("vt", "wap") for what in ("turned", "missed")
+            }
+            write(RunFolder(run.folder), {"made": Analysis("Pictures", "", told)})
+    (found,) = analyses(pair.settings[0])
+    plain, each = found.tables
+    assert (plain.head, [row[0].text for row in plain.rows]) == (("Method", "Rebuilt"), ["er", "er+wap"])
+    assert each.head == ("Method", "Turned", "Missed")
+    assert [row[0].text for row in each.rows] == ["er: vt", "er+wap: vt", "er: wap", "er+wap: wap"]
+    assert [cell.whole for cell in each.rows[0][1:]] == ["2.500 ± 0.707"] * 2
+    assert [row[0].colour for row in each.rows] == [0, 1, 0, 1]
 
 
 def test_what_was_not_recorded_is_one_line(tmp_path):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from moca.report.exhibit import Exhibit
 from moca.report.page import write_report
-from tests.report.made_results import analysed, comparison, result
+from tests.report.made_results import analysed, comparison, pictures, result
 from tests.report.made_results import method as settings_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -34,7 +35,7 @@ def opened(tmp_path_factory):
             )
             for seed, value in enumerate(runs[method])
         ]
-    path = write_report(comparison(folder, runs), about=EVIL)
+    path = write_report(comparison(folder, runs), [Exhibit("Pictures", figures=[pictures()])], about=EVIL)
     mistakes, asked = [], []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
@@ -71,7 +72,7 @@ def until(page, expression):
 
 def test_every_figure_is_drawn_and_nothing_of_the_user_is_run(page):
     boxes = page.locator("[data-plot]")
-    assert boxes.count() == 2 + 4 + ANALYSES + 2 + 1
+    assert boxes.count() == 2 + 4 + ANALYSES + 2 + 1 + 1
     for i in range(boxes.count()):
         boxes.nth(i).scroll_into_view_if_needed()
         page.wait_for_selector(f"#plot-{i} .main-svg", state="attached")
@@ -143,3 +144,17 @@ def test_a_phone_is_wide_enough(page):
     page.set_viewport_size(PHONE)
     until(page, "document.querySelector('#plot-0 .main-svg').clientWidth < 390")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_pictures_have_most_of_the_width_and_no_empty_space_around_them(page):
+    box = page.locator("[data-plot]").last
+    for size in (DESK, PHONE):
+        page.set_viewport_size(size)
+        box.scroll_into_view_if_needed()
+        until(page, "[...document.querySelectorAll('[data-plot]')].at(-1).querySelector('.imagelayer image')")
+        page.wait_for_timeout(300)  # it is drawn again after a while
+        whole, image = box.bounding_box(), box.locator(".imagelayer image").bounding_box()
+        assert image["width"] > 0.65 * whole["width"]
+        assert whole["height"] - image["height"] < 60
+        names = box.locator(".ytick text")
+        assert names.count() == 2 and names.nth(0).bounding_box()["x"] >= whole["x"], "they are not cut"

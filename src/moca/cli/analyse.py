@@ -13,30 +13,13 @@ from rich.console import Console
 from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
 
-KNOWN = (
-    "angle_deviation",
-    "angular_fisher_score",
-    "batch_norm_rules",
-    "batch_norm_shift",
-    "calibration",
-    "classifier_angles",
-    "confusion",
-    "feature_plane",
-    "forgetting_by_class",
-    "gradient_spectrum",
-    "implicit_augmentation",
-    "linear_probe",
-    "perturbation_angle",
-    "test_angle_deviation",
-)
-
 
 def analyse(
     runs: Annotated[list[Path], Parameter(negative=())],
     /,
     *,
-    only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
-    classes: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
+    only: Annotated[list[str] | None, Parameter(consume_multiple=1, negative=())] = None,
+    classes: Annotated[list[str] | None, Parameter(consume_multiple=1, negative=())] = None,
     out: Path | None = None,
     figures: bool = True,
     again: bool = False,
@@ -72,7 +55,7 @@ def analyse(
         from moca.cli.analysis_tables import tables
         from moca.cli.show import console
         from moca.engine.listing import run_folders
-        from moca.measures.analyse import ASKED_FOR, analyse
+        from moca.measures.analyse import ASKED_FOR, KNOWN, analyse
         from moca.report.comparison import Comparison
         from moca.report.loading import labelled, once
         from moca.report.together import analyses, groups

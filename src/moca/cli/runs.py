@@ -22,7 +22,7 @@ _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
 _WIDE = 100
 """Columns of a terminal that has room for the whole table."""
 _MOST_TOLD = 12
-Several = Parameter(consume_multiple=True, negative=(), show_default=False)
+Several = Parameter(consume_multiple=1, negative=(), show_default=False)
 Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
 
 

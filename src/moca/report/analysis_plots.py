@@ -8,6 +8,7 @@ from typing import Any
 
 from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
+from moca.report.labels import folded, plain
 from moca.report.palette import colours_of
 from moca.report.plots import NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
 from moca.report.together import Line, Panel, heights, old_classes, widths
@@ -115,6 +116,7 @@ def _pictures(one: Line, alt: str) -> Plot:
         "ticks": "",
         "showline": False,
         "constrain": "domain",
+        "automargin": False,
     }
     trace = {"type": "image", "source": f"data:image/png;base64,{one.values}", "hoverinfo": "skip"}
     layout = {
@@ -122,13 +124,14 @@ def _pictures(one: Line, alt: str) -> Plot:
         "yaxis": bare | {"title": {"text": one.plot.y.name}, "scaleanchor": "x"} | _in_cells(one.plot.y, down),
         "showlegend": False,
     }
-    return figure("pictures", alt, [trace], layout, 42 * len(one.plot.y.values) + 70)
+    return figure("pictures", alt, [trace], layout, 42 * len(one.plot.y.values) + 70) | {"shape": sheet.shape[:2]}
 
 
 def _in_cells(axis: Axis, size: float) -> dict[str, Any]:
-    """Names in the middle of cells of so many pixels."""
+    """Names in the middle of cells of so many pixels, folded so that a phone has room for both."""
     places = [size * (place + 0.5) - 0.5 for place in range(len(axis.values))]
-    return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(name), 40) for name in axis.values]}
+    names = ["<br>".join(map(shown, folded(plain(str(name), 40), 14))) for name in axis.values]
+    return {"tickmode": "array", "tickvals": places, "ticktext": names, "tickangle": 0, "tickfont": {"size": 10}}
 
 
 def _cell(value: float | None, share: bool) -> str:

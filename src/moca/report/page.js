@@ -38,11 +38,14 @@ function laid(plot, width) {
   const across = Math.max(1, Math.floor((width - 20) / (44 + 6.6 * Math.max(1, ...folded.flat().map((line) => line.length)))));
   const deep = Math.max(1, ...folded.map((name) => name.length));
   const legend = given.showlegend === false ? 0 : (6 + 16 * deep) * Math.ceil(lines.length / across) + 10;
-  const body = plot.kind === "matrix" && plot.height > 200 ? Math.min(Math.max(width, 220), 340) : plot.kind === "plane" ? Math.min(width, 420) : plot.height;
+  const pictures = plot.kind === "pictures", dots = plot.kind === "dots";
+  const left = pictures ? 12 + 6 * Math.max(...given.yaxis.ticktext.flatMap((name) => name.split("<br>")).map((line) => line.length)) : dots ? 12 : 46;
+  const body = plot.kind === "matrix" && plot.height > 200 ? Math.min(Math.max(width, 220), 340) : plot.kind === "plane" ? Math.min(width, 420)
+    : pictures ? Math.min((width - left - 14) * plot.shape[0] / plot.shape[1], 420) + 36 : plot.height;
   return {
     ...given, width, height: body + legend, paper_bgcolor: ink("--page"), plot_bgcolor: ink("--page"),
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink("--ink") },
-    margin: { l: plot.kind === "dots" ? 12 : 46, r: 14, t: plot.kind === "dots" ? 6 : 12, b: 44 + legend },
+    margin: { l: left, r: 14, t: dots ? 6 : pictures ? 26 : 12, b: (pictures ? 10 : 44) + legend },
     xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
     shapes: (given.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: ink("--faint") } })),
     hoverlabel: { bgcolor: ink("--soft"), bordercolor: ink("--rule"), font: { color: ink("--ink"), size: 12 }, align: "left" },

@@ -15,6 +15,9 @@ from moca.measures.analysis import Analyses, Plot, read
 from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import MOST, facets
 
+OF = ": "
+"""Between what a number is of and what it is, where an analysis has the same numbers of several things."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -122,6 +125,17 @@ def plots(groups: Sequence[Group], analysis: str) -> list[str]:
 def numbers(groups: Sequence[Group], analysis: str) -> list[str]:
     """The names of its numbers."""
     return list(dict.fromkeys(n for g in groups for run in g.runs if analysis in run for n in run[analysis].numbers))
+
+
+def plain_numbers(groups: Sequence[Group], analysis: str) -> list[str]:
+    """The names of those that it has one of."""
+    return [name for name in numbers(groups, analysis) if OF not in name]
+
+
+def grid(groups: Sequence[Group], analysis: str) -> tuple[list[str], list[str]]:
+    """Where it has the same numbers of several things: the things, and what is told of each."""
+    told = [name.partition(OF)[::2] for name in numbers(groups, analysis) if OF in name]
+    return list(dict.fromkeys(thing for thing, _ in told)), list(dict.fromkeys(what for _, what in told))
 
 
 def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
