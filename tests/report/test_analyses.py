@@ -6,6 +6,7 @@ import math
 import pytest
 
 from moca import MocaError
+from moca.errors import MocaWarning
 from moca.measures.analysis import Axis, Plot
 from moca.report.analysis_figures import draw, figure_of
 from moca.report.analysis_plots import of_panels
@@ -111,7 +112,8 @@ def test_test_images_that_are_held_out_are_said_so(tmp_path):
 
 def test_a_damaged_file_hides_no_other(pair):
     (pair.rows[0].results[0].folder / "analysis.json").write_text("{")
-    (old, _) = panels(groups(pair.settings[0].rows), "made", "course")
+    with pytest.warns(MocaWarning, match=r"analysis\.json.* is damaged"):
+        (old, _) = panels(groups(pair.settings[0].rows), "made", "course")
     assert [(line.label, line.seeds) for line in old.lines] == [("er", 1), ("er+wap", 1)]
 
 

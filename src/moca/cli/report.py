@@ -40,13 +40,15 @@ def report(
     """
     with loading():
         from moca.cli.show import console
+        from moca.report.chosen import told_in
         from moca.report.comparison import Comparison
         from moca.report.page import latex_tables, write_report
 
     if not runs and not _RUNS.is_dir():
         raise MocaError("there is no folder 'runs' here; say where runs are: moca report FOLDER")
     comparison = Comparison.load(runs or (_RUNS,))
-    page = write_report(comparison, path=out)
+    about = " ".join(filter(None, map(told_in, runs)))
+    page = write_report(comparison, about=about or None, path=out)
     console.print(comparison)
     for reason in comparison.left_out[:_MOST_TOLD]:
         console.print(f"Left out: {reason}", soft_wrap=True, highlight=False, markup=False)

@@ -146,13 +146,14 @@ def _stale(folder: RunFolder) -> bool:
 
 def _unrecorded(result: Result, found: Analyses) -> list[str]:
     """A line for each analysis that had to be recorded while training, and was not."""
-    lines = []
+    lines, finished = [], result.status == "finished"
+    gone = finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record)
+    lost = f"{FILE} no longer has it; run again" if gone else "there was none to be found"
     for name, (analysis, about) in RECORDED.items():
         if analysis in found or (name == "perturbation" and result.settings.perturb.name == "none"):
             continue
         if name in result.settings.record:
-            why = "there was none to be found" if name in ("batch_norm", "rules") else "the run did not come so far"
-            lines.append(f"{about}: was recorded, but {why}")
+            lines.append(f"{about}: was recorded, but {lost if finished else 'the run did not come so far'}")
         else:
             lines.append(f"{about}: was not recorded; run again with --record {name}")
     return lines

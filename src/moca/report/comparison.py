@@ -224,10 +224,11 @@ def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:
     apart: dict[str, dict[str, list[Result]]] = {}
     for label, result in results:
         apart.setdefault(sameness.stream(result.settings), {}).setdefault(label, []).append(result)
-    titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in apart.values()])
+    held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
+    titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in held_out_last])
     return [
         Setting(title, [Row(label, runs) for label, runs in rows.items()])
-        for title, rows in zip(titles, apart.values(), strict=True)
+        for title, rows in zip(titles, held_out_last, strict=True)
     ]
 
 

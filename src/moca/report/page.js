@@ -58,7 +58,7 @@ function draw(place) {
   const hidden = (box.data || []).map((trace) => trace.visible);
   const data = plot.data.map((trace, i) => ({ ...painted(trace), ...(hidden[i] ? { visible: hidden[i] } : {}) }));
   drawn.add(place);
-  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false });
+  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false, showTips: false });
 }
 
 const seen = new IntersectionObserver((entries) => {
@@ -108,7 +108,7 @@ document.addEventListener("click", async (event) => {
     return;
   }
   await copy(copied ?? told.tables[Number(table)][form]);
-  const before = button.textContent;
+  button.dataset.called ??= button.textContent;
   button.textContent = "copied";
-  setTimeout(() => { button.textContent = before; }, 1200);
+  setTimeout(() => { button.textContent = button.dataset.called; }, 1200);
 });
