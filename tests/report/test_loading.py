@@ -133,5 +133,7 @@ def test_nothing_to_compare(tmp_path):
 def test_what_was_held_out_comes_behind_what_was_tested(tmp_path):
     place(tmp_path, "a", validation=0.1)
     place(tmp_path, "b")
-    titles = [setting.title for setting in moca.Comparison.load(tmp_path / "runs").settings]
+    made = moca.Comparison.load(tmp_path / "runs")
+    titles = [setting.title for setting in made.settings]
     assert titles == ["digits, 3 tasks", "digits, 3 tasks, on held-out training images"]
+    assert str(made).count("mean ± standard deviation, on held-out images") == 1

@@ -69,7 +69,12 @@ const seen = new IntersectionObserver((entries) => {
     }
   }
 }, { rootMargin: "600px 0px" });
-document.querySelectorAll("[data-plot]").forEach((box) => seen.observe(box));
+const boxes = [...document.querySelectorAll("[data-plot]")];
+const heights = boxes.map((box) => box.clientWidth && laid(told.plots[box.dataset.plot], box.clientWidth).height);
+boxes.forEach((box, i) => {  // as high as they will be, so that links lead to where they point
+  if (heights[i]) box.style.minHeight = heights[i] + "px";
+  seen.observe(box);
+});
 
 const again = () => drawn.forEach(draw);
 darkness.addEventListener("change", again);
