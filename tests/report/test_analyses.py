@@ -68,6 +68,17 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
+@pytest.mark.parametrize(("classes", "gap", "shades", "named"), [(10, 1, "few", 10), (100, 0, "all", 12)])
+def test_a_matrix_of_many_classes_is_not_hidden_by_its_grid(classes, gap, shades, named):
+    values, names = [[0.5] * classes] * classes, [f"c{i}" for i in range(classes)]
+    plot = Plot("matrix", Axis("a", names), Axis("b", names), {"s": values})
+    ((_, drawn),) = of_panels([Panel("", [Line("er", 0, "s", plot, values)])], "")
+    (trace,) = drawn["data"]
+    assert (trace["xgap"], trace["ygap"], trace["meta"]["shades"]) == (gap, gap, shades)
+    assert [len(drawn["layout"][axis]["tickvals"]) for axis in ("xaxis", "yaxis")] == [named, named]
+    assert trace["showscale"] == (shades == "all"), "where no numbers stand, the shades are explained"
+
+
 def test_panels_of_a_plot_show_the_same_heights(pair):
     drawn = panels(groups(pair.settings[0].rows), "made", "course")
     low, high = 0.3 - math.sqrt(0.02), 1.6

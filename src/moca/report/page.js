@@ -7,14 +7,15 @@ const drawn = new Set();
 const dark = () => darkness.matches && !printing;
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faded = (colour, share) => colour + Math.round(255 * share).toString(16).padStart(2, "0");
-const shades = () => dark()  // numbers can be read on all of them: light ones on dark shades, dark ones on light shades
-  ? [[0, "#1c2530"], [1, "#2f6ea5"]]
-  : [[0, "#f4f8fb"], [1, "#7db8e8"]];
+const shades = {
+  few: () => dark() ? [[0, "#1c2530"], [1, "#2f6ea5"]] : [[0, "#f4f8fb"], [1, "#7db8e8"]],  // numbers can be read on all of them
+  all: () => dark() ? [[0, "#1c2530"], [0.5, "#3f8fd0"], [1, "#e3f3ff"]] : [[0, "#f4f8fb"], [0.5, "#4a92c6"], [1, "#08306b"]],
+};
 
 function painted(trace) {
   if (trace.type === "image") return trace;
   const { colour, band, own, shades: heat, stroke } = trace.meta;
-  if (heat) return { ...trace, colorscale: shades() };
+  if (heat) return { ...trace, colorscale: shades[heat]() };
   const look = (place) => told.looks[place][dark() ? "dark" : "light"];
   if (band !== undefined) return { ...trace, fillcolor: faded(look(band), 0.14) };
   const tone = own ? own[dark() ? 1 : 0] : look(colour);
