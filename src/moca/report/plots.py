@@ -17,6 +17,7 @@ from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import Facet
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
+from moca.report.sweeps import Sweep
 
 Trace = dict[str, Any]
 Plot = dict[str, Any]
@@ -127,6 +128,23 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
     }  # fmt: skip
     height = max(340, 90 + 46 * len(facet.rows))
     return figure("dots", "Final accuracy of every seed, a row for each method", traces, layout, height)
+
+
+def sweep(one: Sweep, judged: str) -> Plot:
+    """Final accuracy against a number that methods were tried with, a line for each; their learners as level lines."""
+    traces: list[Trace] = []
+    ends = [min(line.points[0][0] for line in one.lines), max(line.points[-1][0] for line in one.lines)]
+    drawn = [(row.label, ends, [row, row], True) for row in one.levels]
+    drawn += [(of.label, [value for value, _ in of.points], [row for _, row in of.points], False) for of in one.lines]
+    for place, (label, x, rows, level) in enumerate(drawn):
+        spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for row in rows]
+        mean, std = [_number(s.mean) for s in spreads], [_number(s.std) for s in spreads]
+        told = [f"{_plus_minus(s)} % (n = {len(row.finished)})" for s, row in zip(std, rows, strict=True)]
+        at = "" if level else f"{shown(one.name)} %{{x}}: "
+        traces += line(label, place, x, mean, std, told, f"{at}%{{y:.2f}}%{{customdata}}", level)
+    layout = {"xaxis": {"title": {"text": shown(one.name)}, "type": "log" if one.logarithmic else "linear"},
+              "yaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}}}  # fmt: skip
+    return figure("curves", f"Final accuracy against {one.name}, a line for each method", traces, layout, 340)
 
 
 def matrix(row: Row) -> Plot:
