@@ -68,6 +68,14 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
+def test_figures_of_one_method_stand_side_by_side(tmp_path):
+    """Each analysis of a single run draws one figure of a kind, which would leave the rest of its row empty."""
+    (setting,) = (one := made(tmp_path, {"er": ([1.0], {})})).settings
+    (exhibit,) = analyses(setting)
+    assert len(exhibit.figures) > 1 and {len(several) for several in exhibit.figures} == {1}
+    assert render(one).count('<div class="tiles') == 2, "the accuracy matrix, and all of them"
+
+
 @pytest.mark.parametrize(("classes", "gap", "shades", "named"), [(10, 1, "few", 10), (100, 0, "all", 12)])
 def test_a_matrix_of_many_classes_is_not_hidden_by_its_grid(classes, gap, shades, named):
     values, names = [[0.5] * classes] * classes, [f"c{i}" for i in range(classes)]
