@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -262,6 +263,15 @@ def test_weights_that_are_not_there_and_older_runs(runs, tmp_path):
     settings = json.loads((gone / "settings.json").read_text())
     (gone / "settings.json").write_text(json.dumps(settings | {"data": "nowhere"}))
     assert "nowhere" in moca.analyse(gone).missing[-1]
+
+
+def test_recordings_that_were_lost_are_told_as_such(runs, tmp_path):
+    shutil.copytree(runs / "er", lost := tmp_path / "er")
+    (lost / "analysis.json").unlink()
+    for _ in range(2):  # the first look writes the file anew, with what can be computed
+        assert moca.analyse(lost).missing[0] == (
+            "angle deviation in training: was recorded, but analysis.json no longer has it; run again"
+        )
 
 
 def test_what_cannot_be_computed_again_stays(runs, tmp_path):

@@ -88,6 +88,20 @@ def test_every_figure_is_drawn_and_nothing_of_the_user_is_run(page):
     assert shown.count() == 1 and "$y$" in shown.text_content(), "it is shown as text"
 
 
+def test_links_lead_to_where_they_point_though_figures_are_drawn_on_the_way(page):
+    page.set_viewport_size(PHONE)
+    page.reload()
+    links = page.locator("#setting-1 .contents a")
+    assert links.all_text_contents()[:3] == ["Summary", "Accuracy", "Task by task"]
+    assert page.evaluate(
+        "[...document.querySelectorAll('.contents a')].every(a => document.getElementById(a.hash.slice(1)))"
+    )
+    links.last.click()
+    until(page, "Math.abs(document.getElementById('setting-1-run-it-again').getBoundingClientRect().top) < 2")
+    page.wait_for_timeout(200)
+    assert abs(page.locator("#setting-1-run-it-again").bounding_box()["y"]) < 2
+
+
 HIDDEN = "document.getElementById('plot-0').data.filter(t => t.visible === 'legendonly').map(t => t.name)"
 
 

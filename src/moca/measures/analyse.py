@@ -163,12 +163,14 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
     lines, pointless = [], ["perturbation"] * (result.settings.perturb.name == "none")
     if _without_batch_norm(result.settings.model):
         pointless += _OF_BATCH_NORM
+    finished = result.status == "finished"
+    gone = finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record)
+    lost = f"{FILE} no longer has it; run again" if gone else "there was none to be found"
     for name, (analysis, about) in RECORDED.items():
         if analysis in found or name in pointless:
             continue
         if name in result.settings.record:
-            why = "there was none to be found" if name in _OF_BATCH_NORM else "the run did not come so far"
-            lines.append(f"{about}: was recorded, but {why}")
+            lines.append(f"{about}: was recorded, but {lost if finished else 'the run did not come so far'}")
         else:
             lines.append(f"{about}: was not recorded; run again with --record {name}")
     return lines

@@ -10,7 +10,7 @@ from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
 from moca.report.labels import folded, plain
 from moca.report.palette import colours_of
-from moca.report.plots import NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
+from moca.report.plots import MOST_NUMBERED, NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
 from moca.report.together import Line, Panel, heights, old_classes, widths
 
 _MOST_NAMED = 20
@@ -99,8 +99,10 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
     trace = heat(values, told, ends, hover, "%{text}") | {"text": written}
     plain = {"showgrid": False, "zeroline": False, "fixedrange": True}
     layout = {
-        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12),
-        "yaxis": plain | {"title": {"text": plot.y.name}, "autorange": "reversed"} | _named_ticks(plot.y.values, 12),
+        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12, MOST_NUMBERED),
+        "yaxis": plain
+        | {"title": {"text": plot.y.name}, "autorange": "reversed"}
+        | _named_ticks(plot.y.values, 12, MOST_NUMBERED),
         "showlegend": False,
     }
     return figure("matrix", alt, [trace], layout, 320)
@@ -157,9 +159,9 @@ def _axis(axis: Axis, ends: tuple[float, float] | None = None) -> dict[str, Any]
     return made
 
 
-def _named_ticks(values: Sequence[Any], length: int = 16) -> dict[str, Any]:
+def _named_ticks(values: Sequence[Any], length: int = 16, most: int = _MOST_NAMED) -> dict[str, Any]:
     """Names at places 0, 1, ...; of many, some."""
-    every = -(-len(values) // _MOST_NAMED)
+    every = -(-len(values) // most)
     places = list(range(0, len(values), max(every, 1)))
     return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(values[i]), length) for i in places]}
 

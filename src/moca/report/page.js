@@ -7,14 +7,15 @@ const drawn = new Set();
 const dark = () => darkness.matches && !printing;
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faded = (colour, share) => colour + Math.round(255 * share).toString(16).padStart(2, "0");
-const shades = () => dark()  // numbers can be read on all of them: light ones on dark shades, dark ones on light shades
-  ? [[0, "#1c2530"], [1, "#2f6ea5"]]
-  : [[0, "#f4f8fb"], [1, "#7db8e8"]];
+const shades = {
+  few: () => dark() ? [[0, "#1c2530"], [1, "#2f6ea5"]] : [[0, "#f4f8fb"], [1, "#7db8e8"]],  // numbers can be read on all of them
+  all: () => dark() ? [[0, "#1c2530"], [0.5, "#3f8fd0"], [1, "#e3f3ff"]] : [[0, "#f4f8fb"], [0.5, "#4a92c6"], [1, "#08306b"]],
+};
 
 function painted(trace) {
   if (trace.type === "image") return trace;
   const { colour, band, own, shades: heat, stroke } = trace.meta;
-  if (heat) return { ...trace, colorscale: shades() };
+  if (heat) return { ...trace, colorscale: shades[heat]() };
   const look = (place) => told.looks[place][dark() ? "dark" : "light"];
   if (band !== undefined) return { ...trace, fillcolor: faded(look(band), 0.14) };
   const tone = own ? own[dark() ? 1 : 0] : look(colour);
@@ -61,7 +62,7 @@ function draw(place) {
   const hidden = (box.data || []).map((trace) => trace.visible);
   const data = plot.data.map((trace, i) => ({ ...painted(trace), ...(hidden[i] ? { visible: hidden[i] } : {}) }));
   drawn.add(place);
-  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false });
+  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false, showTips: false });
 }
 
 const seen = new IntersectionObserver((entries) => {
@@ -72,7 +73,12 @@ const seen = new IntersectionObserver((entries) => {
     }
   }
 }, { rootMargin: "600px 0px" });
-document.querySelectorAll("[data-plot]").forEach((box) => seen.observe(box));
+const boxes = [...document.querySelectorAll("[data-plot]")];
+const heights = boxes.map((box) => box.clientWidth && laid(told.plots[box.dataset.plot], box.clientWidth).height);
+boxes.forEach((box, i) => {  // as high as they will be, so that links lead to where they point
+  if (heights[i]) box.style.minHeight = heights[i] + "px";
+  seen.observe(box);
+});
 
 const again = () => drawn.forEach(draw);
 darkness.addEventListener("change", again);
@@ -111,7 +117,7 @@ document.addEventListener("click", async (event) => {
     return;
   }
   await copy(copied ?? told.tables[Number(table)][form]);
-  const before = button.textContent;
+  button.dataset.called ??= button.textContent;
   button.textContent = "copied";
-  setTimeout(() => { button.textContent = before; }, 1200);
+  setTimeout(() => { button.textContent = button.dataset.called; }, 1200);
 });

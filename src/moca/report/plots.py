@@ -23,8 +23,8 @@ Trace = dict[str, Any]
 Plot = dict[str, Any]
 """`kind`, `alt` (the figure in words), `data` (traces), `layout` and `height` in pixels."""
 
-_MOST_NUMBERED = 12
-"""Tasks up to which the cells of a matrix have room for numbers."""
+MOST_NUMBERED = 12
+"""Cells a side up to which those of a matrix have room for numbers."""
 NAME = "<b>%{fullData.name}</b><br>"
 
 
@@ -184,10 +184,12 @@ def matrix(row: Row) -> Plot:
 def heat(
     values: Sequence[Sequence[float | None]], told: Any, ends: tuple[float, float], hover: str, text: str
 ) -> Trace:
-    """Cells by their shade, with numbers where there is room for them; else the shades are explained."""
-    numbered = max(map(len, values)) <= _MOST_NUMBERED
+    """Cells by their shade, with numbers where there is room for them; else the shades go all the way from light to
+    dark, and are explained."""
+    numbered = max(map(len, values)) <= MOST_NUMBERED
     return {
-        "type": "heatmap", "meta": {"shades": True}, "zmin": ends[0], "zmax": ends[1], "xgap": 1, "ygap": 1,
+        "type": "heatmap", "meta": {"shades": "few" if numbered else "all"}, "zmin": ends[0], "zmax": ends[1],
+        "xgap": int(numbered), "ygap": int(numbered),
         "z": [list(line) for line in values], "customdata": told, "hovertemplate": f"{hover}<extra></extra>",
         "hoverongaps": False, "showscale": not numbered,
         "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 11}},

@@ -10,7 +10,7 @@ from typing import Any
 from moca.report import sameness
 from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST
-from moca.settings import Run
+from moca.settings import ELSEWHERE, Run
 
 _LEAST = 3
 """Values that make a curve; two of them are told by the summary."""
@@ -88,7 +88,7 @@ def _with(run: Run, place: Place, value: float) -> Run:
 
 def _flat(run: Run) -> Iterator[tuple[Place, Any]]:
     """What makes a method, number by number and word by word."""
-    settings = run.model_dump(mode="json", by_alias=True, exclude={*sameness.ELSEWHERE, *sameness.STREAM})
+    settings = run.model_dump(mode="json", by_alias=True, exclude={*ELSEWHERE, *sameness.STREAM})
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from (((name, option), chosen) for option, chosen in value.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
@@ -10,7 +11,7 @@ from typing import Any
 
 from moca.engine.folder import RunFolder
 from moca.engine.result import Result
-from moca.errors import MocaError
+from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
 from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import MOST, facets
@@ -91,10 +92,11 @@ def groups(rows: Sequence[Row], only: Sequence[str] | None = None) -> list[Group
 
 
 def _of(result: Result, only: Sequence[str] | None) -> Analyses:
-    """None where the file is damaged: it must not hide the others."""
+    """None where the file is damaged: it must not hide the others, but is told."""
     try:
         found = read(RunFolder(result.folder), arrays=False)
-    except MocaError:
+    except MocaError as error:
+        warnings.warn(MocaWarning(str(error)), stacklevel=2)
         return {}
     return {name: analysis for name, analysis in found.items() if not only or name in only}
 
