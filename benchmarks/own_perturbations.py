@@ -29,8 +29,8 @@ class Varied(Perturbation):
 class Matched(Perturbation):
     """As far from their class vector as new samples are from theirs: there is no strength to choose.
 
-    Of a replayed feature at the angle theta, and a new sample, paired by row, at phi: turned by alpha, at right angles to
-    feature and class vector, cos(alpha) = cos(phi) / cos(theta), it is at phi. One that is as far already stays.
+    Of a replayed feature at the angle theta, and a new sample, paired by row, at phi: turned by alpha, at right angles
+    to feature and class vector, cos(alpha) = cos(phi) / cos(theta), it is at phi. One that is as far already stays.
     """
 
     lam: float = option(1.0, "times the tangent of the angle; 1 is matched", ge=0, alias="lambda")

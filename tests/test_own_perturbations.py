@@ -8,6 +8,7 @@ from benchmarks import own_perturbations as own
 from moca import Batch, sphere
 from moca.random import Random
 from tests.perturb.helpers import CLASSES, OLD, ROWS, network, scene
+from tests.perturb.test_base import Operations
 from tests.report.made_results import comparison, result
 
 D = 7
@@ -31,6 +32,25 @@ def test_old_rows_move_on_their_sphere_and_no_other_row_does(made):
     assert (sphere.angle(f, replay.features)[OLD] > 1e-3).any()
     (gradient,) = torch.autograd.grad(f.sum(), new.features, allow_unused=True)
     assert gradient is None
+
+
+@pytest.mark.parametrize("made", [own.Varied, own.Matched, own.Kept, own.Rival, own.Balanced])
+def test_the_operations_do_not_depend_on_the_data(made):
+    """As of every perturbation, so that a step can be captured: fixed shapes, no wait for a value."""
+    model = network()
+    seen = []
+    for old in (OLD, torch.ones(ROWS, dtype=torch.bool), torch.zeros(ROWS, dtype=torch.bool)):
+        replay, new = scene(model)
+        p = attached(made(), model)
+        p(replay, new)
+        with Operations() as operations:
+            p(replay.replace(old=old), new)
+        seen.append(operations.names)
+    assert seen[0] == seen[1] == seen[2]
+    waits = (
+        {"aten._local_scalar_dense.default"} if made not in (own.Kept, own.Balanced) else set()
+    )  # one_hot's, on a CPU
+    assert not {"aten.nonzero.default", "aten.lift_fresh.default", *waits} & set(seen[0])
 
 
 def test_varied_is_noise_of_random_length():
