@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 
 import moca
+from moca.defaults import own_recipe
 from moca.engine.device import pick_device
 from moca.models.frozen import Frozen
 from moca.settings import validate
@@ -57,11 +58,15 @@ class Setting:
     data: str
     frozen: str
     """Encoder whose features arrive in place of images; empty where images do."""
+    frozen_epochs: str
+    """That it was trained for before; empty where images arrive, and in rows of which it was not written down."""
     images: str
     """Of a class."""
     encoder: str
     """What learns, and for how many epochs; `auto` is the classifier's own choice."""
     epochs: str
+    schedule: str
+    """How the rate falls in a month: by the classifier's own recipe, which has been another one."""
     months: int
     method: str
     memory: int
@@ -74,6 +79,8 @@ class Setting:
 
 
 KEY = tuple(field.name for field in fields(Setting))
+TABLE = KEY[: KEY.index("method")]
+"""What rows of one table share."""
 COLUMNS = (*KEY, "month", "classes", "old", "new", "all", "seconds", "device")
 
 
@@ -206,15 +213,17 @@ def measured_on(options: argparse.Namespace) -> str:
     return f"{name}, {options.jobs} at a time" if options.jobs > 1 else name
 
 
-def settings(data: str, options: argparse.Namespace) -> Iterator[Setting]:
+def settings(data: moca.Dataset, options: argparse.Namespace) -> Iterator[Setting]:
     """Everything that was asked for, what takes longest first."""
-    data += ", training images held out" * options.validation
+    name = data.name + ", training images held out" * options.validation
+    frozen = (options.frozen_encoder, str(options.frozen_epochs)) if options.frozen else ("", "")
+    schedule = own_recipe(data, pick_device(options.device).type)["schedule"]
     for method in sorted(options.only, key=lambda one: one != "joint"):
         for seed in options.seeds:
             for memory in [0] if method in WITHOUT_MEMORY else options.memory:
                 yield Setting(
-                    data, options.frozen_encoder if options.frozen else "", str(options.images_per_class or "all"),
-                    options.encoder or "auto", str(options.epochs or "auto"), options.months, method, memory, seed,
+                    name, *frozen, str(options.images_per_class or "all"), options.encoder or "auto",
+                    str(options.epochs or "auto"), schedule, options.months, method, memory, seed,
                 )  # fmt: skip
 
 
@@ -223,7 +232,10 @@ def rows_of(file: Path) -> list[dict[str, str]]:
     if not file.exists():
         return []
     with file.open(newline="") as lines:
-        return list(csv.DictReader(lines))
+        rows = list(csv.DictReader(lines))
+    if rows and tuple(rows[0]) != COLUMNS:
+        raise SystemExit(f"months: '{file}' has other columns than this version's; choose another with --out")
+    return rows
 
 
 def keep(rows: list[dict[str, Any]], file: Path) -> None:
@@ -246,13 +258,15 @@ def table(rows: list[dict[str, str]]) -> str:
         "all classes, with the standard deviation over seeds. `joint` learns from scratch, and only after the months "
         "that are filled in.\n"
     )
-    for about in dict.fromkeys(tuple(row[name] for name in KEY[:6]) for row in rows):
-        group = [row for row in rows if tuple(row[name] for name in KEY[:6]) == about]
-        data, frozen, images, encoder, epochs, months = about
+    for about in dict.fromkeys(tuple(row[name] for name in TABLE) for row in rows):
+        group = [row for row in rows if tuple(row[name] for name in TABLE) == about]
+        data, frozen, frozen_epochs, images, encoder, epochs, schedule, months = about
         columns = [str(month + 1) for month in range(int(months))]
-        features = f" as features of a frozen `{frozen}`" if frozen else ""
+        trained = f", trained for {frozen_epochs} epochs" if frozen_epochs else ""
+        features = f" as features of a frozen `{frozen}`{trained}" if frozen else ""
         text += f"\n## {data}{features}, {months} months\n\n"
-        text += f"Images of a class: {images}; encoder {encoder}, epochs {epochs}; {group[0]['device']}.\n\n"
+        how = f"encoder {encoder}, epochs {epochs}, schedule {schedule}"
+        text += f"Images of a class: {images}; {how}; {group[0]['device']}.\n\n"
         text += f"| method | memory | seeds | {' | '.join(columns)} | all at the end |\n{'|---' * (int(months) + 4)}|\n"
         for memory, method in sorted({(int(row["memory"]), row["method"]) for row in group}, key=in_order):
             found = [row for row in group if row["method"] == method and int(row["memory"]) == memory]
@@ -310,7 +324,7 @@ def main() -> None:
         features(data, encoder, options)
     known, failed = {tuple(row[name] for name in KEY) for row in rows_of(options.out)}, []
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-        left = [setting for setting in settings(data.name, options) if setting.key not in known]
+        left = [setting for setting in settings(data, options) if setting.key not in known]
         for future in as_completed([pool.submit(through, setting, encoder, options) for setting in left]):
             if error := future.exception():  # the others are kept
                 failed.append(error)

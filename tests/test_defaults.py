@@ -50,6 +50,13 @@ def test_a_run_on_cifar100_is_the_papers_offline_setting(cifar100):
     assert run.optimiser.momentum == run.optimiser.weight_decay == 0
 
 
+def test_none_is_left_open(digits):
+    """As Python has it, and settings of version 0.1."""
+    given = {"tasks": None, "class_order": None, "model": None}
+    assert completed(digits, **given) == completed(digits)
+    assert "model convnet" in choices_told(validate(Run, given), completed(digits), digits)
+
+
 @pytest.mark.parametrize(
     ("learner", "expected"),
     [

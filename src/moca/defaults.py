@@ -34,9 +34,14 @@ def complete(run: Run, dataset: Dataset) -> Run:
         **own,
         **{name: value for name, value in found.items() if name not in options},
     }
-    open_ones = {name: value for name, value in recipe.items() if name not in run.model_fields_set}
+    open_ones = {name: value for name, value in recipe.items() if _open(run, name)}
     moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
     return validate(Run, dict(run) | open_ones | {"learner": learner.with_defaults(options), "perturb": moved})
+
+
+def _open(run: Run, name: str) -> bool:
+    """Whether a setting was left to the recipe: not given, or given as None, as Python and older settings.json do."""
+    return name not in run.model_fields_set or getattr(run, name) is None
 
 
 def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:
@@ -73,7 +78,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
     told = TRAINING if run.learner.part is None or run.learner.make().has_memory else TRAINING[:-1]
-    chosen = [name for name in told if name not in given.model_fields_set and getattr(run, name) is not None]
+    chosen = [name for name in told if _open(given, name) and getattr(run, name) is not None]
     chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
     if not chosen:
         return ""

@@ -12,6 +12,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.lesson import teach
+from moca.classifier.telling import twice_told
 from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
@@ -232,6 +233,22 @@ def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
     assert "bar 0/0-3.png' cannot be used: not an image of a known format" in lesson.left_out
     with pytest.warns(UserWarning, match="1 of 40 images left out"):
         ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
+
+
+def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, folder):
+    place = folder("jan", 0, 1)
+    shutil.copy(place / "bar 0/0-3.png", place / "bar 1/x.png")
+    shutil.copy(place / "bar 0/0-4.png", place / "bar 0/same.png")  # twice, but of one class
+    quick = OPTIONS | {"epochs": 1}
+    lesson = teach(model, place, options=quick, device="cpu")
+    both = str(place / "bar 0/0-3.png"), str(place / "bar 1/x.png")
+    assert (lesson.twice, lesson.first_twice) == (1, both)
+    assert (lesson.images + lesson.held, lesson.known) == (40, 1)
+    counts = f"the first one counts: {both[0]}, not {both[1]}."
+    assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
+    again = teach(model, place, device="cpu")
+    assert (again.twice, again.otherwise) == (0, {"bar 0": 1}), "by now it was learnt as the first"
+    assert twice_told(again) == ""
 
 
 def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):

@@ -287,6 +287,15 @@ MISTAKES = [
     ("compare --seeds 0", "nothing to run"),
     ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --seed 1 1", "two of the runs are the same"),
+    ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
+    ("run --record", "--record needs a value: what to write down"),
+    ("run --record --epochs 1", "any of: angles, gradients, perturbation, batch_norm, weights"),
+    ("run --track --epochs 1", "--track needs a value: "),
+    ("compare --record --epochs 1", "--record needs a value: "),
+    ("compare --seed --epochs 1", "--seed needs a value: "),
+    ("paper run table2 --record --dry-run", "--record needs a value: "),
+    ("analyse used --only", "--only needs a value: see moca analyse --help"),
+    ("runs --state", "--state needs a value: "),
 ]
 
 

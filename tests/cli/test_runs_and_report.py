@@ -6,6 +6,7 @@ import shutil
 import pytest
 from tests.report.made_results import result, written
 
+from moca.cli.show import show_result
 from moca.engine.folder import RunFolder
 from moca.settings import Run, validate
 
@@ -127,3 +128,18 @@ def test_no_figure_is_told_as_none(moca, runs):
     out = moca("analyse", "runs/er-s0")[1]
     assert "No figure: nothing to draw." in out and "PDF" not in out
     assert not (runs / "er-s0" / "figures").exists()
+
+
+def test_numbers_on_held_out_images_are_said_to_be(tmp_path, capsys):
+    show_result(result(tmp_path, 0.5, validation=0.1))
+    assert "On a held-out share (0.1) of the training images, not on the test images." in capsys.readouterr().out
+    show_result(result(tmp_path, 0.5))
+    assert "held-out" not in capsys.readouterr().out
+
+
+def test_what_is_unusual_of_a_run_is_listed(moca, runs, tmp_path):
+    assert "unlike most" not in moca("runs")[1]
+    written(result(tmp_path, 0.5, 2, epochs=3), runs / "er-s2")
+    out = moca("runs")[1]
+    assert "unlike most" in out
+    assert [line.split()[2] for line in out.splitlines() if line.split()[:1] == ["er-s2"]] == ["epochs=3"]

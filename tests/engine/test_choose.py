@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -176,5 +177,9 @@ def test_the_command_and_its_report(tmp_path, capsys):
     assert "Chosen before testing." in page and "20 % of the training images, held out, with seed 1000" in page
     (entry,) = json.loads((tmp_path / "c" / "chosen.json").read_text())
     assert entry["seeds"] == [1000] and entry["tested_with_seeds"] == [0] and len(entry["among"]) == 2
+    with pytest.raises(SystemExit):
+        cli.main(["report", "c", "--out", "again.html"])
+    told = [re.search("Chosen before testing.*too good", text)[0] for text in (page, Path("again.html").read_text())]
+    assert told[0] == told[1]
     assert "Summary, on the test images" in page
     assert "Summary, on a held-out share (0.2) of the training images" in page

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from moca.engine.folder import RunFolder
-from moca.engine.listing import Listed, chosen, listed, run_folders
+from moca.engine.listing import Listed, chosen, listed, run_folders, told_apart
 from moca.errors import MocaError
 from moca.settings import Run, validate
 from tests.report.made_results import result, written
@@ -35,13 +35,13 @@ def test_a_finished_run(tmp_path):
     assert run.next == f"moca report {folder}"
 
 
-def test_a_result_of_an_older_version_has_the_time_of_its_settings(tmp_path):
+def test_when_a_run_of_an_older_version_began_is_not_guessed_from_its_files(tmp_path):
     folder = place(tmp_path, "a")
     kept = json.loads((folder / "result.json").read_text())
     for name in ("started", "class_names"):
         del kept[name]
     (folder / "result.json").write_text(json.dumps(kept))
-    assert Listed.at(folder).state == "finished" and Listed.at(folder).started.startswith("20")
+    assert Listed.at(folder).state == "finished" and Listed.at(folder).started == "", "a copy has the time of copying"
 
 
 def test_states_of_runs_that_did_not_finish(tmp_path):
@@ -51,7 +51,10 @@ def test_states_of_runs_that_did_not_finish(tmp_path):
     stopped.release()
     run = Listed.at(stopped.path)
     assert (run.state, run.learned, run.seconds) == ("stopped", 2, 7.5)
-    assert run.next == f"moca resume {stopped.path}" and math.isnan(run.accuracy)
+    assert run.next == f"moca resume {stopped.path} (from the beginning: its checkpoint.pt is gone)"
+    (stopped.path / "checkpoint.pt").write_bytes(b"")
+    assert run.started and math.isnan(run.accuracy)
+    assert Listed.at(stopped.path).next == f"moca resume {stopped.path}"
     (stopped.path / "lock").write_text("")
     assert Listed.at(stopped.path).state == "stopped", "what a killed process left is no writer"
     (stopped.path / "traceback.txt").write_text("ValueError: mine")
@@ -138,3 +141,27 @@ def test_listing_needs_no_torch(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "finished" in done.stdout, done.stderr
+
+
+def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
+    one = {"memory": 30, "epochs": 20, "perturb": "wap:lambda=0.5", "schedule": "constant"}
+    for name, other in {
+        "a": {},
+        "b": {"seed": 1, "threads": 2},
+        "c": {"tasks": (4, 3, 3), "memory": "30:per=class"},
+        "d_epochs=5": {"epochs": 5, "perturb": "wap:lambda=2"},
+        "e": {"schedule": "steps:at=3,4"},
+        "f": {"perturb": "none", "lr": 7},
+        "g": {"validation": 0.1, "tasks": (1, 9)},
+    }.items():
+        place(tmp_path, name, **one | {"tasks": (5, 5)} | other)
+    runs = list(listed(tmp_path))
+    assert dict(zip([run.folder.name for run in runs], told_apart(runs), strict=True)) == {
+        "a": "",
+        "b": "",
+        "c": "memory.per=class tasks=4,3,3",
+        "d_epochs=5": "lambda=2.0",
+        "e": "schedule=steps",
+        "f": "",
+        "g": "tasks=1,9",
+    }

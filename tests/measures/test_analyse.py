@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +14,14 @@ from rich.console import Console
 import moca
 from moca import MocaError
 from moca.cli import main
-from moca.cli.analyse import KNOWN
 from moca.cli.analysis_tables import tables
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import ASKED_FOR, RECORDED
+from moca.measures.analyse import ASKED_FOR, KNOWN, RECORDED, _unrecorded
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
 from moca.report.comparison import Comparison
 from moca.report.together import Group, groups
+from moca.settings import Run, validate
 
 SMALL = {"epochs": 1, "batch": 32, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}
 PAGE = Path(__file__).parents[2] / "docs/analyses.md"
@@ -59,8 +60,6 @@ def test_all_that_a_finished_run_allows(runs):
         "angle deviation in training: was not recorded; run again with --record angles",
         "singular values of feature gradients: was not recorded; run again with --record gradients",
         "angle of the perturbation: was not recorded; run again with --record perturbation",
-        "BatchNorm statistics against each other: was not recorded; run again with --record batch_norm",
-        "accuracy under other rules of BatchNorm: was not recorded; run again with --record rules",
     ]
     assert moca.analyse(runs / "er").analyses.keys() == OF_MODEL | {"angle_deviation", "gradient_spectrum"}
 
@@ -109,6 +108,31 @@ def test_what_was_computed_is_not_computed_again(runs, monkeypatch):
         moca.analyse(runs / "gaussian-1", again=True)
 
 
+def test_what_an_older_moca_did_not_know_or_called_otherwise_is_computed(runs, tmp_path):
+    older = copied(runs / "gaussian-1", tmp_path / "older")
+    first = moca.analyse(older)
+    kept = json.loads((older / "analysis.json").read_text())
+    kept["analyses"]["probe"] = kept["analyses"].pop("linear_probe")
+    kept["analyses"]["implicit_augmentation"] = kept["analyses"]["confusion"]
+    del kept["sought"]
+    (older / "analysis.json").write_text(json.dumps(kept))
+    again = moca.analyse(older)
+    assert again.analyses.keys() == first.analyses.keys() | {"implicit_augmentation"}, "that takes minutes, and stays"
+    (older / "model.safetensors").unlink()
+    (older / "analysis.json").write_text(json.dumps(kept))
+    assert "probe" in moca.analyse(older).analyses, "without the weights there is nothing in its place"
+
+
+@pytest.mark.parametrize(
+    ("model", "told"), [("mlp", False), ("identity", False), ("convnet", True), (torch.nn.Flatten(), True)]
+)
+def test_batch_norm_is_not_asked_for_where_there_is_none(runs, model, told):
+    settings = moca.Result.load(runs / "er").settings
+    result = moca.Result(validate(Run, dict(settings) | {"model": model}), runs / "er", "finished")
+    lines = " ".join(_unrecorded(result, {}))
+    assert ("--record batch_norm" in lines) is ("--record rules" in lines) is told, "of one's own nobody knows"
+
+
 def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
     analysed = [moca.analyse(runs / name) for name in ("er", "gaussian-0", "gaussian-1")]
     (setting,) = Comparison.load(runs).settings
@@ -152,9 +176,11 @@ def test_what_was_asked_for_and_is_not_there_is_one_line(runs, capsys):
     code, told = said(capsys, runs, "--only", "perturbation_angle", "angle_deviation", "--no-figures")
     assert code == 0
     assert "Not there: angle deviation in training: was not recorded; run again with --record angles (g" in told.out
-    assert moca.analyse(runs / "er").lacks("perturbation_angle") == [
-        "angle of the perturbation: the run has no perturbation"
-    ]
+    for analysis, why in (
+        ("perturbation_angle", "angle of the perturbation: the run has no perturbation"),
+        ("batch_norm_rules", "accuracy under other rules of BatchNorm: the encoder has no BatchNorm"),
+    ):
+        assert moca.analyse(runs / "er").lacks(analysis) == [why]
 
 
 def test_a_narrow_terminal_cuts_no_name_and_no_number():
@@ -237,6 +263,15 @@ def test_weights_that_are_not_there_and_older_runs(runs, tmp_path):
     settings = json.loads((gone / "settings.json").read_text())
     (gone / "settings.json").write_text(json.dumps(settings | {"data": "nowhere"}))
     assert "nowhere" in moca.analyse(gone).missing[-1]
+
+
+def test_recordings_that_were_lost_are_told_as_such(runs, tmp_path):
+    shutil.copytree(runs / "er", lost := tmp_path / "er")
+    (lost / "analysis.json").unlink()
+    for _ in range(2):  # the first look writes the file anew, with what can be computed
+        assert moca.analyse(lost).missing[0] == (
+            "angle deviation in training: was recorded, but analysis.json no longer has it; run again"
+        )
 
 
 def test_what_cannot_be_computed_again_stays(runs, tmp_path):

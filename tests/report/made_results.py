@@ -1,12 +1,16 @@
 """Results made by hand."""
 
 import numpy as np
+import torch
 
 from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.measures.analysis import Analysis, Axis, Plot, write
+from moca.measures.pictures import sheet
 from moca.parts import LEARNERS, PERTURBATIONS
+from moca.report.analysis_plots import of_panels
 from moca.report.comparison import Comparison
+from moca.report.together import Line, Panel
 from moca.settings import Run, validate
 
 ENVIRONMENT = {"moca": "0.1.0", "torch": "2.8.0", "python": "3.11.7", "device": "x86_64", "threads": 1}
@@ -53,6 +57,13 @@ def written(result, folder):
     RunFolder.create(folder, result.settings).release()
     result.save()
     return folder
+
+
+def pictures():
+    """A figure of two rows of eight pictures, with the names that implicit augmentation gives them."""
+    x, y = Axis("", ["real", "rebuilt", *"123456"]), Axis("", ["gaussian: 45°, missed by 41°", "wap: 9°, missed by 8°"])
+    plot = Plot("pictures", x, y, {"bird": sheet(torch.zeros(2, 8, 3, 4, 4))})
+    return of_panels([Panel("er: bird", [Line("er", 0, "bird", plot, plot.series["bird"])])], "Pictures")
 
 
 def analysed(result, folder, scale=1.0, names=("a", "b", "c", "d"), only=None):

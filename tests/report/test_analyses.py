@@ -6,7 +6,9 @@ import math
 import pytest
 
 from moca import MocaError
-from moca.measures.analysis import Axis, Plot
+from moca.engine.folder import RunFolder
+from moca.errors import MocaWarning
+from moca.measures.analysis import Analysis, Axis, Plot, write
 from moca.report.analysis_figures import draw, figure_of
 from moca.report.analysis_plots import of_panels
 from moca.report.exhibit import analyses
@@ -67,6 +69,25 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
+def test_figures_of_one_method_stand_side_by_side(tmp_path):
+    """Each analysis of a single run draws one figure of a kind, which would leave the rest of its row empty."""
+    (setting,) = (one := made(tmp_path, {"er": ([1.0], {})})).settings
+    (exhibit,) = analyses(setting)
+    assert len(exhibit.figures) > 1 and {len(several) for several in exhibit.figures} == {1}
+    assert render(one).count('<div class="tiles') == 2, "the accuracy matrix, and all of them"
+
+
+@pytest.mark.parametrize(("classes", "gap", "shades", "named"), [(10, 1, "few", 10), (100, 0, "all", 12)])
+def test_a_matrix_of_many_classes_is_not_hidden_by_its_grid(classes, gap, shades, named):
+    values, names = [[0.5] * classes] * classes, [f"c{i}" for i in range(classes)]
+    plot = Plot("matrix", Axis("a", names), Axis("b", names), {"s": values})
+    ((_, drawn),) = of_panels([Panel("", [Line("er", 0, "s", plot, values)])], "")
+    (trace,) = drawn["data"]
+    assert (trace["xgap"], trace["ygap"], trace["meta"]["shades"]) == (gap, gap, shades)
+    assert [len(drawn["layout"][axis]["tickvals"]) for axis in ("xaxis", "yaxis")] == [named, named]
+    assert trace["showscale"] == (shades == "all"), "where no numbers stand, the shades are explained"
+
+
 def test_panels_of_a_plot_show_the_same_heights(pair):
     drawn = panels(groups(pair.settings[0].rows), "made", "course")
     low, high = 0.3 - math.sqrt(0.02), 1.6
@@ -97,6 +118,22 @@ def test_every_kind_of_plot_is_on_the_page_with_its_numbers(pair):
     assert "A sentence." in text_of(page) and "<b>it</b>" not in page.split('id="data"')[0]
 
 
+def test_the_same_numbers_of_several_things_are_rows_and_no_columns(pair):
+    for row in pair.settings[0].rows:
+        for number, run in enumerate(row.results):
+            told = {"rebuilt": 1.0} | {
+                f"{of}: {what}": 2.0 + number for of in ("vt", "wap") for what in ("turned", "missed")
+            }
+            write(RunFolder(run.folder), {"made": Analysis("Pictures", "", told)})
+    (found,) = analyses(pair.settings[0])
+    plain, each = found.tables
+    assert (plain.head, [row[0].text for row in plain.rows]) == (("Method", "Rebuilt"), ["er", "er+wap"])
+    assert each.head == ("Method", "Turned", "Missed")
+    assert [row[0].text for row in each.rows] == ["er: vt", "er+wap: vt", "er: wap", "er+wap: wap"]
+    assert [cell.whole for cell in each.rows[0][1:]] == ["2.500 ± 0.707"] * 2
+    assert [row[0].colour for row in each.rows] == [0, 1, 0, 1]
+
+
 def test_what_was_not_recorded_is_one_line(tmp_path):
     page = text_of(render(comparison(tmp_path, {"er": [0.5, 0.6]})))
     assert page.count("moca analyse FOLDER") == 1 and "--record all" in page
@@ -111,7 +148,8 @@ def test_test_images_that_are_held_out_are_said_so(tmp_path):
 
 def test_a_damaged_file_hides_no_other(pair):
     (pair.rows[0].results[0].folder / "analysis.json").write_text("{")
-    (old, _) = panels(groups(pair.settings[0].rows), "made", "course")
+    with pytest.warns(MocaWarning, match=r"analysis\.json.* is damaged"):
+        (old, _) = panels(groups(pair.settings[0].rows), "made", "course")
     assert [(line.label, line.seeds) for line in old.lines] == [("er", 1), ("er+wap", 1)]
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from moca.report.exhibit import Exhibit
 from moca.report.page import write_report
-from tests.report.made_results import analysed, comparison, result
+from tests.report.made_results import analysed, comparison, pictures, result
 from tests.report.made_results import method as settings_of
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -34,7 +35,7 @@ def opened(tmp_path_factory):
             )
             for seed, value in enumerate(runs[method])
         ]
-    path = write_report(comparison(folder, runs), about=EVIL)
+    path = write_report(comparison(folder, runs), [Exhibit("Pictures", figures=[pictures()])], about=EVIL)
     mistakes, asked = [], []
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
@@ -71,7 +72,7 @@ def until(page, expression):
 
 def test_every_figure_is_drawn_and_nothing_of_the_user_is_run(page):
     boxes = page.locator("[data-plot]")
-    assert boxes.count() == 2 + 4 + ANALYSES + 2 + 1
+    assert boxes.count() == 2 + 4 + ANALYSES + 2 + 1 + 1
     for i in range(boxes.count()):
         boxes.nth(i).scroll_into_view_if_needed()
         page.wait_for_selector(f"#plot-{i} .main-svg", state="attached")
@@ -85,6 +86,20 @@ def test_every_figure_is_drawn_and_nothing_of_the_user_is_run(page):
     assert page.locator("img, a[href^='http']").count() == 0
     shown = page.locator("#plot-0 .legendtext", has_text="window.caught")
     assert shown.count() == 1 and "$y$" in shown.text_content(), "it is shown as text"
+
+
+def test_links_lead_to_where_they_point_though_figures_are_drawn_on_the_way(page):
+    page.set_viewport_size(PHONE)
+    page.reload()
+    links = page.locator("#setting-1 .contents a")
+    assert links.all_text_contents()[:3] == ["Summary", "Accuracy", "Task by task"]
+    assert page.evaluate(
+        "[...document.querySelectorAll('.contents a')].every(a => document.getElementById(a.hash.slice(1)))"
+    )
+    links.last.click()
+    until(page, "Math.abs(document.getElementById('setting-1-run-it-again').getBoundingClientRect().top) < 2")
+    page.wait_for_timeout(200)
+    assert abs(page.locator("#setting-1-run-it-again").bounding_box()["y"]) < 2
 
 
 HIDDEN = "document.getElementById('plot-0').data.filter(t => t.visible === 'legendonly').map(t => t.name)"
@@ -143,3 +158,17 @@ def test_a_phone_is_wide_enough(page):
     page.set_viewport_size(PHONE)
     until(page, "document.querySelector('#plot-0 .main-svg').clientWidth < 390")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_pictures_have_most_of_the_width_and_no_empty_space_around_them(page):
+    box = page.locator("[data-plot]").last
+    for size in (DESK, PHONE):
+        page.set_viewport_size(size)
+        box.scroll_into_view_if_needed()
+        until(page, "[...document.querySelectorAll('[data-plot]')].at(-1).querySelector('.imagelayer image')")
+        page.wait_for_timeout(300)  # it is drawn again after a while
+        whole, image = box.bounding_box(), box.locator(".imagelayer image").bounding_box()
+        assert image["width"] > 0.65 * whole["width"]
+        assert whole["height"] - image["height"] < 60
+        names = box.locator(".ytick text")
+        assert names.count() == 2 and names.nth(0).bounding_box()["x"] >= whole["x"], "they are not cut"

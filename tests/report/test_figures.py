@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from moca.report.facets import MOST, colours, facets
-from moca.report.figures import save_figures
+from moca.report.figures import against, save_figures
 from moca.report.labels import folded
 from moca.report.palette import LOOKS, PAGE, class_colours, colours_of
-from moca.report.plots import curves, final_accuracies, matrix, over_stream
+from moca.report.plots import curves, final_accuracies, matrix, over_stream, sweep
+from moca.report.sweeps import sweeps
 from tests.report.made_results import comparison, result
 
 
@@ -120,6 +121,47 @@ def test_every_seed_is_a_dot_and_the_mean_a_stroke(facet):
     assert traces[1]["error_x"]["array"] == pytest.approx([200**0.5], abs=0.001)
 
 
+STRENGTHS = {"gaussian": (2, 0.5, 1), "wap": (4, 1, 3), "vt": (1, 2)}
+
+
+def with_strengths(tmp_path):
+    chosen = [f"{name}:lambda={value}" for name, values in STRENGTHS.items() for value in values]
+    runs = {f"er+{one}": [result(tmp_path, float(one.split("=")[1]) / 10, perturb=one)] for one in chosen}
+    return {"er": [0.3, 0.4], **runs}
+
+
+def test_methods_that_differ_in_a_number_are_a_curve_and_their_learner_a_level(tmp_path):
+    (found,) = sweeps(setting(tmp_path, with_strengths(tmp_path)))
+    assert found.name == "lambda" and not found.logarithmic
+    assert {line.label: [value for value, _ in line.points] for line in found.lines} == {
+        "er+gaussian": [0.5, 1, 2],
+        "er+wap": [1, 3, 4],
+    }, "two values make no curve"
+    lines = [trace for trace in sweep(found, "test images")["data"] if trace.get("showlegend", True)]
+    assert [(trace["name"], trace["x"], trace["y"]) for trace in lines] == [
+        ("er", [0.5, 4.0], [35.0, 35.0]),
+        ("er+gaussian", [0.5, 1.0, 2.0], [5.0, 10.0, 20.0]),
+        ("er+wap", [1.0, 3.0, 4.0], [10.0, 30.0, 40.0]),
+    ]
+    assert lines[0]["customdata"] == [" ± 7.07 % (n = 2)"] * 2
+
+
+def test_what_else_differs_makes_another_curve_or_none(tmp_path):
+    sizes = {f"{perturb} {size}": [result(tmp_path, 0.5, perturb=perturb, memory=size, lr=lr)]
+             for perturb, lr in (("none", 0.1), ("vt", 0.2)) for size in (20, 100, 500)}  # fmt: skip
+    mixed = {f"other {n}": [result(tmp_path, 0.5, learner="derpp", lr=n, batch=n)] for n in (1, 2, 3)}
+    (found,) = sweeps(setting(tmp_path, sizes | mixed))
+    assert (found.name, found.logarithmic, found.levels) == ("memory", True, [])
+    assert [line.label for line in found.lines] == ["er", "er+vt"]
+
+
+def test_many_curves_are_shared_out(tmp_path):
+    learners = ("er", "derpp", "mir", "agem", "er_ace", "ssil", "gss", "reweight", "focal")
+    runs = {f"{name} {lr}": [result(tmp_path, 0.5, learner=name, lr=lr)] for name in learners for lr in (0.1, 0.2, 0.3)}
+    found = sweeps(setting(tmp_path, runs))
+    assert [len(one.lines) for one in found] == [MOST, 1]
+
+
 def test_matrix_holds_the_mean_over_seeds_of_learned_tasks_only(tmp_path):
     a = [[0.1, 0.1], [1.0, 0.11], [0.5, 0.9]]
     b = [[0.1, 0.1], [0.9, 0.11], [0.3, 0.8]]
@@ -167,3 +209,12 @@ def test_figures_for_print(tmp_path, monkeypatch):
                                                         for kind in ("pdf", "png"))  # fmt: skip
     for path in made:
         assert path.read_bytes()[:4] == (b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
+
+
+def test_curve_over_a_number_for_print(tmp_path):
+    (found,) = sweeps(setting(tmp_path, with_strengths(tmp_path)))
+    (axes,) = against(found, "test images").axes
+    level, gaussian, wap = axes.get_lines()
+    assert (level.get_label(), set(level.get_ydata())) == ("er", {35.0})
+    assert (gaussian.get_label(), list(gaussian.get_ydata())) == ("er+gaussian", pytest.approx([5, 10, 20]))
+    assert (wap.get_label(), list(wap.get_xdata()), axes.get_xlabel()) == ("er+wap", [1, 3, 4], "lambda")

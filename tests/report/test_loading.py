@@ -74,7 +74,7 @@ def test_other_streams_are_kept_apart(tmp_path):
     made = moca.Comparison.load(tmp_path / "runs")
     assert [[row.label for row in setting.rows] for setting in made.settings] == [["er"]] * 4
     titles = [setting.title for setting in made.settings]
-    assert len(set(titles)) == 4 and "held-out" in titles[1] and titles[2].startswith("mnist")
+    assert len(set(titles)) == 4 and "held-out" in titles[-1] and titles[1].startswith("mnist")
     assert [row.label for row in made.rows] == [f"er ({title})" for title in titles], "names are told apart, too"
 
 
@@ -128,3 +128,12 @@ def test_nothing_to_compare(tmp_path):
         moca.Comparison.load(tmp_path)
     with pytest.raises(MocaError, match="give at least one folder"):
         moca.Comparison.load([])
+
+
+def test_what_was_held_out_comes_behind_what_was_tested(tmp_path):
+    place(tmp_path, "a", validation=0.1)
+    place(tmp_path, "b")
+    made = moca.Comparison.load(tmp_path / "runs")
+    titles = [setting.title for setting in made.settings]
+    assert titles == ["digits, 3 tasks", "digits, 3 tasks, on held-out training images"]
+    assert str(made).count("mean ± standard deviation, on held-out images") == 1

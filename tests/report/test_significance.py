@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from moca.report.significance import difference, holm, paired
+from moca.report.verdict import verdict
 from tests.report.made_results import comparison, result
 
 
@@ -56,3 +57,12 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx([0.03, 0.06, 0.06, math.nan], nan_ok=True)
     assert holm([0.6, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+def test_a_lead_that_the_shared_seeds_do_not_show_is_not_called_one(tmp_path):
+    """The mean of more seeds may lie below that of one, while with this one it is higher."""
+    made = comparison(tmp_path, {"er": [0.84, 0.70], "er_ace": [0.80]})
+    assert verdict(made.settings[0]) == (
+        "Without perturbation er_ace has the highest mean, before er; with the seeds that both have it is not higher: "
+        "\N{MINUS SIGN}4.00 points, higher with 0 of 1 seed. One seed cannot tell a difference from chance."
+    )

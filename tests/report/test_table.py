@@ -1,8 +1,13 @@
 # ruff: noqa: RUF001
 import csv
 import io
+import math
 
+import pytest
+
+from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table, of_texts
+from moca.report.tables import any_scale
 
 TABLE = Table(
     "summary",
@@ -26,6 +31,28 @@ def test_csv_has_numbers_that_programs_read():
         "Gain ±": "",
     }
     assert float(rows[1]["Gain"]) == -1.75 and float(rows[1]["Gain ±"]) == 0.25
+
+
+def test_thousands_are_for_people_only():
+    rate = Cell("11,747", bare="11747")
+    made = Table("t", ("a", "b", "c"), [(Cell("er"), rate, Cell("100,100"))])
+    assert made.csv().splitlines()[1] == 'er,11747,"100,100"'
+    assert "11,747" in made.markdown() and "11,747" in made.latex()
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "shown"),
+    [
+        (84.004, math.nan, "84.00"),
+        (0.061864, 0.0107, "0.06186 ± 0.01070"),
+        (-1.8e-16, math.nan, "−1.8e−16"),
+        (-1.8e-16, 0.02, "0.00000 ± 0.02000"),
+        (0.0, math.nan, "0.000"),
+        (1234.5, 12.3, "1234 ± 12"),
+    ],
+)
+def test_numbers_of_any_scale_stay_short(mean, std, shown):
+    assert any_scale(Spread(mean, std)).whole == shown
 
 
 def test_markdown():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -54,6 +54,10 @@ class Lesson:
     """Images that the accuracy of the classes known before rests on."""
     held_out: float = 0.0
     """The share that was to be held out."""
+    twice: int = 0
+    """Images that another class of the same lesson had before, so that they do not count."""
+    first_twice: tuple[str, ...] = ()
+    """The first of these: the one that counts, and the one that does not."""
 
 
 def teach(
@@ -90,6 +94,8 @@ def teach(
         fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
         otherwise = Counter(str(was) for was in were.values())
         first = _called(next(iter(were)), files or names) if were else ""
+        twice = list(_twice(digests, y, were))
+        first_twice = tuple(_called(place, files or names) for place in twice[0]) if twice else ()
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
             return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
@@ -112,7 +118,7 @@ def teach(
         old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
-            known=int((~fresh).sum()),
+            known=int((~fresh).sum()) - len(twice),
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
@@ -126,6 +132,8 @@ def teach(
             first_otherwise=first,
             old_held=len(kept.labels),
             held_out=held_out,
+            twice=len(twice),
+            first_twice=first_twice,
         )
         folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
         return lesson
@@ -223,6 +231,15 @@ def _choices_told(classifier: ContinualClassifier, given: Container[str]) -> str
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
     told = ", ".join(words for option, words in choices.items() if option not in given)
     return told and f"chosen: {told} (by the size and number of the images; any option given wins)"
+
+
+def _twice(digests: Digests, labels: list[Label], apart: Container[int]) -> Iterator[tuple[int, int]]:
+    """The places of images that are there before, as another class; of those `apart` nothing is told."""
+    first = dict[bytes, int]()
+    for place, row in enumerate(digests):
+        before = first.setdefault(row.tobytes(), place)
+        if labels[before] != labels[place] and before not in apart and place not in apart:
+            yield before, place
 
 
 def _rows(x: Tensor) -> NDArray[np.uint8]:

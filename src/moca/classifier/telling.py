@@ -50,6 +50,15 @@ def otherwise_told(lesson: Lesson, how: str = "") -> str:
     )
 
 
+def twice_told(lesson: Lesson) -> str:
+    """That images are of two classes at once, and which of them counts."""
+    if not lesson.twice:
+        return ""
+    (first, other), more = lesson.first_twice, f" (and {lesson.twice - 1} more)" if lesson.twice > 1 else ""
+    there = counted(lesson.twice, "image is", "images are")
+    return f"{there} there under two classes, and the first one counts: {first}, not {other}{more}."
+
+
 def cost_told(lesson: Lesson, back: str) -> str:
     """That the old classes lost much by a lesson which is in use nevertheless; `back` says how to undo it."""
     if lesson.old_before is None or lesson.old_after is None or not lesson.used:

@@ -51,7 +51,7 @@ Track = Annotated[
     Parameter(
         help="follow it elsewhere too: tensorboard, mlflow:uri=http://..., wandb:mode=offline, ... (moca ls); nothing "
         "is sent anywhere unless asked for",
-        consume_multiple=True,
+        consume_multiple=1,
         negative=(),
     ),
 ]
@@ -107,7 +107,7 @@ def resume(
 def compare(
     *,
     seeds: Annotated[int | None, Parameter(help="how many seeds, from 0 on [default: 3]", show_default=False)] = None,
-    seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=True)] = None,
+    seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=1)] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
     track: Track = None,
@@ -199,7 +199,7 @@ def main(words: Sequence[str] | None = None) -> None:
         code = app(words, print_error=False, exit_on_error=False) or 0
         sys.stdout.flush()
     except CycloptsError as error:
-        code = _explain(hinted(str(error), error.command_chain), 2)
+        code = _explain(hinted(error), 2)
     except MocaError as error:
         code = _explain(as_options(str(error)), 130 if isinstance(error, Interrupted) else 1)
     except KeyboardInterrupt:

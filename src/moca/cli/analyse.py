@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -13,30 +14,13 @@ from rich.console import Console
 from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
 
-KNOWN = (
-    "angle_deviation",
-    "angular_fisher_score",
-    "batch_norm_rules",
-    "batch_norm_shift",
-    "calibration",
-    "classifier_angles",
-    "confusion",
-    "feature_plane",
-    "forgetting_by_class",
-    "gradient_spectrum",
-    "implicit_augmentation",
-    "linear_probe",
-    "perturbation_angle",
-    "test_angle_deviation",
-)
-
 
 def analyse(
     runs: Annotated[list[Path], Parameter(negative=())],
     /,
     *,
-    only: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
-    classes: Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())] = None,
+    only: Annotated[list[str] | None, Parameter(consume_multiple=1, negative=())] = None,
+    classes: Annotated[list[str] | None, Parameter(consume_multiple=1, negative=())] = None,
     out: Path | None = None,
     figures: bool = True,
     again: bool = False,
@@ -70,9 +54,9 @@ def analyse(
         from rich.progress import track
 
         from moca.cli.analysis_tables import tables
-        from moca.cli.show import console
+        from moca.cli.show import busy, console
         from moca.engine.listing import run_folders
-        from moca.measures.analyse import ASKED_FOR, analyse
+        from moca.measures.analyse import ASKED_FOR, KNOWN, analyse
         from moca.report.comparison import Comparison
         from moca.report.loading import labelled, once
         from moca.report.together import analyses, groups
@@ -91,7 +75,8 @@ def analyse(
     quiet = len(folders) == 1 or bool(also)  # these have bars of their own, and a terminal shows one well
     for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=quiet):
         try:
-            found = analyse(folder, device=device, again=again, also=also, classes=classes or (), progress=True)
+            with nullcontext() if also or len(folders) > 1 else busy("analysing"):
+                found = analyse(folder, device=device, again=again, also=also, classes=classes or (), progress=True)
             done.append(found)
         except Interrupted:
             raise
@@ -111,7 +96,8 @@ def analyse(
         if figures:
             from moca.report.analysis_figures import draw
 
-            drawn = len(draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)) // 2
+            with busy("drawing"):
+                drawn = len(draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)) // 2
             told = (
                 f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}"
                 if drawn

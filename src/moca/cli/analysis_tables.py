@@ -11,13 +11,11 @@ from rich.text import Text
 
 from moca.report.labels import folded
 from moca.report.tables import any_scale
-from moca.report.together import analyses, numbers
+from moca.report.together import OF, analyses, grid, plain_numbers
 
 if TYPE_CHECKING:
     from moca.report.together import Group
 
-_OF = ": "
-"""Between what a number is of and what it is, where an analysis has the same numbers of several things."""
 _ENDLESS = 10_000
 """Columns in which anything fits."""
 _GAP = 2
@@ -38,18 +36,14 @@ def tables(title: str, methods: Sequence[Group], console: Console) -> Iterator[T
         yield from _turned_round(labels, methods, console.width)
     for name, found in analyses(methods).items():
         for label, method in zip(labels, methods, strict=True):
-            if grid := _grid(method, name):
+            if table := _grid(method, name):
                 yield Text(found.title + f", {label}" * (len(methods) > 1), "bold")
-                yield grid
+                yield table
 
 
 def _label(method: Group) -> str:
     seeds = len(method.runs)
     return method.label + (f" ({seeds} seeds)" if seeds > 1 else "")
-
-
-def _plain(methods: Sequence[Group], analysis: str) -> list[str]:
-    return [name for name in numbers(methods, analysis) if _OF not in name]
 
 
 def _side_by_side(labels: Sequence[str], methods: Sequence[Group]) -> Table:
@@ -59,7 +53,7 @@ def _side_by_side(labels: Sequence[str], methods: Sequence[Group]) -> Table:
     for label in labels:
         table.add_column(Text(label), justify="right", no_wrap=True)
     for name, found in analyses(methods).items():
-        names = _plain(methods, name)
+        names = plain_numbers(methods, name)
         if names:
             table.add_row(Text(found.title, "bold"))
         for number in names:
@@ -74,7 +68,7 @@ def _turned_round(labels: Sequence[str], methods: Sequence[Group], width: int) -
     for analysis, found in analyses(methods).items():
         columns = {
             number: [any_scale(method.number(analysis, number)).whole for method in methods]
-            for number in _plain(methods, analysis)
+            for number in plain_numbers(methods, analysis)
         }
         if columns:
             yield Text(found.title, "bold")
@@ -111,15 +105,14 @@ def _size(number: str, values: Sequence[str]) -> int:
 
 def _grid(method: Group, analysis: str) -> Table | None:
     """The same numbers of several things, a row for each thing."""
-    told = [name.partition(_OF)[::2] for name in numbers([method], analysis) if _OF in name]
-    if not told:
+    things, heads = grid([method], analysis)
+    if not things:
         return None
     table = Table(box=None)
     table.add_column("", no_wrap=True)
-    heads = list(dict.fromkeys(what for _, what in told))
     for what in heads:
         table.add_column(Text(what), justify="right")
-    for thing in dict.fromkeys(thing for thing, _ in told):
-        values = (any_scale(method.number(analysis, f"{thing}{_OF}{what}")).whole for what in heads)
+    for thing in things:
+        values = (any_scale(method.number(analysis, f"{thing}{OF}{what}")).whole for what in heads)
         table.add_row(Text(f"  {thing}"), *values)
     return table

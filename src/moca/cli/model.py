@@ -82,11 +82,11 @@ def learn(
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.telling import basis_told, cost_told, counted, otherwise_told
+    from moca.classifier.telling import basis_told, cost_told, counted, otherwise_told, twice_told
 
     if lesson.left_out:
         console.print(Text(lesson.left_out, "red"), soft_wrap=True)
-    if told := otherwise_told(lesson, " (moca model forget)"):
+    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson))):
         console.print(Text(told, "red"), soft_wrap=True)
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"

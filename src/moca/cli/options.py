@@ -40,7 +40,7 @@ def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
         help=" ".join(filter(None, (field.description, written(field.annotation)))),
         group=_GROUP,
         show_default=_default(name, field),
-        consume_multiple=several,
+        consume_multiple=1 if several else None,
         negative=(),
     )
     kind: Any = list[str] if several else str

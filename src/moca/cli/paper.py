@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.errors import Interrupted, MocaError
+from moca.settings import Run, validate
 from moca.starting import loading
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def run(
     ),
     record: Annotated[
         list[str] | None,
-        Parameter(help="what to record, as in moca run", consume_multiple=True, negative=(), show_default=False),
+        Parameter(help=Run.model_fields["record"].description, consume_multiple=1, negative=(), show_default=False),
     ] = None,
     dry_run: Annotated[bool, Parameter(help="only say what would be run", negative=())] = False,
 ) -> int:
@@ -92,7 +93,6 @@ def run(
     with loading():
         from moca.engine.device import pick_device
         from moca.recipes import missing
-        from moca.settings import Run, validate
 
     recorded = validate(Run, {"record": tuple(record or ())}).record
     standing = _standing(names, only, [results, out, work], seeds)

@@ -39,14 +39,17 @@ def report(
         Also write the tables as LaTeX to this file.
     """
     with loading():
-        from moca.cli.show import console
+        from moca.cli.show import busy, console
+        from moca.report.chosen import told_in
         from moca.report.comparison import Comparison
         from moca.report.page import latex_tables, write_report
 
     if not runs and not _RUNS.is_dir():
         raise MocaError("there is no folder 'runs' here; say where runs are: moca report FOLDER")
-    comparison = Comparison.load(runs or (_RUNS,))
-    page = write_report(comparison, path=out)
+    with busy("reading runs and writing the page"):
+        comparison = Comparison.load(runs or (_RUNS,))
+        about = " ".join(filter(None, map(told_in, runs)))
+        page = write_report(comparison, about=about or None, path=out)
     console.print(comparison)
     for reason in comparison.left_out[:_MOST_TOLD]:
         console.print(f"Left out: {reason}", soft_wrap=True, highlight=False, markup=False)
@@ -60,7 +63,8 @@ def report(
     if figures:
         from moca.report.figures import save_figures
 
-        made = save_figures(comparison, figures)
+        with busy("drawing figures"):
+            made = save_figures(comparison, figures)
         console.print(f"Figures: {len(made)} files in {figures}", soft_wrap=True, highlight=False, markup=False)
     if latex:
         _write(latex, latex_tables(comparison))

@@ -16,13 +16,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from moca.engine.listing import RUNS, Listed, State, chosen, listed
+from moca.engine.listing import RUNS, Listed, State, chosen, listed, told_apart
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
 _WIDE = 100
 """Columns of a terminal that has room for the whole table."""
 _MOST_TOLD = 12
-Several = Parameter(consume_multiple=True, negative=(), show_default=False)
+Several = Parameter(consume_multiple=1, negative=(), show_default=False)
 Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
 
 
@@ -104,6 +104,7 @@ def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table
     columns = {
         "run": [Text(_name(run, places)) for run in shown],
         "method": [Text(run.method) for run in shown],
+        "unlike most": [Text(words) for words in told_apart(shown)],
         "data": [Text(run.data) for run in shown],
         "seed": [Text("" if run.seed is None else str(run.seed)) for run in shown],
         "state": [_state(run) for run in shown],
@@ -118,7 +119,7 @@ def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table
     kept = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
     for name in kept:
         number = name in ("seed", "accuracy %", "time", "size")
-        fold = name in ("run", "method")
+        fold = name in ("run", "method", "unlike most")
         table.add_column(name, justify="right" if number else "left", no_wrap=not fold,
                          overflow="fold" if fold else "ellipsis", min_width=12 if fold else None)  # fmt: skip
     for row in zip(*kept.values(), strict=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -18,14 +19,23 @@ if TYPE_CHECKING:
 console = Console()
 
 
+def busy(doing: str) -> Status:
+    """Around what takes seconds: a terminal shows that something goes on, a file nothing."""
+    return Console(stderr=True).status(f"{doing} ...")
+
+
 def show_result(result: Result) -> None:
     """The numbers of one run and where its files are."""
+    from moca.report.sameness import judged
+
     table = Table(box=None, show_header=False)
     for name, value in result.numbers().items():
         if math.isfinite(value):
             percent = name not in ("seconds", "images_per_second")
             table.add_row(name.replace("_", " "), f"{100 * value:.2f} %" if percent else f"{value:,.1f}")
     console.print(table)
+    if result.settings.validation:
+        console.print(f"On {judged(result.settings)}, not on the test images.", soft_wrap=True, highlight=False)
     for note in result.notes:
         console.print(f"Note: {note}.", soft_wrap=True)
     console.print(f"Run folder: {result.folder}", soft_wrap=True, highlight=False)

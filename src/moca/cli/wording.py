@@ -1,7 +1,8 @@
 """Messages in the words of the command line: what Python calls `out=` is `--out` there."""
 
 import re
-from collections.abc import Sequence
+
+from cyclopts import CycloptsError, MissingArgumentError
 
 from moca.settings import Bench, Run
 
@@ -16,8 +17,12 @@ def as_options(message: str) -> str:
     return _SPELLED.sub(lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}", message)
 
 
-def hinted(message: str, command: Sequence[str] | None = None) -> str:
-    """What the parser says of a command, and where to look where that can be told."""
+def hinted(error: CycloptsError) -> str:
+    """What the parser says of a command, and what to give, or where to look, where that can be told."""
+    message, command = str(error), error.command_chain
+    if isinstance(error, MissingArgumentError) and error.argument and error.keyword:
+        told = error.argument.parameter.help or f"see moca {' '.join(command or ())} --help"
+        return f"{error.keyword} needs a value: {told}"
     if "Unused Tokens: [" in message:
         extra = message.partition("[")[2].partition("]")[0]
         if command == ("model", "forget"):

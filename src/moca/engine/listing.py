@@ -6,18 +6,19 @@ import json
 import math
 import os
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from moca import __version__
-from moca.engine.folder import LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
+from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
 from moca.errors import MocaError
 from moca.locking import is_held
-from moca.settings import Run
+from moca.settings import ELSEWHERE, Run
 from moca.settings.older import renewed
 
 RUNS = Path("runs")
@@ -62,12 +63,16 @@ class Listed:
     held_out: bool = False
     """Judged on a held-out share of the training data instead of the test set."""
     started: str = ""
-    """In UTC, as ISO 8601 writes it; when its settings were written, where nothing else is known."""
+    """In UTC, as ISO 8601 writes it; of a run that has not ended, when its settings were written."""
     seconds: float = math.nan
     """Training time."""
     size: int = 0
     """Bytes of its files."""
     in_python_only: bool = False
+    from_the_beginning: bool = False
+    """It has learned tasks, but what it would go on from is gone."""
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
+    """As they are written down, in today's words."""
 
     @property
     def method(self) -> str:
@@ -79,6 +84,8 @@ class Listed:
         """What to do with it."""
         path = shlex.quote(str(self.folder))
         resume = "moca.resume(...) in Python" if self.in_python_only else f"moca resume {path}"
+        if self.from_the_beginning:
+            resume += f" (from the beginning: its {CHECKPOINT} is gone)"
         return {
             "finished": f"moca report {path}",
             "running": "wait for it",
@@ -104,11 +111,11 @@ class Listed:
         """What the files of a run folder say; never an error, since one bad run must not hide the others."""
         sizes, written = _files(folder)
         ended = RESULT in sizes
-        told: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": written}
+        told: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": "" if ended else written}
         try:
             settings = _read(folder / SETTINGS)
             told |= _asked_for(settings)
-            settings = renewed(settings)
+            settings = told["settings"] = renewed(settings)
         except (ValueError, KeyError) as error:
             why = f"{SETTINGS} cannot be read ({error}); bring it back, or remove the run"
             return cls(**told, state="damaged", why=why)
@@ -121,7 +128,7 @@ class Listed:
             return cls(**told | {"state": "older", "why": why})
         if not ended:
             going = "running" if is_held(folder / LOCK) else "failed" if TRACEBACK in sizes else "stopped"
-            told["state"] = going
+            told |= {"state": going, "from_the_beginning": bool(told.get("learned")) and CHECKPOINT not in sizes}
         return cls(**told)
 
 
@@ -206,6 +213,51 @@ def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
         }
     except (KeyError, TypeError):
         raise ValueError("a setting is missing") from None
+
+
+def told_apart(runs: Sequence[Listed]) -> list[str]:
+    """Of each run what method, data, seed and name do not say: its settings that are unlike those of most runs of the
+    same method on the same data."""
+    alike: dict[tuple[str, str], list[Listed]] = {}
+    for run in runs:
+        alike.setdefault((run.data, run.method), []).append(run)
+    usual = {key: _usual(some) for key, some in alike.items()}
+    return [_unlike(run, usual[run.data, run.method]) for run in runs]
+
+
+def _usual(runs: Sequence[Listed]) -> dict[str, Any]:
+    """The value that most of them have, of each setting that can tell runs apart; options have names such as
+    perturb.lambda."""
+    counts: dict[str, Counter[str]] = {}
+    for run in runs:
+        for name, value in _flat(run.settings).items():
+            counts.setdefault(name, Counter())[json.dumps(value)] += 1
+    return {name: json.loads(count.most_common(1)[0][0]) for name, count in counts.items()}
+
+
+def _unlike(run: Listed, usual: dict[str, Any]) -> str:
+    unlike = {name: value for name, value in _flat(run.settings).items() if value is not None and value != usual[name]}
+    other = {name.removesuffix(".name") for name in unlike if name.endswith(".name")}  # its options are others anyway
+    told = [
+        f"{name.removesuffix('.name').removeprefix('perturb.').removeprefix('learner.')}={_word(value)}"
+        for name, value in unlike.items()
+        if name.endswith(".name") or name.partition(".")[0] not in other
+    ]
+    return " ".join(words for words in told if words not in run.folder.name)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings and the options of their choices by name; without those that make no other method, or that are shown
+    anyway."""
+    flat: dict[str, Any] = {}
+    for name in Run.model_fields.keys() & settings.keys() - {"data", "validation", *ELSEWHERE}:
+        value = settings[name]
+        flat |= {f"{name}.{key}": of for key, of in value.items()} if isinstance(value, dict) else {name: value}
+    return dict(sorted(flat.items()))
+
+
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 SORTS: dict[str, Callable[[Listed], Any]] = {

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch.nn.modules.batchnorm import _BatchNorm
+
 from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
@@ -19,10 +21,12 @@ from moca.errors import Interrupted, MocaError, nearest
 from moca.generator import generator_of
 from moca.locking import is_held
 from moca.measures import implicit_augmentation
-from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, write
+from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, sought, write
 from moca.measures.confusion import forgetting_by_class
-from moca.measures.of_model import OfModel, first_tasks
-from moca.settings import Run, validate
+from moca.measures.of_model import OF_MODEL, OfModel, first_tasks
+from moca.models.build import made_encoder
+from moca.parts import ENCODERS
+from moca.settings import Choice, Run, validate
 from moca.streams import Stream
 
 RECORDED = {
@@ -35,11 +39,17 @@ RECORDED = {
 """What each recording leads to: its analysis, and what that is about."""
 ASKED_FOR = (implicit_augmentation.NAME,)
 """Analyses that take minutes, and are made only where they are asked for."""
+COMPUTED = (*OF_MODEL, "forgetting_by_class")
+"""What the files of a run tell."""
+KNOWN = tuple(sorted([*(analysis for analysis, _ in RECORDED.values()), *ASKED_FOR, *COMPUTED]))
+"""The names of all analyses."""
 
 _MODEL, _FORGETTING = "the final model", "forgetting of each class"
 _CALLED = {"forgetting_by_class": _FORGETTING}
+_OF_BATCH_NORM = ("batch_norm", "rules")
 _ABSENT = {
     "perturbation_angle": "angle of the perturbation: the run has no perturbation",
+    **{RECORDED[name][0]: f"{RECORDED[name][1]}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
     "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
 }
 """Why there is none where nothing went wrong."""
@@ -87,8 +97,8 @@ def analyse(
     """The analyses of a run that has ended, also written to analysis.json in its folder.
 
     Those of the final model need its weights (which `moca.run` keeps, and a comparison with record="weights"), and the
-    images; what was computed before is taken as it is, unless `again`. A run with parts that exist in Python only is
-    handed them again: `moca.analyse(folder, data=...)`.
+    images; what was computed before is taken as it is, unless `again` or by a moca that knew other analyses. A run with
+    parts that exist in Python only is handed them again: `moca.analyse(folder, data=...)`.
 
     Pictures of implicit augmentation are made where they are asked for: `also=["implicit_augmentation"]`, of three old
     classes or of those named. They need a generator of the data set's images, which is trained if there is none yet.
@@ -106,11 +116,15 @@ def analyse(
     computed = {name: analysis for name, analysis in before.items() if analysis.source == "computed"}
     if _stale(folder):
         computed = {}
-    if again or ("confusion" if (path / MODEL).is_file() else "forgetting_by_class") not in computed:
+    last, looked_for = "confusion" if (path / MODEL).is_file() else "forgetting_by_class", sought(folder)
+    if again or last not in computed or looked_for != set(COMPUTED):
         anew, why = _computed(folder, result, device, own)
+        if "confusion" in anew:  # then all is anew, and what an older moca called otherwise would be there twice
+            computed = {name: computed[name] for name in ASKED_FOR if name in computed}
         computed |= anew  # what cannot be computed again, as weights or images are gone, stays
         missing += why
-        write(folder, found | computed)
+        looked_for = set(COMPUTED) if anew else looked_for
+        write(folder, found | computed, looked_for)
     if result.status == "finished" and not (path / MODEL).is_file() and (again or "confusion" not in computed):
         missing.append(f"{_MODEL}: its weights were not kept; run again with --record weights")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
@@ -120,7 +134,7 @@ def analyse(
             settings = learning.settings
             pair = generator_of(stream.dataset, data_dir=settings.data_dir, device=device, progress=progress)
             computed[implicit_augmentation.NAME] = pictures.pictures(pair, progress)
-            write(folder, found | computed)
+            write(folder, found | computed, looked_for)
         except Interrupted:
             raise
         except MocaError as error:
@@ -146,16 +160,31 @@ def _stale(folder: RunFolder) -> bool:
 
 def _unrecorded(result: Result, found: Analyses) -> list[str]:
     """A line for each analysis that had to be recorded while training, and was not."""
-    lines = []
+    lines, pointless = [], ["perturbation"] * (result.settings.perturb.name == "none")
+    if _without_batch_norm(result.settings.model):
+        pointless += _OF_BATCH_NORM
+    finished = result.status == "finished"
+    gone = finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record)
+    lost = f"{FILE} no longer has it; run again" if gone else "there was none to be found"
     for name, (analysis, about) in RECORDED.items():
-        if analysis in found or (name == "perturbation" and result.settings.perturb.name == "none"):
+        if analysis in found or name in pointless:
             continue
         if name in result.settings.record:
-            why = "there was none to be found" if name in ("batch_norm", "rules") else "the run did not come so far"
-            lines.append(f"{about}: was recorded, but {why}")
+            lines.append(f"{about}: was recorded, but {lost if finished else 'the run did not come so far'}")
         else:
             lines.append(f"{about}: was not recorded; run again with --record {name}")
     return lines
+
+
+def _without_batch_norm(encoder: Choice | None) -> bool:
+    """Whether an encoder is known to have none: of one that does not come with moca nobody knows."""
+    if encoder is None or encoder.own or encoder.name not in ENCODERS.built_in:
+        return False
+    try:
+        body = made_encoder(encoder, (3, 32, 32)).body
+    except MocaError:  # the weights that it began with are gone
+        return False
+    return not any(isinstance(layer, _BatchNorm) for layer in body.modules())
 
 
 def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Analyses, list[str]]:

@@ -3,6 +3,7 @@
 analysis.json of a run folder:
 
     {"format": 1,
+     "sought":   names of all that was looked for in the run's files, whether there was such a thing or not,
      "analyses": {NAME: {
          "title":    what it is called,
          "about":    a sentence: what it tells,
@@ -102,8 +103,8 @@ class Analysis:
 Analyses = dict[str, Analysis]
 
 
-def write(folder: RunFolder, analyses: Analyses) -> None:
-    """Write analysis.json, and analysis.npz where an analysis has arrays."""
+def write(folder: RunFolder, analyses: Analyses, sought: Iterable[str] = ()) -> None:
+    """Write analysis.json, and analysis.npz where an analysis has arrays; what was `sought` is kept beside."""
     kept = {
         name: {key: value for key, value in asdict(analysis).items() if key != "arrays"}
         for name, analysis in analyses.items()
@@ -113,7 +114,8 @@ def write(folder: RunFolder, analyses: Analyses) -> None:
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         folder.write_bytes(ARRAYS, content.getbuffer())
-    text = json.dumps({"format": _FORMAT, "analyses": known(kept)}, allow_nan=False)  # a line each would be many
+    whole = {"format": _FORMAT, "sought": sorted(sought), "analyses": known(kept)}
+    text = json.dumps(whole, allow_nan=False)  # a line each would be many
     folder.write_bytes(FILE, f"{text}\n".encode())
 
 
@@ -138,6 +140,12 @@ def read(folder: RunFolder, arrays: bool = True) -> Analyses:
             "both, and what was not recorded while training can be computed again"
         ) from None
     return analyses
+
+
+def sought(folder: RunFolder) -> set[str]:
+    """What was looked for in the run's files when analysis.json was written; nothing in one of an older version."""
+    path = folder.path / FILE
+    return set(json.loads(path.read_text()).get("sought", ())) if path.is_file() else set()
 
 
 def known(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -81,18 +81,8 @@ class OfModel:
     def analyses(self) -> Analyses:
         """All that this model allows."""
         with self.learning.numerics():
-            found = {
-                "test_angle_deviation": self.angle_deviation(),
-                "classifier_angles": self.classifier_angles(),
-                "angular_fisher_score": self.fisher_score(),
-                "confusion": self.confusion(),
-                "linear_probe": self.linear_probe(),
-            }
-            if type(self.learning.learner).predict is Learner.predict:  # other scores are no logits
-                found["calibration"] = self.calibration()
-            if self.features.shape[1] == 2:
-                found["feature_plane"] = self.plane()
-        return found
+            found = {name: make(self) for name, make in OF_MODEL.items()}
+        return {name: analysis for name, analysis in found.items() if analysis is not None}
 
     def angle_deviation(self) -> Analysis:
         """Of test features (Fig. 1, as its caption has it)."""
@@ -184,8 +174,10 @@ class OfModel:
             arrays={"counts": counts.numpy()},
         )
 
-    def calibration(self) -> Analysis:
-        """Whether the classifier is right as often as it says."""
+    def calibration(self) -> Analysis | None:
+        """Whether the classifier is right as often as it says; nothing where scores are no logits."""
+        if type(self.learning.learner).predict is not Learner.predict:
+            return None
         found = reliability(self.scores.softmax(1), self.labels)
         return Analysis(
             "Calibration",
@@ -230,8 +222,10 @@ class OfModel:
             },
         )
 
-    def plane(self) -> Analysis:
-        """Two-dimensional features of the memory and the last task, and of test images (Fig. 2)."""
+    def plane(self) -> Analysis | None:
+        """Two-dimensional features of the memory and the last task, and of test images (Fig. 2); nothing of others."""
+        if self.features.shape[1] != 2:
+            return None
         learning, last = self.learning, self.stream[-1].train
         images, labels = [self.stream.train.images[last]], [self.stream.train.labels[last]]
         if learning.memory is not None and len(learning.memory) and "image" in learning.memory.fields:
@@ -272,6 +266,18 @@ class OfModel:
         points, y = features[chosen], labels[chosen]
         return {"x": points[:, 0].tolist(), "y": points[:, 1].tolist(), "class": y.tolist(),
                 "old": old[chosen].tolist(), "vectors": vectors, "names": list(self.stream.names)}  # fmt: skip
+
+
+OF_MODEL: dict[str, Callable[[OfModel], Analysis | None]] = {
+    "test_angle_deviation": OfModel.angle_deviation,
+    "classifier_angles": OfModel.classifier_angles,
+    "angular_fisher_score": OfModel.fisher_score,
+    "confusion": OfModel.confusion,
+    "linear_probe": OfModel.linear_probe,
+    "calibration": OfModel.calibration,
+    "feature_plane": OfModel.plane,
+}
+"""Every analysis of a final model, by its name."""
 
 
 def first_tasks(stream: Stream) -> dict[int, int]:

@@ -61,7 +61,7 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         if kept := widths(drawn):
             axes.set_xlim(*kept)
     if len(lines) > 1:
-        _legend(figure, list(lines.values()), len(drawn))
+        _legend(figure, list(lines.values()))
     return figure
 
 
@@ -255,14 +255,15 @@ def _look(line: Line) -> dict[str, Any]:
     return {"color": look.light, "ls": DASHES[look.dash], "marker": marker, **_LINE}
 
 
-def _legend(figure: Figure, lines: Sequence[Line], panels: int) -> None:
+def _legend(figure: Figure, lines: Sequence[Line]) -> None:
     handles = [
         Patch(color=LOOKS[line.place].light) if line.plot.kind == "bars" else Line2D([], [], **_look(line))
         for line in lines
     ]
-    room = 52 * min(panels, _COLUMNS)
-    across = max(1, min(len(lines), room // (max(len(line.label) for line in lines) + 6)))
-    figure.legend(handles, [shown(line.label) for line in lines], loc="outside lower center", ncols=across)
+    names = [shown(line.label) for line in lines]
+    inches = 0.7 + 0.075 * max(map(len, names))  # of an entry, with its line and what is left blank
+    across = max(1, min(len(lines), int(figure.get_figwidth() / inches)))
+    figure.legend(handles, names, loc="outside lower center", ncols=across)
 
 
 def _power(value: float, place: int | None = None) -> str:

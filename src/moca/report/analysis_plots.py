@@ -8,8 +8,9 @@ from typing import Any
 
 from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
+from moca.report.labels import folded, plain
 from moca.report.palette import colours_of
-from moca.report.plots import NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
+from moca.report.plots import MOST_NUMBERED, NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
 from moca.report.together import Line, Panel, heights, old_classes, widths
 
 _MOST_NAMED = 20
@@ -98,8 +99,10 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
     trace = heat(values, told, ends, hover, "%{text}") | {"text": written}
     plain = {"showgrid": False, "zeroline": False, "fixedrange": True}
     layout = {
-        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12),
-        "yaxis": plain | {"title": {"text": plot.y.name}, "autorange": "reversed"} | _named_ticks(plot.y.values, 12),
+        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12, MOST_NUMBERED),
+        "yaxis": plain
+        | {"title": {"text": plot.y.name}, "autorange": "reversed"}
+        | _named_ticks(plot.y.values, 12, MOST_NUMBERED),
         "showlegend": False,
     }
     return figure("matrix", alt, [trace], layout, 320)
@@ -115,6 +118,7 @@ def _pictures(one: Line, alt: str) -> Plot:
         "ticks": "",
         "showline": False,
         "constrain": "domain",
+        "automargin": False,
     }
     trace = {"type": "image", "source": f"data:image/png;base64,{one.values}", "hoverinfo": "skip"}
     layout = {
@@ -122,13 +126,14 @@ def _pictures(one: Line, alt: str) -> Plot:
         "yaxis": bare | {"title": {"text": one.plot.y.name}, "scaleanchor": "x"} | _in_cells(one.plot.y, down),
         "showlegend": False,
     }
-    return figure("pictures", alt, [trace], layout, 42 * len(one.plot.y.values) + 70)
+    return figure("pictures", alt, [trace], layout, 42 * len(one.plot.y.values) + 70) | {"shape": sheet.shape[:2]}
 
 
 def _in_cells(axis: Axis, size: float) -> dict[str, Any]:
-    """Names in the middle of cells of so many pixels."""
+    """Names in the middle of cells of so many pixels, folded so that a phone has room for both."""
     places = [size * (place + 0.5) - 0.5 for place in range(len(axis.values))]
-    return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(name), 40) for name in axis.values]}
+    names = ["<br>".join(map(shown, folded(plain(str(name), 40), 14))) for name in axis.values]
+    return {"tickmode": "array", "tickvals": places, "ticktext": names, "tickangle": 0, "tickfont": {"size": 10}}
 
 
 def _cell(value: float | None, share: bool) -> str:
@@ -154,9 +159,9 @@ def _axis(axis: Axis, ends: tuple[float, float] | None = None) -> dict[str, Any]
     return made
 
 
-def _named_ticks(values: Sequence[Any], length: int = 16) -> dict[str, Any]:
+def _named_ticks(values: Sequence[Any], length: int = 16, most: int = _MOST_NAMED) -> dict[str, Any]:
     """Names at places 0, 1, ...; of many, some."""
-    every = -(-len(values) // _MOST_NAMED)
+    every = -(-len(values) // most)
     places = list(range(0, len(values), max(every, 1)))
     return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(values[i]), length) for i in places]}
 

@@ -34,18 +34,10 @@ class Chosen(Comparison):
     @property
     def told(self) -> str:
         """What was chosen, by what, and among how many."""
-        tested, held_out = _seeds(self.results), _seeds(self.choosing.results)
-        picked = " ".join(_picked(pick) for pick in self.picks)
         named = {label for pick in self.picks for label in pick.among}
         lost = [row.label for row in self.choosing.rows if row.label not in named]
         nothing = f" Nothing was chosen among {', '.join(lost)}: none finished with every seed." if lost else ""
-        return (
-            f"Chosen before testing. Of each learner with each perturbation the settings with the best mean final "
-            f"accuracy on {100 * self.share:g} % of the training images, held out, with {held_out}, were taken; the "
-            f"test images played no part. {picked}{nothing} What was chosen then learned from all training images with "
-            f"{tested}, which it was not chosen by, and is judged on the test images. Accuracies on held-out images "
-            f"are those of the best of several, and so a little too good."
-        )
+        return _told(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results), nothing)
 
     def _write(self, folder: Path) -> None:
         """Also chosen.json, an entry a method."""
@@ -55,8 +47,8 @@ class Chosen(Comparison):
                 "chosen": pick.label,
                 "among": {label: null_if_nan(accuracy) for label, accuracy in pick.among.items()},
                 "held_out": self.share,
-                "seeds": sorted({r.settings.seed.seed for r in self.choosing.results}),
-                "tested_with_seeds": sorted({r.settings.seed.seed for r in self.results}),
+                "seeds": _seeds(self.choosing.results),
+                "tested_with_seeds": _seeds(self.results),
             }
             for pick in self.picks
         ]
@@ -70,6 +62,29 @@ class Chosen(Comparison):
         return write_report(Comparison(runs, self.folder, self.cost), about=self.told)
 
 
+def told_in(folder: Path) -> str:
+    """What the comparison in a folder said of its choice; nothing where there was none, or it cannot be read."""
+    try:
+        entries = json.loads((folder / CHOSEN).read_text())
+        picks = [
+            Pick(one["chosen"], {name: math.nan if a is None else a for name, a in one["among"].items()})
+            for one in entries
+        ]
+        return _told(picks, entries[0]["held_out"], entries[0]["seeds"], entries[0]["tested_with_seeds"])
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return ""
+
+
+def _told(picks: Sequence[Pick], share: float, by: Sequence[int], tested: Sequence[int], nothing: str = "") -> str:
+    return (
+        f"Chosen before testing. Of each learner with each perturbation the settings with the best mean final accuracy "
+        f"on {100 * share:g} % of the training images, held out, with {_in_words(by)}, were taken; the test images "
+        f"played no part. {' '.join(map(_picked, picks))}{nothing} What was chosen then learned from all training "
+        f"images with {_in_words(tested)}, which it was not chosen by, and is judged on the test images. Accuracies on "
+        f"held-out images are those of the best of several, and so a little too good."
+    )
+
+
 def _picked(pick: Pick) -> str:
     if not pick.among:
         return f"{pick.label} was the only one of its kind."
@@ -80,8 +95,11 @@ def _picked(pick: Pick) -> str:
     return f"{pick.label} is the best of {len(pick.among)}{lost}: {100 * pick.among[pick.label]:.2f} %{next_best}."
 
 
-def _seeds(results: Sequence[Result]) -> str:
-    numbers = sorted({r.settings.seed.seed for r in results})
+def _seeds(results: Sequence[Result]) -> list[int]:
+    return sorted({r.settings.seed.seed for r in results})
+
+
+def _in_words(numbers: Sequence[int]) -> str:
     if len(numbers) == 1:
         return f"seed {numbers[0]}"
     in_a_row = len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1))

@@ -164,7 +164,7 @@ class Comparison:
         parts: list[Text | Table] = []
         for setting in self.settings:
             parts += [Text(setting.title, "bold")] * (len(self.settings) > 1)
-            parts.append(_table(setting.rows))
+            parts.append(_table(setting))
         return Group(*parts)
 
     def __str__(self) -> str:
@@ -203,13 +203,14 @@ class Comparison:
             (folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 
-def _table(rows: Sequence[Row]) -> Table:
+def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
-    table = Table(method, "seeds", box=SIMPLE, title="In %, mean ± standard deviation")
+    where = ", on held-out images" * (setting.results[0].settings.validation > 0)
+    table = Table(method, "seeds", box=SIMPLE, title=f"In %, mean ± standard deviation{where}")
     for name in (*columns.values(), "s a run"):
         table.add_column(name, justify="right", no_wrap=True)
-    for row in rows:
+    for row in setting.rows:
         seconds = row.spread("seconds").mean
         table.add_row(
             row.label,
@@ -224,10 +225,11 @@ def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:
     apart: dict[str, dict[str, list[Result]]] = {}
     for label, result in results:
         apart.setdefault(sameness.stream(result.settings), {}).setdefault(label, []).append(result)
-    titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in apart.values()])
+    held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
+    titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in held_out_last])
     return [
         Setting(title, [Row(label, runs) for label, runs in rows.items()])
-        for title, rows in zip(titles, apart.values(), strict=True)
+        for title, rows in zip(titles, held_out_last, strict=True)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from moca.report.analysis_plots import of_panels
@@ -12,7 +12,7 @@ from moca.report.facets import colours
 from moca.report.plots import Plot
 from moca.report.table import Cell, Table
 from moca.report.tables import any_scale
-from moca.report.together import Group, groups, numbers, panels, plots, shared_out
+from moca.report.together import OF, Group, grid, groups, panels, plain_numbers, plots, shared_out
 from moca.report.together import analyses as found_in
 
 _PLANE = (
@@ -56,14 +56,25 @@ def _held_out(setting: Setting) -> list[str]:
 
 
 def _numbers(setting: Setting, methods: Sequence[Group], analysis: str, title: str) -> list[Table]:
-    names = numbers(methods, analysis)
+    """A row for each method; where it has the same numbers of several things, also one for each thing of each."""
     places = dict(zip((row.label for row in setting.rows), colours(setting), strict=True))
-    rows = []
-    for method in methods:
-        spreads = [method.number(analysis, name) for name in names]
-        if any(not math.isnan(spread.mean) for spread in spreads):
-            rows.append((Cell(method.label, colour=places[method.label]), *map(any_scale, spreads)))
-    head = ("Method", *(name[:1].upper() + name[1:] for name in names))
     seeds = max((len(method.runs) for method in methods), default=1)
     caption = f"{title}{'; ± is the sample standard deviation over seeds' * (seeds > 1)}."
-    return [Table(title, head, rows, caption, setting.title)] if rows else []
+
+    def rows(names: Sequence[str], thing: str = "") -> Iterator[tuple[Cell, ...]]:
+        for method in methods:
+            spreads = [method.number(analysis, thing + name) for name in names]
+            if any(not math.isnan(spread.mean) for spread in spreads):
+                called = f"{method.label}{OF}{thing}".removesuffix(OF)
+                yield Cell(called, colour=places[method.label]), *map(any_scale, spreads)
+
+    plain, (things, told) = plain_numbers(methods, analysis), grid(methods, analysis)
+    found = {
+        title: (plain, [*rows(plain)]),
+        f"{title} in detail": (told, [row for thing in things for row in rows(told, thing + OF)]),
+    }
+    return [
+        Table(name, ("Method", *(one[:1].upper() + one[1:] for one in names)), made, caption, setting.title)
+        for name, (names, made) in found.items()
+        if made
+    ]

@@ -23,6 +23,7 @@ from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
 from moca.report.plots import of
 from moca.report.printing import DASHES, INK, RULE, save, shown, style
+from moca.report.sweeps import Sweep, sweeps
 from moca.report.table import UNKNOWN
 
 WIDTH = 4.7
@@ -34,7 +35,8 @@ _DARKEST = 115
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Accuracy over tasks, final accuracies, matrices and recorded analyses of every setting, each as PDF and PNG."""
+    """Accuracy over tasks, final accuracies (also against numbers that were varied), matrices and recorded analyses of
+    every setting, each as PDF and PNG."""
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
@@ -47,6 +49,9 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
             }
             for name, figure in drawn.items():
                 made += save(figure, folder, f"{before}{name}{after}")
+        for part, sweep in enumerate(found := sweeps(setting), 1):
+            after = f"-{part}" if sum(other.name == sweep.name for other in found) > 1 else ""
+            made += save(against(sweep, of(setting)), folder, f"{before}final-against-{sweep.name}{after}")
         made += draw(setting, folder, before)
     return made
 
@@ -95,6 +100,31 @@ def _curve(axes: Axes, row: Row, place: int) -> Line2D:
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, lw=0)
     axes.plot(x, mean, **look, **line, zorder=3, clip_on=False)
     return handle
+
+
+@style()
+def against(sweep: Sweep, judged: str) -> Figure:
+    """Final accuracy against a number: mean over seeds as a line, one standard deviation as a band; learners that have
+    no such number are level lines."""
+    figure = Figure((WIDTH, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    for place, row in enumerate(sweep.levels):
+        level, colour = 100 * row.spread("final_accuracy").mean, LOOKS[place].light
+        axes.axhline(level, color=colour, lw=1.1, ls=(0, (4, 2)), zorder=1, label=shown(row.label))
+    for place, line in enumerate(sweep.lines, len(sweep.levels)):
+        colour, _, marker, _, dash = LOOKS[place]
+        x = [value for value, _ in line.points]
+        spreads = [row.spread("final_accuracy") for _, row in line.points]
+        mean, std = (100 * np.array([getattr(s, part) for s in spreads]) for part in ("mean", "std"))
+        axes.fill_between(x, mean - np.nan_to_num(std), mean + np.nan_to_num(std), color=colour, alpha=0.13, lw=0)
+        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6}
+        axes.plot(x, mean, **look, lw=1.6, ls=DASHES[dash], zorder=3, label=shown(line.label))
+    axes.set(xlabel=sweep.name, ylabel=f"Final accuracy on {judged} (%)")
+    if sweep.logarithmic:
+        axes.set_xscale("log")
+    axes.grid(axis="y")
+    figure.legend(loc="outside lower center", ncols=3, handlelength=2.2, columnspacing=1.6)
+    return figure
 
 
 @style()

@@ -7,14 +7,15 @@ const drawn = new Set();
 const dark = () => darkness.matches && !printing;
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faded = (colour, share) => colour + Math.round(255 * share).toString(16).padStart(2, "0");
-const shades = () => dark()  // numbers can be read on all of them: light ones on dark shades, dark ones on light shades
-  ? [[0, "#1c2530"], [1, "#2f6ea5"]]
-  : [[0, "#f4f8fb"], [1, "#7db8e8"]];
+const shades = {
+  few: () => dark() ? [[0, "#1c2530"], [1, "#2f6ea5"]] : [[0, "#f4f8fb"], [1, "#7db8e8"]],  // numbers can be read on all of them
+  all: () => dark() ? [[0, "#1c2530"], [0.5, "#3f8fd0"], [1, "#e3f3ff"]] : [[0, "#f4f8fb"], [0.5, "#4a92c6"], [1, "#08306b"]],
+};
 
 function painted(trace) {
   if (trace.type === "image") return trace;
   const { colour, band, own, shades: heat, stroke } = trace.meta;
-  if (heat) return { ...trace, colorscale: shades() };
+  if (heat) return { ...trace, colorscale: shades[heat]() };
   const look = (place) => told.looks[place][dark() ? "dark" : "light"];
   if (band !== undefined) return { ...trace, fillcolor: faded(look(band), 0.14) };
   const tone = own ? own[dark() ? 1 : 0] : look(colour);
@@ -38,11 +39,14 @@ function laid(plot, width) {
   const across = Math.max(1, Math.floor((width - 20) / (44 + 6.6 * Math.max(1, ...folded.flat().map((line) => line.length)))));
   const deep = Math.max(1, ...folded.map((name) => name.length));
   const legend = given.showlegend === false ? 0 : (6 + 16 * deep) * Math.ceil(lines.length / across) + 10;
-  const body = plot.kind === "matrix" && plot.height > 200 ? Math.min(Math.max(width, 220), 340) : plot.kind === "plane" ? Math.min(width, 420) : plot.height;
+  const pictures = plot.kind === "pictures", dots = plot.kind === "dots";
+  const left = pictures ? 12 + 6 * Math.max(...given.yaxis.ticktext.flatMap((name) => name.split("<br>")).map((line) => line.length)) : dots ? 12 : 46;
+  const body = plot.kind === "matrix" && plot.height > 200 ? Math.min(Math.max(width, 220), 340) : plot.kind === "plane" ? Math.min(width, 420)
+    : pictures ? Math.min((width - left - 14) * plot.shape[0] / plot.shape[1], 420) + 36 : plot.height;
   return {
     ...given, width, height: body + legend, paper_bgcolor: ink("--page"), plot_bgcolor: ink("--page"),
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: ink("--ink") },
-    margin: { l: plot.kind === "dots" ? 12 : 46, r: 14, t: plot.kind === "dots" ? 6 : 12, b: 44 + legend },
+    margin: { l: left, r: 14, t: dots ? 6 : pictures ? 26 : 12, b: (pictures ? 10 : 44) + legend },
     xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
     shapes: (given.shapes || []).map((shape) => ({ ...shape, line: { ...shape.line, color: ink("--faint") } })),
     hoverlabel: { bgcolor: ink("--soft"), bordercolor: ink("--rule"), font: { color: ink("--ink"), size: 12 }, align: "left" },
@@ -58,7 +62,7 @@ function draw(place) {
   const hidden = (box.data || []).map((trace) => trace.visible);
   const data = plot.data.map((trace, i) => ({ ...painted(trace), ...(hidden[i] ? { visible: hidden[i] } : {}) }));
   drawn.add(place);
-  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false });
+  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false, showTips: false });
 }
 
 const seen = new IntersectionObserver((entries) => {
@@ -69,7 +73,12 @@ const seen = new IntersectionObserver((entries) => {
     }
   }
 }, { rootMargin: "600px 0px" });
-document.querySelectorAll("[data-plot]").forEach((box) => seen.observe(box));
+const boxes = [...document.querySelectorAll("[data-plot]")];
+const heights = boxes.map((box) => box.clientWidth && laid(told.plots[box.dataset.plot], box.clientWidth).height);
+boxes.forEach((box, i) => {  // as high as they will be, so that links lead to where they point
+  if (heights[i]) box.style.minHeight = heights[i] + "px";
+  seen.observe(box);
+});
 
 const again = () => drawn.forEach(draw);
 darkness.addEventListener("change", again);
@@ -108,7 +117,7 @@ document.addEventListener("click", async (event) => {
     return;
   }
   await copy(copied ?? told.tables[Number(table)][form]);
-  const before = button.textContent;
+  button.dataset.called ??= button.textContent;
   button.textContent = "copied";
-  setTimeout(() => { button.textContent = before; }, 1200);
+  setTimeout(() => { button.textContent = button.dataset.called; }, 1200);
 });

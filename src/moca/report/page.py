@@ -23,6 +23,7 @@ from moca.report.exhibit import Exhibit, analyses
 from moca.report.facets import colours, facets
 from moca.report.palette import LOOKS
 from moca.report.plots import Plot
+from moca.report.sweeps import sweeps
 from moca.report.table import Table
 from moca.report.verdict import verdict
 
@@ -59,6 +60,7 @@ class _Part:
     summary: _Copied
     held_against: list[_Copied]
     figures: list[dict[str, Any]]
+    sweeps: list[tuple[str, int]]
     matrices: list[tuple[str, int]]
     analyses: list[_Shown]
     differing: _Copied | None
@@ -170,6 +172,7 @@ def _part(setting: Setting, data: _Data) -> _Part:
         data.table(tables.summary(setting, colours(setting))),
         [data.table(table) for table in held],
         figures,
+        [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
         [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
         [data.exhibit(exhibit) for exhibit in analyses(setting)],
         data.table(differing) if differing else None,

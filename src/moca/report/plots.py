@@ -17,13 +17,14 @@ from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import Facet
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
+from moca.report.sweeps import Sweep
 
 Trace = dict[str, Any]
 Plot = dict[str, Any]
 """`kind`, `alt` (the figure in words), `data` (traces), `layout` and `height` in pixels."""
 
-_MOST_NUMBERED = 12
-"""Tasks up to which the cells of a matrix have room for numbers."""
+MOST_NUMBERED = 12
+"""Cells a side up to which those of a matrix have room for numbers."""
 NAME = "<b>%{fullData.name}</b><br>"
 
 
@@ -129,6 +130,23 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
     return figure("dots", "Final accuracy of every seed, a row for each method", traces, layout, height)
 
 
+def sweep(one: Sweep, judged: str) -> Plot:
+    """Final accuracy against a number that methods were tried with, a line for each; their learners as level lines."""
+    traces: list[Trace] = []
+    ends = [min(line.points[0][0] for line in one.lines), max(line.points[-1][0] for line in one.lines)]
+    drawn = [(row.label, ends, [row, row], True) for row in one.levels]
+    drawn += [(of.label, [value for value, _ in of.points], [row for _, row in of.points], False) for of in one.lines]
+    for place, (label, x, rows, level) in enumerate(drawn):
+        spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for row in rows]
+        mean, std = [_number(s.mean) for s in spreads], [_number(s.std) for s in spreads]
+        told = [f"{_plus_minus(s)} % (n = {len(row.finished)})" for s, row in zip(std, rows, strict=True)]
+        at = "" if level else f"{shown(one.name)} %{{x}}: "
+        traces += line(label, place, x, mean, std, told, f"{at}%{{y:.2f}}%{{customdata}}", level)
+    layout = {"xaxis": {"title": {"text": shown(one.name)}, "type": "log" if one.logarithmic else "linear"},
+              "yaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}}}  # fmt: skip
+    return figure("curves", f"Final accuracy against {one.name}, a line for each method", traces, layout, 340)
+
+
 def matrix(row: Row) -> Plot:
     """Accuracy on each task after each task, mean over seeds in percent; tasks not learned yet are left blank."""
     values = 100 * np.array([r.accuracy_matrix[1:] for r in row.finished])
@@ -166,10 +184,12 @@ def matrix(row: Row) -> Plot:
 def heat(
     values: Sequence[Sequence[float | None]], told: Any, ends: tuple[float, float], hover: str, text: str
 ) -> Trace:
-    """Cells by their shade, with numbers where there is room for them; else the shades are explained."""
-    numbered = max(map(len, values)) <= _MOST_NUMBERED
+    """Cells by their shade, with numbers where there is room for them; else the shades go all the way from light to
+    dark, and are explained."""
+    numbered = max(map(len, values)) <= MOST_NUMBERED
     return {
-        "type": "heatmap", "meta": {"shades": True}, "zmin": ends[0], "zmax": ends[1], "xgap": 1, "ygap": 1,
+        "type": "heatmap", "meta": {"shades": "few" if numbered else "all"}, "zmin": ends[0], "zmax": ends[1],
+        "xgap": int(numbered), "ygap": int(numbered),
         "z": [list(line) for line in values], "customdata": told, "hovertemplate": f"{hover}<extra></extra>",
         "hoverongaps": False, "showscale": not numbered,
         "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 11}},

@@ -9,11 +9,9 @@ from typing import Any
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
 from moca.recipes.experiment import protocol
-from moca.settings import Run, Settings
+from moca.settings import ELSEWHERE, Run, Settings
 from moca.settings.choice import Own
 
-ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
-"""What makes no other method: another seed, another machine, or more written down."""
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """What decides which samples come when, and which images the numbers are about."""
 _TELLING = ("memory", "model", "epochs", "augment")

@@ -39,6 +39,8 @@ class Cell:
     """What a button in its place copies."""
     colour: int | None = None
     """Of the line that belongs to it."""
+    bare: str = ""
+    """A number as programs read it, where the text is for people."""
 
     @property
     def whole(self) -> str:
@@ -95,7 +97,7 @@ def of_texts(name: str, head: Sequence[str], rows: Sequence[Sequence[str]], capt
 
 
 def _value(cell: Cell) -> str:
-    return cell.copied or ("" if cell.text == UNKNOWN else cell.text.replace(_MINUS, "-"))
+    return cell.copied or cell.bare or ("" if cell.text == UNKNOWN else cell.text.replace(_MINUS, "-"))
 
 
 def _plain(title: str) -> str:

@@ -17,6 +17,8 @@ from moca.settings import Run
 
 _MOST_PAIRS = 8
 """Learners up to which each is held against each other; more of them against the best one."""
+_TINY = 1e-4
+"""Below it a number has more zeros than anybody counts."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +177,7 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
 
     rows = [(Cell(row.label), *(cell(a, b) for b in range(len(plain)))) for a, row in enumerate(plain)]
     counts = sorted({one.n for one in every.values()})
-    caption = f"{said}; n = {' or '.join(counts)} seeds. {_TEST}"
+    caption = f"{said}; n = {' or '.join(counts)} seed{'s' * (counts != ['1'])}. {_TEST}"
     return Table("learners", ("Row minus column", *(row.label for row in plain)), rows, caption, where)
 
 
@@ -257,16 +259,19 @@ def _cell(spread: Spread, unit: str) -> Cell:
     if unit == "percent":
         return Cell(percent(spread.mean), _plus_minus(spread))
     digits = 0 if unit == "rate" or spread.mean >= 1000 else 1 if spread.mean >= 10 else 2
-    return Cell(f"{spread.mean:,.{digits}f}")
+    return Cell(f"{spread.mean:,.{digits}f}", bare=f"{spread.mean:.{digits}f}")
 
 
 def any_scale(spread: Spread) -> Cell:
-    """A number that may be large or small, to four digits, and its deviation to the same place."""
+    """A number that may be large or small, to four digits, and its deviation to the same place; tiny ones, which are
+    often nothing but rounding, as a power of ten."""
     if math.isnan(spread.mean):
         return Cell()
-    places = max(0, 3 - math.floor(math.log10(abs(spread.mean)))) if spread.mean else 3
-    text = f"{spread.mean:.{places}f}".replace("-", "\N{MINUS SIGN}")
-    return Cell(text, "" if math.isnan(spread.std) else f"± {spread.std:.{places}f}")
+    largest = max(abs(spread.mean), 0.0 if math.isnan(spread.std) else spread.std)
+    scale = abs(spread.mean) if abs(spread.mean) >= _TINY else largest
+    form = ".1e" if 0 < scale < _TINY else f".{max(0, 3 - math.floor(math.log10(scale))) if scale else 3}f"
+    text = f"{spread.mean:z{form}}".replace("-", "\N{MINUS SIGN}")
+    return Cell(text, "" if math.isnan(spread.std) else f"± {spread.std:{form}}")
 
 
 def signed(spread: Spread, mark: bool = False) -> Cell:

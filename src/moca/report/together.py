@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
@@ -10,10 +11,13 @@ from typing import Any
 
 from moca.engine.folder import RunFolder
 from moca.engine.result import Result
-from moca.errors import MocaError
+from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
 from moca.report.comparison import Row, Setting, Spread
 from moca.report.facets import MOST, facets
+
+OF = ": "
+"""Between what a number is of and what it is, where an analysis has the same numbers of several things."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +92,11 @@ def groups(rows: Sequence[Row], only: Sequence[str] | None = None) -> list[Group
 
 
 def _of(result: Result, only: Sequence[str] | None) -> Analyses:
-    """None where the file is damaged: it must not hide the others."""
+    """None where the file is damaged: it must not hide the others, but is told."""
     try:
         found = read(RunFolder(result.folder), arrays=False)
-    except MocaError:
+    except MocaError as error:
+        warnings.warn(MocaWarning(str(error)), stacklevel=2)
         return {}
     return {name: analysis for name, analysis in found.items() if not only or name in only}
 
@@ -122,6 +127,17 @@ def plots(groups: Sequence[Group], analysis: str) -> list[str]:
 def numbers(groups: Sequence[Group], analysis: str) -> list[str]:
     """The names of its numbers."""
     return list(dict.fromkeys(n for g in groups for run in g.runs if analysis in run for n in run[analysis].numbers))
+
+
+def plain_numbers(groups: Sequence[Group], analysis: str) -> list[str]:
+    """The names of those that it has one of."""
+    return [name for name in numbers(groups, analysis) if OF not in name]
+
+
+def grid(groups: Sequence[Group], analysis: str) -> tuple[list[str], list[str]]:
+    """Where it has the same numbers of several things: the things, and what is told of each."""
+    told = [name.partition(OF)[::2] for name in numbers(groups, analysis) if OF in name]
+    return list(dict.fromkeys(thing for thing, _ in told)), list(dict.fromkeys(what for _, what in told))
 
 
 def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:

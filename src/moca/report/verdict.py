@@ -43,13 +43,15 @@ def _learners(setting: Setting) -> str:
     best, second, *others = sorted(known, key=lambda row: -Spread.of(row.values("final_accuracy")).mean)
     ahead = difference(best, second)
     of = f"Of the {len(known)} methods without perturbation" if others else "Without perturbation"
-    return f"{of} {best.label} has the highest mean, before {second.label}: {_size(ahead)}. {_caution(ahead, ahead.p)}"
+    shared = "" if ahead.spread.mean > 0 else "; with the seeds that both have it is not higher"  # others made the mean
+    led = f"{of} {best.label} has the highest mean, before {second.label}{shared}"
+    return f"{led}: {_size(ahead)}. {_caution(ahead, ahead.p)}"
 
 
 def _size(gain: Difference) -> str:
-    shown = signed(gain.spread)
-    size = f"{shown.text} {shown.aside}".strip()
-    return f"{size} points" + (f", higher with {gain.wins} of {gain.seeds[0]} seeds" if gain.paired else "")
+    shown, seeds = signed(gain.spread), gain.seeds[0]
+    won = f", higher with {gain.wins} of {seeds} seed{'s' * (seeds != 1)}" if gain.paired else ""
+    return f"{shown.text} {shown.aside}".strip() + " points" + won
 
 
 def _caution(gain: Difference, adjusted: float, several: str = "") -> str:

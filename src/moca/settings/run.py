@@ -247,6 +247,8 @@ class Run(Settings):
             )
 
 
+ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
+"""What makes no other method: another seed, another machine, or more written down."""
 TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)

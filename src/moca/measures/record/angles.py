@@ -84,7 +84,8 @@ class Angles(Recording):
         found = Analysis(
             "Intra-class angle deviation",
             "Mean angle between the features of a class and their mean direction, in training as the classifier sees "
-            "them. Old classes that vary less than new ones are remembered by too few samples.",
+            f"them, and of {_TEST_IMAGES} test images a class. Old classes that vary less than new ones are "
+            "remembered by too few samples.",
             {f"{name} (degrees)": values[-1] for name, values in lines.items()},
             {
                 "angle_deviation": Plot("bars", Axis("", ["old classes", "new classes"]), angle, bars),
