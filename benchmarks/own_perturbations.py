@@ -151,9 +151,9 @@ class Balanced(Perturbation):
     momentum: float = option(0.9, "of r", ge=0, lt=1)
 
     recipes = {}
-    remembers = ("taken_for_old", "are_old")
-    taken_for_old: Tensor | None = None
-    """r; neither side loses before the first batch."""
+    remembers = ("excess", "are_old")
+    excess: Tensor | None = None
+    """r - even: zero, when neither side loses, before the first batch."""
     are_old: Tensor | None = None
     """1 for each class that was replayed as an old one."""
 
@@ -176,18 +176,18 @@ class Balanced(Perturbation):
     def _follow(self, replay: Batch, new: Batch) -> Tensor:
         """Count the new samples that are taken for an old class; which classes are old."""
         logits = self.model.classify(new.features.float())[:, :: self.model.outputs]
-        if self.taken_for_old is None or self.are_old is None:
-            self.taken_for_old, self.are_old = logits.new_full((), self.even), logits.new_zeros(logits.shape[1])
+        if self.excess is None or self.are_old is None:
+            self.excess, self.are_old = logits.new_zeros(()), logits.new_zeros(logits.shape[1])
         rows = F.one_hot(replay.y, len(self.are_old)).to(logits.dtype)
         if replay.old is not None:
             rows = rows * replay.old.unsqueeze(1)
         self.are_old.copy_(torch.maximum(self.are_old, rows.amax(0)))
         r = self.are_old[logits.argmax(1)].mean()
-        self.taken_for_old.copy_(self.momentum * self.taken_for_old + (1 - self.momentum) * r)
+        self.excess.copy_(self.momentum * self.excess + (1 - self.momentum) * (r - self.even))
         return self.are_old
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
-        w = (1 - self.taken_for_old / self.even).clamp(-1, 1)
+        w = (-self.excess / self.even).clamp(-1, 1)
         share = w if old is None else torch.where(old.unsqueeze(1), w, -w)
         return sphere.displace(h, share.clamp_min(0) * n, self.lam, unit=False)
 

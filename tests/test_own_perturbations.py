@@ -132,7 +132,7 @@ def sided(taken_for_old):
     made = attached(own.Balanced(lam=0.5, even=0.2, momentum=0.5), model)
     made.direction(replay, new)
     made._follow = lambda replay, new: made.are_old
-    made.taken_for_old.fill_(taken_for_old)
+    made.excess.fill_(taken_for_old - made.even)
     return model, replay, made(replay, new)
 
 
@@ -160,7 +160,7 @@ def test_balanced_counts_new_samples_that_are_taken_for_an_old_class():
     made = attached(own.Balanced(even=0.25, momentum=0.5), model)
     made(replay, new)
     assert made.are_old.tolist() == [1, 1, 1, 1, 0, 0]
-    assert made.taken_for_old.item() == pytest.approx(0.5 * 0.25 + 0.5 * 3 / 8)
+    assert made.excess.item() == pytest.approx(0.5 * (3 / 8 - 0.25))
     other = attached(own.Balanced(even=0.25, momentum=0.5), model)
     other.load_state_dict(made.state_dict())
     assert torch.equal(made(replay, new), other(replay, new))
