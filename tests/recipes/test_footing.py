@@ -40,15 +40,27 @@ def entry(tmp_path):
 def test_gains_are_over_the_own_learner_by_the_same_seeds(entry):
     plain = entry("none", [(30, 33), (32, 35), (31, 36)], value=31.0)
     wap = entry("wap", [(25, 38), (26, 38), None], value=41.0)
-    other = entry("wap", [(20, 30)], learner="er_ace")
+    other = entry("wap", [(20, 30)], learner="er_ace", value=28.0)
     unrecorded = entry("vt", [None, None])
     where = "offline cifar100 m500"
-    _, found = rows([plain, wap, other, unrecorded, replace(wap, cell=replace(wap.cell, status="doubtful"))])
+    _, found = rows(
+        [plain, wap, other, unrecorded, replace(wap, cell=replace(wap.cell, status="doubtful", value=50.0))]
+    )
     p = 2 * student.sf(4 / (math.sqrt(2) / math.sqrt(2)), df=1)
     assert found == [
-        [where, "er", "31.00", "3", "31.00 ± 1.00", "34.67 ± 1.53", "", ""],
-        [where, "er+wap", "41.00", "2", "25.50 ± 0.71", "38.00 ± 0.00", "+4.00 ± 1.41", f"{p:.3f}"],
-        [where, "er_ace+wap", f"{other.cell.value:.2f}", "1", "20.00", "30.00", "", ""],
+        [where, "er", "31.00", "3", "31.00 ± 1.00", "34.67 ± 1.53", "", "", "\N{MINUS SIGN}6.33"],
+        [
+            where,
+            "er+wap",
+            "41.00",
+            "2",
+            "25.50 ± 0.71",
+            "38.00 ± 0.00",
+            "+4.00 ± 1.41",
+            f"{p:.3f}",
+            "\N{MINUS SIGN}3.00",
+        ],
+        [where, "er_ace+wap", "28.00", "1", "20.00", "30.00", "", "", "+2.00"],
     ]
 
 

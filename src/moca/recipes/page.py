@@ -87,7 +87,8 @@ def _footing(entries: Sequence[Entry]) -> list[str]:
         "The paper's methods are tested with BatchNorm statistics of different batches, which decides part of their "
         "order. These runs were recorded with `--record rules`: the same weights, tested with the statistics of "
         "replayed batches alone, for all methods alike, which is moca's default otherwise. Gains are over the method's "
-        "own learner, paired by seed, with the p of a two-sided paired t-test."
+        "own learner, paired by seed, with the p of a two-sided paired t-test. Past the best: how far the mean "
+        "lies above the best that the paper has of the learner, with any perturbation."
     )
     return ["## On equal footing", told, _table(head, rows)] if rows else []
 
