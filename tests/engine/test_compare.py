@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import signal
+import subprocess
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,8 @@ import torch
 
 import moca
 from moca import MocaError, Result
-from moca.engine import choose, pack
+from moca.cli.lines import as_lines
+from moca.engine import children, choose, pack
 from moca.engine import compare as comparing
 from moca.engine.compare import plan
 from moca.engine.folder import RunFolder
@@ -232,6 +234,48 @@ def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, mo
         done = under_way.result()
     assert forget_times(done.results) == forget_times(r for r in made.results if r.settings.seed.seed == 3)
     assert done.cost.runs == (1 if ends else 2)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_another_process_has_begun_with_other_settings_is_not_taken_for_ours(made, monkeypatch, jobs):
+    """Both had looked at the folder before either began."""
+    monkeypatch.setattr(comparing, "_check_folders", lambda *_: None)
+    with pytest.raises(MocaError, match="er-s0' holds a run with other settings"):
+        moca.compare(**FAST | {"lr": 0.2}, seeds=(0, 3), jobs=jobs, out=made.folder)
+
+
+def test_a_run_that_another_process_ends_while_it_is_made_ready_here_is_taken_as_it_is(made, tmp_path, monkeypatch):
+    class Slow(comparing.Running):
+        def __init__(self, run, *args, **kwargs):
+            super().__init__(run, *args, **kwargs)
+            shutil.copytree(made.folder / f"er-s{run.seed}", tmp_path / f"er-s{run.seed}")
+
+    monkeypatch.setattr(comparing, "Running", Slow)
+    done = moca.compare(**FAST, seeds=(0, 3), out=tmp_path)
+    assert forget_times(done.results) == forget_times(r for r in made.results if "+" not in r.folder.name)
+
+
+@pytest.mark.parametrize("first", [f"exit {children.HELD}", "cp -r $0/. $1; exit 1"])
+def test_a_child_that_comes_too_late_leaves_its_run_to_the_other_process(made, tmp_path, monkeypatch, first):
+    """Which then lets go of it, and the next child does it; or has ended it."""
+    begun = []
+
+    class Child(subprocess.Popen):
+        def __init__(self, words, **how):
+            begun.append(first if not begun else "cp -r $0/. $1")
+            super().__init__(["sh", "-c", begun[-1], made.folder / "er-s0", words[4]], **how)
+
+    monkeypatch.setattr(children.subprocess, "Popen", Child)
+    done = moca.compare(**FAST, jobs=2, out=tmp_path)
+    assert forget_times(done.results) == forget_times(made.results[:1])
+    assert len(begun) == (2 if "cp" not in first else 1)
+
+
+def test_the_child_says_so(tmp_path, made):
+    shutil.copy(made.folder / "er-s0" / "settings.json", tmp_path)
+    other = RunFolder(tmp_path)
+    other.claim()
+    assert as_lines(tmp_path, keep_model=False, track=None) == children.HELD
 
 
 def test_which_gpu_a_run_is_on_makes_no_other_run():

@@ -254,7 +254,7 @@ def _unfinished(comparison: Any) -> int:
     """Say which runs did not finish; the exit code."""
     bad = [r for r in comparison.results if r.status != "finished"]
     for result in bad:
-        _explain(f"{result.folder.name}: {result.message}", 1)
+        _explain(f"{result.folder.name}: {as_options(result.message)}", 1)
     return 1 if bad else 0
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moca import api
-from moca.engine.children import IMAGES
+from moca.engine.children import HELD, IMAGES
+from moca.errors import Held
 
 
 def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int:
@@ -16,7 +17,10 @@ def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int
     def advance(steps: int, where: str) -> None:
         _tell(f"{steps}\t{where}")
 
-    result = api.resume(folder, progress=advance, keep_model=keep_model, track=track)
+    try:
+        result = api.resume(folder, progress=advance, keep_model=keep_model, track=track)
+    except Held:
+        return HELD
     _tell(f"{IMAGES}\t{result.images_this_time}")
     return 0
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from moca.engine.folder import RESULT, RunFolder
+from moca.engine.folder import RESULT
 from moca.engine.interrupt import Interrupt
 from moca.engine.pack import Ending
 from moca.engine.progress import ProgressBar
@@ -23,6 +23,8 @@ from moca.errors import Held, MocaError
 
 IMAGES = "images"
 """The word before the last line of a child: how many images it has trained on."""
+HELD = 75
+"""The exit status of a child that finds another process at its run."""
 
 
 def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar: ProgressBar) -> list[Ending]:
@@ -134,14 +136,14 @@ class _Child:
         self.errors.seek(0)
         said, code = self.errors.readlines(), self.process.returncode
         self.close()
-        if (self.folder / RESULT).is_file():
+        if code == 0:
             result = Result.load(self.folder)
             result.images_this_time = self.images
             return result
+        if code == HELD or (self.folder / RESULT).is_file():
+            raise Held(f"another process is at '{self.folder}', or has ended it")
         if code == 130:
             return None
-        if RunFolder(self.folder).held:
-            raise Held(f"another process is at '{self.folder}'")
         if code == 1 and said and said[-1].startswith("moca: "):
             raise MocaError(said[-1].removeprefix("moca: ").strip())
         if code < 0:

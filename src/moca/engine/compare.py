@@ -194,8 +194,13 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
             f"them too, with the same options having several values, or choose another folder with out="
         )
     for p in plans:
-        if (p.folder / SETTINGS).is_file() and not _same(RunFolder(p.folder).settings(), p.settings):
-            raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
+        if (p.folder / SETTINGS).is_file():
+            _check_settings(p)
+
+
+def _check_settings(p: Plan) -> None:
+    if not _same(RunFolder(p.folder).settings(), p.settings):
+        raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
 
 
 def _same(kept: Run, asked: Run) -> bool:
@@ -206,14 +211,19 @@ def _same(kept: Run, asked: Run) -> bool:
 
 def _given_folder(p: Plan, trackers: Sequence[Choice]) -> Path:
     """The run's folder with its settings and trackers, for a process to go on from."""
-    folder = RunFolder(p.folder)
-    with _unless_somebody_else(p.folder):
-        if folder.held:
-            raise Held(f"another process is at '{p.folder}'")
-        if not (p.folder / SETTINGS).is_file():
-            RunFolder.create(p.folder, p.settings).release()
-    for tracker in trackers if not (p.folder / RESULT).is_file() else ():
-        keep(folder, tracker, known_by(folder, tracker))
+    with _found(p) as found:
+        if RESULT in found:
+            return p.folder
+        if SETTINGS in found:
+            folder = RunFolder(p.folder)
+            folder.claim()
+        else:
+            folder = RunFolder.create(p.folder, p.settings)
+        try:
+            for tracker in trackers:
+                keep(folder, tracker, known_by(folder, tracker))
+        finally:
+            folder.release()
     return p.folder
 
 
@@ -248,27 +258,34 @@ def _job(
 
 def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: FirstTask) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
-    if (p.folder / RESULT).is_file():
-        result = Result.load(p.folder)
-        advance(result.steps, "done before")
-        first_task.needs_not(p.folder)
-        return result
-    made = [_made(watcher) for watcher in watchers]
-    run = Running(p.settings, p.stream, advance, watchers=made, first_task=first_task)
-    with _unless_somebody_else(p.folder):
-        return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)
+    with _found(p) as found:
+        if RESULT in found:
+            result = Result.load(p.folder)
+            advance(result.steps, "done before")
+            first_task.needs_not(p.folder)
+            return result
+        made = [_made(watcher) for watcher in watchers]
+        run = Running(p.settings, p.stream, advance, watchers=made, first_task=first_task)
+        return run.resume(p.folder) if SETTINGS in found else run.start(p.folder)
 
 
 @contextmanager
-def _unless_somebody_else(folder: Path) -> Iterator[None]:
-    """A run that cannot be begun because another process has begun or ended it in the meantime is that one's."""
-    known = [name for name in (SETTINGS, RESULT) if (folder / name).is_file()]
+def _found(p: Plan) -> Iterator[list[str]]:
+    """What the folder of a run holds to begin with. A run that cannot be begun because another process has begun or
+    ended it in the meantime is that one's; one that it has begun with other settings is a mistake."""
+    found = _holds(p.folder)
+    if SETTINGS in found:
+        _check_settings(p)
     try:
-        yield
+        yield found
     except MocaError:
-        if known != [name for name in (SETTINGS, RESULT) if (folder / name).is_file()]:
-            raise Held(f"another process is at '{folder}'") from None
+        if found != _holds(p.folder):
+            raise Held(f"another process is at '{p.folder}'") from None
         raise
+
+
+def _holds(folder: Path) -> list[str]:
+    return [name for name in (SETTINGS, RESULT) if (folder / name).is_file()]
 
 
 def _made(watch: Watch) -> Watcher:

@@ -17,6 +17,7 @@ from moca.measures.analyse import analyse
 from moca.measures.analysis import FILE as ANALYSIS
 from moca.recipes.experiment import Experiment
 from moca.settings import Run, validate
+from moca.whole import whole
 
 
 def carry_out(
@@ -63,6 +64,7 @@ def keep(result: Result, out: Path) -> None:
             target.mkdir(parents=True, exist_ok=True)
             for name in (SETTINGS, TASKS, ANALYSIS, RESULT):
                 if name != ANALYSIS or (result.folder / name).is_file():
-                    shutil.copyfile(result.folder / name, target / name)
+                    with whole(target / name) as path:
+                        shutil.copyfile(result.folder / name, path)
         except OSError as error:
             raise MocaError(f"'{target}' cannot be written ({error.strerror}); choose another with out=") from None

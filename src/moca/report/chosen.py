@@ -11,6 +11,7 @@ from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.report.comparison import Comparison
+from moca.whole import whole
 
 CHOOSING, CHOSEN = "choosing", "chosen.json"
 """The folder with the runs on held-out images, and the file that says what was chosen, in that of the comparison."""
@@ -52,7 +53,8 @@ class Chosen(Comparison):
             }
             for pick in self.picks
         ]
-        (folder / CHOSEN).write_text(json.dumps(entries, indent=2) + "\n")
+        with whole(folder / CHOSEN) as path:
+            path.write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:
         """One page: first what was found on the test images, then the runs that it was chosen by."""

@@ -23,6 +23,7 @@ from moca.errors import MocaError, nearest
 from moca.report import sameness
 from moca.report.spread import Spread
 from moca.settings import Run
+from moca.whole import whole
 
 __all__ = ["Comparison", "Row", "Setting", "Spread"]
 
@@ -189,7 +190,10 @@ class Comparison:
         from moca.report import tidy
 
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
-        with (folder / "runs.csv").open("w", newline="", encoding="utf-8", errors="replace") as file:
+        with (
+            whole(folder / "runs.csv") as path,
+            path.open("w", newline="", encoding="utf-8", errors="replace") as file,
+        ):
             writer = csv.writer(file)
             if self.results:
                 writer.writerow(["method", "seed", "status", *numbers, "folder"])
@@ -198,9 +202,11 @@ class Comparison:
                 values = [known.get(name, math.nan) for name in numbers]
                 writer.writerow([label, result.settings.seed, result.status, *values, result.folder.name])
         tidy.write(self, folder)
-        (folder / "comparison.json").write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
+        with whole(folder / "comparison.json") as path:
+            path.write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
         if self.cost:
-            (folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
+            with whole(folder / "cost.json") as path:
+                path.write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 
 def _table(setting: Setting) -> Table:

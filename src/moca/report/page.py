@@ -26,6 +26,7 @@ from moca.report.plots import Plot
 from moca.report.sweeps import sweeps
 from moca.report.table import Table
 from moca.report.verdict import verdict
+from moca.whole import whole
 
 REPORT = "report.html"
 _MOST_OPEN = 12
@@ -43,7 +44,8 @@ def write_report(
     page = render(comparison, exhibits, about)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(page, encoding="utf-8", errors="replace")
+        with whole(path) as part:
+            part.write_text(page, encoding="utf-8", errors="replace")
     except OSError as error:
         raise MocaError(f"the report cannot be written to '{path}': {error.strerror}; choose another --out") from None
     return path

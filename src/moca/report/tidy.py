@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from moca.engine.result import Result
 from moca.report.sameness import word
 from moca.settings import Run
+from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.report.comparison import Comparison
@@ -64,7 +65,7 @@ def _numbers(result: Result) -> Iterator[tuple[int | None, str, float]]:
 def write(comparison: Comparison, folder: Path) -> None:
     """tidy.csv, and where pyarrow is installed tidy.parquet."""
     made = list(rows(comparison))
-    with (folder / FILE).open("w", newline="", encoding="utf-8", errors="replace") as file:
+    with whole(folder / FILE) as path, path.open("w", newline="", encoding="utf-8", errors="replace") as file:
         if made:
             writer = csv.DictWriter(file, list(made[0]))
             writer.writeheader()
@@ -73,4 +74,5 @@ def write(comparison: Comparison, folder: Path) -> None:
         import pyarrow
         import pyarrow.parquet
 
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), folder / PARQUET)
+        with whole(folder / PARQUET) as path:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), path)
