@@ -278,6 +278,17 @@ def test_the_child_says_so(tmp_path, made):
     assert as_lines(tmp_path, keep_model=False, track=None) == children.HELD
 
 
+def test_a_run_that_failed_here_and_was_done_by_another_process_is_in_the_table(made, tmp_path, monkeypatch):
+    def failing(jobs, *_):
+        shutil.copytree(made.folder / "er-s0", tmp_path / "er-s0")
+        return [MocaError("no room"), MocaError("no room")]
+
+    monkeypatch.setattr(comparing, "take_turns", failing)
+    done = moca.compare(**FAST, seeds=(0, 3), out=tmp_path)
+    assert forget_times(done.results[:1]) == forget_times(made.results[:1])
+    assert done.mistakes == ["er-s3: no room"]
+
+
 def test_which_gpu_a_run_is_on_makes_no_other_run():
     one, other, cpu = (validate(Run, {"device": device}) for device in ("cuda", "cuda:1", "cpu"))
     assert comparing._same(one, other) and not comparing._same(one, cpu)

@@ -7,7 +7,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -171,11 +171,7 @@ def carry_out(
             endings = take_turns(made, at_a_time, bar.elsewhere)
         else:
             endings = side_by_side([(p.label, partial(_given_folder, p, trackers)) for p in plans], at_a_time, bar)
-    results = [
-        e if isinstance(e, Result) else Result(p.settings, p.folder, "failed", str(e))
-        for p, e in zip(plans, endings, strict=True)
-        if e is not None
-    ]
+    results = [_in_the_end(p, e) for p, e in zip(plans, endings, strict=True) if e is not None]
     return Outcome(
         results,
         None in endings or any(r.status == "interrupted" for r in results),
@@ -286,6 +282,16 @@ def _found(p: Plan) -> Iterator[list[str]]:
 
 def _holds(folder: Path) -> list[str]:
     return [name for name in (SETTINGS, RESULT) if (folder / name).is_file()]
+
+
+def _in_the_end(p: Plan, ending: Result | MocaError) -> Result:
+    """What came of a run. One that failed here may have been done by another process since."""
+    if isinstance(ending, Result):
+        return ending
+    with suppress(MocaError), _found(p) as found:
+        if RESULT in found:
+            return Result.load(p.folder)
+    return Result(p.settings, p.folder, "failed", str(ending))
 
 
 def _made(watch: Watch) -> Watcher:
