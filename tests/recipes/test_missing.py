@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.recipes import cells, experiment, missing
 from moca.recipes.standing import Standing
@@ -109,3 +110,22 @@ def test_what_is_no_accuracy_is_read_from_runs_that_recorded_it(tiny_paper, plac
         [kept["angular_fisher_score"]["numbers"]["test, raw features"]],
         [kept["gradient_spectrum"]["plots"]["singular_values"]["series"]["all rows"][1]],
     ]
+
+
+def test_a_model_is_analysed_by_one_of_the_processes_that_share_the_runs(tiny_paper, places, monkeypatch):
+    out, work = places
+    analysed, other = [], []
+
+    def analyse(result, device):
+        """Meanwhile another process begins with the next one."""
+        analysed.append(result.settings.seed.seed)
+        other.append(RunFolder(result.folder.with_name(result.folder.name.replace("-s0", "-s1"))))
+        other[0].claim()
+
+    monkeypatch.setattr(missing, "analyse", analyse)
+    missing.carry_out(
+        standing(out).wanted(standing(out).entries[:1]), out, work, "cpu", shown=False, record=["weights"]
+    )
+    assert analysed == [0]
+    other[0].release()
+    assert not list(work.rglob("lock"))

@@ -89,7 +89,8 @@ def run(
     ] = None,
     dry_run: Annotated[bool, Parameter(help="only say what would be run", negative=())] = False,
 ) -> int:
-    """Carry out the runs that cells lack, packed on a GPU. The same command again goes on where it stopped."""
+    """Carry out the runs that cells lack, packed on a GPU. The same command again goes on where it stopped; started
+    several times, it shares the runs among them, as moca compare does."""
     with loading():
         from moca.engine.device import pick_device
         from moca.recipes import missing

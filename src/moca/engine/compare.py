@@ -248,7 +248,7 @@ def _job(
         RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
         first_task=first_task,
         ended=ended,
-        held=lambda: RunFolder(p.folder).held,
+        held=lambda: RESULT not in _holds(p.folder) and RunFolder(p.folder).held,
     )
 
 

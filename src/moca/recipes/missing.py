@@ -9,10 +9,10 @@ from pathlib import Path
 
 from moca.engine import compare
 from moca.engine.device import check_execution
-from moca.engine.folder import RESULT, SETTINGS, TASKS
+from moca.engine.folder import RESULT, SETTINGS, TASKS, RunFolder
 from moca.engine.material import Material
 from moca.engine.result import Result
-from moca.errors import MocaError
+from moca.errors import Held, MocaError
 from moca.measures.analyse import analyse
 from moca.measures.analysis import FILE as ANALYSIS
 from moca.recipes.experiment import Experiment
@@ -45,9 +45,22 @@ def carry_out(
     outcome = compare.carry_out(plans, jobs, shown, ended=partial(keep, out=out), among_others=True)
     for result in outcome.results:
         if result.status == "finished" and "weights" in result.settings.record and not outcome.interrupted:
-            analyse(result, device=device)
+            _analyse(result, device)
     gather(work, out)
     return outcome
+
+
+def _analyse(result: Result, device: str) -> None:
+    """What the final model tells, unless another process is finding that out."""
+    folder = RunFolder(result.folder)
+    try:
+        folder.claim()
+    except Held:
+        return
+    try:
+        analyse(result, device=device)
+    finally:
+        folder.release()
 
 
 def gather(work: Path, out: Path) -> None:
