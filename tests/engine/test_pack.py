@@ -1,6 +1,7 @@
 """Runs that take turns: each is the run that it would be alone, whatever happens to its neighbours."""
 
 import csv
+import gc
 import json
 import re
 import signal
@@ -25,7 +26,7 @@ from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.run import Running
 from moca.engine.trainer import Trainer
-from moca.errors import Interrupted, out_of_memory
+from moca.errors import Held, Interrupted, out_of_memory
 from moca.settings import Run, validate
 from tests.engine.helpers import finish
 from tests.engine.test_reproducible import assert_identical
@@ -430,6 +431,30 @@ def test_the_mistake_of_one_run_comes_after_the_results_of_the_others_are_kept(t
     assert "er-s1: run folder" in comparison.mistakes[0]
     with (tmp_path / "out" / "runs.csv").open(newline="") as file:
         assert [record["status"] for record in csv.DictReader(file)] == ["finished", "failed", "finished"]
+
+
+def test_a_run_that_another_process_was_faster_to_take_leaves_no_memory_behind(tmp_path, as_on_a_gpu, monkeypatch):
+    made, left = weakref.WeakSet(), []
+
+    class Late(Running):
+        def __init__(self, *args, **kwargs):
+            left.append(len(made))
+            super().__init__(*args, **kwargs)
+            self.graph = self  # as recorded steps do
+            made.add(self)
+
+        def start(self, out):
+            if len(left) == 1:
+                raise Held("another process is at it")
+            return super().start(out)
+
+    monkeypatch.setattr(comparing, "Running", Late)
+    gc.disable()
+    try:
+        moca.compare(**FAST, out=tmp_path)
+    finally:
+        gc.enable()
+    assert left == [0, 0]
 
 
 def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):

@@ -189,7 +189,7 @@ class _Active:
         """Give the stream back, and the memory: trainer and graphs refer to each other, so it takes a collection."""
         self.work.close()
         self.streams.put_back(self.job.device, self.on_stream)
-        if self.needs_memory or (self.on_gpu and self.opened):
+        if self.needs_memory or (self.on_gpu and (self.opened or self.held)):
             gc.collect()
             torch.cuda.empty_cache()
 
