@@ -17,7 +17,7 @@ from moca.engine.alike import FirstTask, beginning
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import check_execution, pick_device
-from moca.engine.folder import RESULT, SETTINGS, RunFolder
+from moca.engine.folder import RESULT, SETTINGS, TRACEBACK, RunFolder
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
@@ -285,11 +285,12 @@ def _holds(folder: Path) -> list[str]:
 
 
 def _in_the_end(p: Plan, ending: Result | MocaError) -> Result:
-    """What came of a run. One that failed here may have been done by another process since."""
+    """What came of a run. One that failed here may have been done by another process since, which takes away the
+    traceback; where there is one, it failed at its very end."""
     if isinstance(ending, Result):
         return ending
     with suppress(MocaError), _found(p) as found:
-        if RESULT in found:
+        if RESULT in found and not (p.folder / TRACEBACK).is_file():
             return Result.load(p.folder)
     return Result(p.settings, p.folder, "failed", str(ending))
 
