@@ -17,6 +17,7 @@ from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
+from moca.engine.alike import SHARED, SHARED_IN_SHORT
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
@@ -203,6 +204,15 @@ class Comparison:
             (folder / "cost.json").write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 
+def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Each note about runs of these methods, with the methods that it is about."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for note in (note for result in row.results for note in result.notes):
+            found.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, {})[row.label] = None
+    return {note: list(labels) for note, labels in found.items()}
+
+
 def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
@@ -213,7 +223,7 @@ def _table(setting: Setting) -> Table:
     for row in setting.rows:
         seconds = row.spread("seconds").mean
         table.add_row(
-            row.label,
+            Text(row.label),
             f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
             *(row.spread(c).percent() for c in columns),
             "-" if math.isnan(seconds) else f"{seconds:.1f}",

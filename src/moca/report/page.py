@@ -15,10 +15,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from moca.engine.alike import SHARED, SHARED_IN_SHORT
 from moca.errors import MocaError
 from moca.report import conditions, plots, tables
-from moca.report.comparison import Comparison, Setting
+from moca.report.comparison import Comparison, Setting, notes
 from moca.report.exhibit import Exhibit, analyses
 from moca.report.facets import colours, facets
 from moca.report.palette import LOOKS
@@ -180,7 +179,7 @@ def _part(setting: Setting, data: _Data) -> _Part:
         [(label, command) for label, command in commands.items() if command],
         data.table(tables.runs(setting)),
         [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
-        _notes(setting),
+        notes(setting.rows),
     )
 
 
@@ -195,16 +194,6 @@ def _title(comparison: Comparison) -> str:
 def _meanings(comparison: Comparison) -> list[tables.Column]:
     shown = {column.number for setting in comparison.settings for column in tables.columns(setting)}
     return [column for column in tables.COLUMNS if column.number in shown]
-
-
-def _notes(setting: Setting) -> dict[str, list[str]]:
-    """Each note with the methods it is about."""
-    notes: dict[str, list[str]] = {}
-    for row in setting.rows:
-        for note in dict.fromkeys(n for r in row.results for n in r.notes):
-            labels = notes.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, [])
-            labels += [row.label] * (row.label not in labels)
-    return notes
 
 
 @functools.cache
