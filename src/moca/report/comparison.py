@@ -21,7 +21,8 @@ from moca.engine.alike import SHARED, SHARED_IN_SHORT
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
-from moca.report import sameness
+from moca.report import sameness, tidy
+from moca.report.loading import load
 from moca.report.spread import Spread
 from moca.settings import Run
 
@@ -94,6 +95,16 @@ class Setting:
         """The images behind the numbers."""
         return sameness.judged(self.results[0].settings)
 
+    @property
+    def held_out(self) -> bool:
+        """Whether these are training images."""
+        return self.results[0].settings.validation > 0
+
+    @property
+    def images(self) -> str:
+        """The same in the few words that an axis has room for."""
+        return "held-out training images" if self.held_out else "test images"
+
     def own_learner(self, row: Row) -> Row | None:
         """The method that differs from this one in nothing but its having no perturbation."""
         if not row.perturbed:
@@ -125,8 +136,6 @@ class Comparison:
 
         Those that are not finished, cannot be read or are there twice are left out; `left_out` names them.
         """
-        from moca.report.loading import load
-
         several = [folders] if isinstance(folders, str | Path) else list(folders)
         if not several:
             raise MocaError("give at least one folder of runs")
@@ -187,8 +196,6 @@ class Comparison:
             ) from None
 
     def _write(self, folder: Path) -> None:
-        from moca.report import tidy
-
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (folder / "runs.csv").open("w", newline="", encoding="utf-8", errors="replace") as file:
             writer = csv.writer(file)
@@ -216,7 +223,7 @@ def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
 def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
-    where = ", on held-out images" * (setting.results[0].settings.validation > 0)
+    where = ", on held-out images" * setting.held_out
     table = Table(method, "seeds", box=SIMPLE, title=f"In %, mean ± standard deviation{where}")
     for name in (*columns.values(), "s a run"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -52,7 +52,7 @@ def analyses(setting: Setting, only: Sequence[str] | None = None) -> list[Exhibi
 
 
 def _held_out(setting: Setting) -> list[str]:
-    return [f"Here the test images are {setting.judged}."] * bool(setting.results[0].settings.validation)
+    return [f"Here the test images are {setting.judged}."] * setting.held_out
 
 
 def _numbers(setting: Setting, methods: Sequence[Group], analysis: str, title: str) -> list[Table]:

@@ -21,7 +21,6 @@ from moca.report.comparison import Comparison, Row, Spread
 from moca.report.facets import Facet, facets
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
-from moca.report.plots import of
 from moca.report.printing import DASHES, INK, RULE, save, shown, style
 from moca.report.sweeps import Sweep, sweeps
 from moca.report.table import UNKNOWN
@@ -43,15 +42,15 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
         for part, facet in enumerate(facets(setting), 1):
             after = f"-{part}" if len(facets(setting)) > 1 else ""
             drawn = {
-                "accuracy": accuracy_curves(facet, of(setting)),
-                "final": final_accuracies(facet, of(setting)),
+                "accuracy": accuracy_curves(facet, setting.images),
+                "final": final_accuracies(facet, setting.images),
                 "matrices": accuracy_matrices(facet.rows),
             }
             for name, figure in drawn.items():
                 made += save(figure, folder, f"{before}{name}{after}")
         for part, sweep in enumerate(found := sweeps(setting), 1):
             after = f"-{part}" if sum(other.name == sweep.name for other in found) > 1 else ""
-            made += save(against(sweep, of(setting)), folder, f"{before}final-against-{sweep.name}{after}")
+            made += save(against(sweep, setting.images), folder, f"{before}final-against-{sweep.name}{after}")
         made += draw(setting, folder, before)
     return made
 

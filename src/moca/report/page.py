@@ -150,7 +150,7 @@ def latex_tables(comparison: Comparison) -> str:
 
 
 def _part(setting: Setting, data: _Data) -> _Part:
-    drawn, where = facets(setting), plots.of(setting)
+    drawn, where = facets(setting), setting.images
     figures = []
     for facet in drawn:
         stream = plots.over_stream(facet, where)

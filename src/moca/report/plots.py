@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row, Spread
 from moca.report.facets import Facet
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
@@ -261,8 +261,3 @@ def significant(value: float) -> float:
 
 def _plus_minus(std: float | None) -> str:
     return "" if std is None else f" ± {std:.2f}"
-
-
-def of(setting: Setting) -> str:
-    """The images behind its numbers, in the few words that an axis has room for."""
-    return "held-out training images" if setting.results[0].settings.validation else "test images"

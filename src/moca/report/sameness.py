@@ -8,7 +8,6 @@ from typing import Any
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
-from moca.recipes.experiment import protocol
 from moca.settings import ELSEWHERE, Run, Settings
 from moca.settings.choice import Own
 
@@ -26,6 +25,12 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
 def stream(run: Run) -> str:
     """Equal for runs that learn the same tasks and are judged on the same images."""
     return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name
+
+
+def protocol(run: Run) -> str:
+    """What its protocol is called, also where it is the data set's first and was left out; empty where it has none."""
+    known = catalogue.known(run.data_name).protocols if run.data_name in catalogue.names() else {}
+    return run.protocol or next(iter(known), "")
 
 
 def _settled(run: Run) -> Run:
