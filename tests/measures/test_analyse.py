@@ -17,8 +17,9 @@ from moca.cli import main
 from moca.cli.analysis_tables import tables
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import ASKED_FOR, KNOWN, RECORDED, _unrecorded
+from moca.measures.analyse import ASKED_FOR, KNOWN, _unrecorded
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
+from moca.measures.record.recorder import KINDS
 from moca.report.comparison import Comparison
 from moca.report.together import Group, groups
 from moca.settings import Run, validate
@@ -330,7 +331,7 @@ def test_an_analysis_that_there_is_not(runs, capsys):
 
 
 def test_the_names_are_those_that_there_are(runs):
-    assert OF_MODEL | {found for found, _ in RECORDED.values()} | set(ASKED_FOR) == set(KNOWN)
+    assert OF_MODEL | {kind.leads_to for kind in KINDS.values()} | set(ASKED_FOR) == set(KNOWN)
 
 
 def test_the_page_about_it_runs(tmp_path, monkeypatch):

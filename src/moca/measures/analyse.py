@@ -24,32 +24,25 @@ from moca.measures import implicit_augmentation
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, sought, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.of_model import OF_MODEL, OfModel, first_tasks
+from moca.measures.record.recorder import KINDS
 from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.settings import Choice, Run, validate
 from moca.streams import Stream
 
-RECORDED = {
-    "angles": ("angle_deviation", "angle deviation in training"),
-    "gradients": ("gradient_spectrum", "singular values of feature gradients"),
-    "perturbation": ("perturbation_angle", "angle of the perturbation"),
-    "batch_norm": ("batch_norm_shift", "BatchNorm statistics against each other"),
-    "rules": ("batch_norm_rules", "accuracy under other rules of BatchNorm"),
-}
-"""What each recording leads to: its analysis, and what that is about."""
+_RECORDED = {kind.leads_to: kind.about for kind in KINDS.values()}
 ASKED_FOR = (implicit_augmentation.NAME,)
 """Analyses that take minutes, and are made only where they are asked for."""
 COMPUTED = (*OF_MODEL, "forgetting_by_class")
 """What the files of a run tell."""
-KNOWN = tuple(sorted([*(analysis for analysis, _ in RECORDED.values()), *ASKED_FOR, *COMPUTED]))
+KNOWN = tuple(sorted([*_RECORDED, *ASKED_FOR, *COMPUTED]))
 """The names of all analyses."""
 
 _MODEL, _FORGETTING = "the final model", "forgetting of each class"
-_CALLED = {"forgetting_by_class": _FORGETTING}
-_OF_BATCH_NORM = ("batch_norm", "rules")
+_OF_BATCH_NORM = [name for name, kind in KINDS.items() if kind.of_batch_norm]
 _ABSENT = {
     "perturbation_angle": "angle of the perturbation: the run has no perturbation",
-    **{RECORDED[name][0]: f"{RECORDED[name][1]}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
+    **{KINDS[name].leads_to: f"{KINDS[name].about}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
     "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
 }
 """Why there is none where nothing went wrong."""
@@ -74,7 +67,7 @@ class Analysed:
         """Why it has no analysis of this name, and how to get one; empty if it has it."""
         if name in self.analyses:
             return []
-        about = dict(RECORDED.values()) | _CALLED
+        about = _RECORDED | {"forgetting_by_class": _FORGETTING}
         told = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
         return told or [_ABSENT.get(name, f"{name}: '{self.result.folder}' has none")]
 
@@ -166,13 +159,13 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
     finished = result.status == "finished"
     gone = finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record)
     lost = f"{FILE} no longer has it; run again" if gone else "there was none to be found"
-    for name, (analysis, about) in RECORDED.items():
-        if analysis in found or name in pointless:
+    for name, kind in KINDS.items():
+        if kind.leads_to in found or name in pointless:
             continue
         if name in result.settings.record:
-            lines.append(f"{about}: was recorded, but {lost if finished else 'the run did not come so far'}")
+            lines.append(f"{kind.about}: was recorded, but {lost if finished else 'the run did not come so far'}")
         else:
-            lines.append(f"{about}: was not recorded; run again with --record {name}")
+            lines.append(f"{kind.about}: was not recorded; run again with --record {name}")
     return lines
 
 

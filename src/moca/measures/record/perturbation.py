@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moca import sphere
 from moca.engine.watch import StepRecord, TaskRecord
-from moca.measures.analysis import Analyses, Analysis, Axis, Plot
+from moca.measures.analysis import Analysis, Axis, Plot
 from moca.measures.angles import histogram
 from moca.measures.record.base import Recording
 
@@ -23,6 +23,7 @@ _BINS = 90
 class Moved(Recording):
     """The angle between a replayed old-class feature and where it was moved to."""
 
+    leads_to, about = "perturbation_angle", "angle of the perturbation"
     wants = ("replay.features", "replay.moved", "replay.old")
     looks = "through"
 
@@ -51,41 +52,39 @@ class Moved(Recording):
             self.tasks.append({"learned": record.learned, **kept})
         self.counts, self.degrees, self.course = torch.zeros(_BINS, dtype=torch.int64), 0.0, []
 
-    def analyses(self) -> Analyses:
+    def analysis(self) -> Analysis | None:
         """The distribution in each task, and its course over the steps."""
         if not self.run.settings.perturb.make().moves or not self.tasks:
-            return {}
+            return None
         total = torch.stack([task["counts"] for task in self.tasks]).sum(0).double()
         degrees = sum(task.get("degrees", math.nan) for task in self.tasks)
         centres = (torch.arange(_BINS).double() + 0.5) * 180 / _BINS
         steps, low, middle, high = zip(*(line for task in self.tasks for line in task["course"]), strict=True)
-        return {
-            "perturbation_angle": Analysis(
-                "Angle of the perturbation",
-                "By how much replayed old-class features were moved on their sphere.",
-                {
-                    "mean angle (degrees)": degrees / total.sum().item(),
-                    "median at the end (degrees)": middle[-1],
-                },
-                {
-                    "perturbation_angle": Plot(
-                        "lines",
-                        Axis("Angle (degrees)", centres.tolist()),
-                        Axis("Share of features"),
-                        {"features": (total / total.sum()).tolist()},
-                        trim=True,
-                    ),
-                    "perturbation_angle_over_steps": Plot(
-                        "lines",
-                        Axis("Step", list(steps)),
-                        Axis("Angle (degrees)"),
-                        {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)},
-                    ),
-                },
-                "recorded",
-                {f"counts in bins of 2 degrees, task {task['learned']}": task["counts"].numpy() for task in self.tasks},
-            )
-        }
+        return Analysis(
+            "Angle of the perturbation",
+            "By how much replayed old-class features were moved on their sphere.",
+            {
+                "mean angle (degrees)": degrees / total.sum().item(),
+                "median at the end (degrees)": middle[-1],
+            },
+            {
+                "perturbation_angle": Plot(
+                    "lines",
+                    Axis("Angle (degrees)", centres.tolist()),
+                    Axis("Share of features"),
+                    {"features": (total / total.sum()).tolist()},
+                    trim=True,
+                ),
+                "perturbation_angle_over_steps": Plot(
+                    "lines",
+                    Axis("Step", list(steps)),
+                    Axis("Angle (degrees)"),
+                    {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)},
+                ),
+            },
+            "recorded",
+            {f"counts in bins of 2 degrees, task {task['learned']}": task["counts"].numpy() for task in self.tasks},
+        )
 
     def state(self) -> dict[str, Any]:
         """With the counts of the task so far."""
