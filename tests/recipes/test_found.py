@@ -10,7 +10,7 @@ import pytest
 from moca.recipes.cells import cells, of
 from moca.recipes.experiment import experiment
 from moca.recipes.found import Entry, Found, alike, entries, experiments, reached
-from moca.report.comparison import Spread
+from moca.report.spread import Spread
 
 RESULTS = Path(__file__).parents[2] / "results"
 NONE = math.nan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +100,8 @@ def analyse(
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
     path = run.folder if isinstance(run, Result) else Path(run)
     folder = RunFolder.open(path)
-    _refuse_unfinished(folder)
+    if not (path / RESULT).is_file() and is_held(path / LOCK):
+        raise MocaError(f"run '{path}' is still going on; wait for its end")
     result = Result.load(path)
     before = read(folder)
     found = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
@@ -135,14 +135,6 @@ def analyse(
                 raise
             missing.append(f"{implicit_augmentation.NAME}: {error}")
     return Analysed(result, read(folder), missing)
-
-
-def _refuse_unfinished(folder: RunFolder) -> None:
-    if (folder.path / RESULT).is_file():
-        return
-    if is_held(folder.path / LOCK):
-        raise MocaError(f"run '{folder.path}' is still going on; wait for its end")
-    raise MocaError(f"run '{folder.path}' has not ended; go on with: moca resume {shlex.quote(str(folder.path))}")
 
 
 def _stale(folder: RunFolder) -> bool:

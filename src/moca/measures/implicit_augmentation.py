@@ -201,11 +201,8 @@ def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) 
 
 def _replayed(about: OfModel) -> Samples:
     """What the memory holds or, where it holds no images, training images of earlier tasks."""
-    memory = about.learning.memory
-    if memory is not None and len(memory) and "image" in memory.fields:
-        stored = {name: tensor.cpu() for name, tensor in memory.all().items()}
-        if torch.isin(stored["y"], torch.tensor(about.old)).any():
-            return Samples(stored["image"], stored["y"])
+    if about.stored and torch.isin(about.stored[1], torch.tensor(about.old)).any():
+        return Samples(*about.stored)
     before = torch.cat([task.train for task in about.stream][:-1])
     before = before[Random(0, "implicit augmentation/old").permutation(len(before))[:_POOL]]
     return Samples(about.stream.train.images[before], about.stream.train.labels[before])

@@ -26,8 +26,6 @@ from moca.report.loading import load
 from moca.report.spread import Spread
 from moca.settings import Run
 
-__all__ = ["Comparison", "Row", "Setting", "Spread"]
-
 
 @dataclass(frozen=True)
 class Row:

@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from moca.engine.compare import folder_name
 from moca.report.analysis_figures import draw
-from moca.report.comparison import Comparison, Row, Spread
+from moca.report.comparison import Comparison, Row
 from moca.report.facets import Facet, facets
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
 from moca.report.printing import DASHES, INK, RULE, save, shown, style
+from moca.report.spread import Spread
 from moca.report.sweeps import Sweep, sweeps
 from moca.report.table import UNKNOWN
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from moca.report.comparison import Row, Spread
+from moca.report.comparison import Row
 from moca.report.facets import Facet
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
+from moca.report.spread import Spread
 from moca.report.sweeps import Sweep
 
 Trace = dict[str, Any]

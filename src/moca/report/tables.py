@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moca.engine.result import Result
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
 from moca.report.sameness import word
 from moca.report.significance import FEW, LEVEL, Difference, difference, put_right
+from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.settings import Run
 

@@ -13,8 +13,9 @@ from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, facets
+from moca.report.spread import Spread
 
 OF = ": "
 """Between what a number is of and what it is, where an analysis has the same numbers of several things."""

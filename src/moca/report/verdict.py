@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row, Setting
 from moca.report.significance import FEW, Difference, difference, put_right
+from moca.report.spread import Spread
 from moca.report.tables import against_own_learner, chance, signed
 
 _MOST_NAMED = 6
