@@ -128,13 +128,13 @@ def against(sweep: Sweep, judged: str) -> Figure:
 
 
 @style()
-def accuracy_matrices(rows: Sequence[Row], columns: int = 3) -> Figure:
+def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
     matrices = [100 * np.mean([r.accuracy_matrix[1:] for r in row.finished], axis=0) for row in rows]
     tasks, stages = max(m.shape[1] for m in matrices), max(m.shape[0] for m in matrices)
     cell = 0.36 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
     titles = [folded(plain(row.label, 90), max(16, int(10 * cell * tasks))) for row in rows]
-    across = min(columns, len(rows))
+    across = min(3, len(rows))
     down = -(-len(rows) // across)
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
     figure = Figure((across * width, down * height), layout="constrained")

@@ -18,13 +18,14 @@ LEVEL = 0.05
 """Below it a difference is called more than chance."""
 FEW = 3
 """Seeds up to which a test sees nothing but large differences."""
+_NUMBER = "final_accuracy"
 _ROUNDING = 1e-12
 """A deviation of accuracies up to which nothing but rounding tells them apart."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of one number of two methods: the mean, its spread over shared seeds, and what a t-test makes of it."""
+    """Of the final accuracies of two methods: the mean, its spread over shared seeds, and what a t-test makes of it."""
 
     spread: Spread
     """Paired by seed where seeds are shared; else the difference of the means, without a deviation."""
@@ -58,10 +59,10 @@ class Difference:
         return self.adjusted < LEVEL
 
 
-def difference(ours: Row, theirs: Row, number: str = "final_accuracy") -> Difference:
-    """By how much the first method is above the second."""
-    shared = ours.differences(theirs, number)
-    values = [[v for v in row.values(number) if math.isfinite(v)] for row in (ours, theirs)]
+def difference(ours: Row, theirs: Row) -> Difference:
+    """By how much the first method is above the second in final accuracy."""
+    shared = ours.differences(theirs, _NUMBER)
+    values = [[v for v in row.values(_NUMBER) if math.isfinite(v)] for row in (ours, theirs)]
     if len(shared) >= 2 or (len(shared) == 1 and min(map(len, values)) == 1):
         return Difference(Spread.of(shared), (len(shared), len(shared)), sum(d > 0 for d in shared), paired(shared))
     if not all(values):

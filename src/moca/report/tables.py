@@ -177,7 +177,7 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
 
 
 def _final(row: Row) -> float:
-    return Spread.of(row.values("final_accuracy")).mean
+    return row.spread("final_accuracy").mean
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from moca.report.comparison import Row, Setting
 from moca.report.significance import FEW, Difference, difference, put_right
-from moca.report.spread import Spread
 from moca.report.tables import against_own_learner, chance, signed
 
 _MOST_NAMED = 6
@@ -34,7 +33,7 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
 
 
 def _learners(setting: Setting) -> str:
-    means = {row.label: Spread.of(row.values("final_accuracy")).mean for row in setting.finished}
+    means = {row.label: row.spread("final_accuracy").mean for row in setting.finished}
     known = [row for row in setting.finished if not (row.perturbed or math.isnan(means[row.label]))]
     if len(known) < 2:
         return ""
