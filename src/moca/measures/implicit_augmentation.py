@@ -40,6 +40,8 @@ DRAWS = 6
 """Perturbed features of each image and variant."""
 STEPS = 300
 """Of each search."""
+_FIELDS = ("x", "y", "features", "old")
+"""Of a batch that a perturbation asks for."""
 _AT_ONCE = 256
 """Pictures that are searched for together, at most."""
 _POOL = 1000
@@ -220,16 +222,8 @@ def _number_of(image: Tensor, dataset: Dataset) -> int:
 
 def _rows(batch: Batch, index: Tensor) -> Batch:
     index = index.to(batch.y.device)
-    assert batch.old is not None
-    return Batch(x=batch.x[index], y=batch.y[index], features=batch.features[index], old=batch.old[index])
+    return Batch(**{name: getattr(batch, name)[index] for name in _FIELDS})
 
 
 def _joined(first: Batch, second: Batch) -> Batch:
-    assert first.old is not None
-    assert second.old is not None
-    return Batch(
-        x=torch.cat([first.x, second.x]),
-        y=torch.cat([first.y, second.y]),
-        features=torch.cat([first.features, second.features]),
-        old=torch.cat([first.old, second.old]),
-    )
+    return Batch(**{name: torch.cat([getattr(first, name), getattr(second, name)]) for name in _FIELDS})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,12 +63,8 @@ def titles(runs: Sequence[Run]) -> list[str]:
     made = [_title(run) for run in runs]
     for name in ("class_order", "arrival", "image_size", "validation", "tasks"):
         told = [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs]
-        alike: dict[str, set[str]] = {}
-        for title, value in zip(made, told, strict=True):
-            alike.setdefault(title, set()).add(value)
-        made = [
-            f"{title}, {value}" if len(alike[title]) > 1 else title for title, value in zip(made, told, strict=True)
-        ]
+        unclear = _of_several(made, told)
+        made = [title + f", {value}" * (title in unclear) for title, value in zip(made, told, strict=True)]
     return made
 
 
@@ -90,13 +87,16 @@ def labels(runs: Sequence[Run]) -> list[str]:
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
-        by_label: dict[str, set[str]] = {}
-        for label, value in zip(made, values, strict=True):
-            by_label.setdefault(label, set()).add(value)
-        telling = name in _TELLING and len(set(values)) > 1
-        made = [label + f" {name}={value}" * ((telling and value != "None") or len(by_label[label]) > 1)
+        unclear, telling = _of_several(made, values), name in _TELLING and len(set(values)) > 1
+        made = [label + f" {name}={value}" * ((telling and value != "None") or label in unclear)
                 for label, value in zip(made, values, strict=True)]  # fmt: skip
     return made
+
+
+def _of_several(names: Sequence[str], values: Sequence[str]) -> set[str]:
+    """The names that stand for more than one value."""
+    counts = Counter(name for name, _ in {*zip(names, values, strict=True)})
+    return {name for name, count in counts.items() if count > 1}
 
 
 def _with_options(choice: Settings, among: Sequence[Settings]) -> str:

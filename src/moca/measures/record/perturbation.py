@@ -63,10 +63,7 @@ class Moved(Recording):
         return Analysis(
             "Angle of the perturbation",
             "By how much replayed old-class features were moved on their sphere.",
-            {
-                "mean angle (degrees)": degrees / total.sum().item(),
-                "median at the end (degrees)": middle[-1],
-            },
+            {"mean angle (degrees)": degrees / total.sum().item(), "median at the end (degrees)": middle[-1]},
             {
                 "perturbation_angle": Plot(
                     "lines",
