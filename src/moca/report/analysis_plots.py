@@ -10,7 +10,20 @@ from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
 from moca.report.labels import folded, plain
 from moca.report.palette import colours_of
-from moca.report.plots import MOST_NUMBERED, NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
+from moca.report.plots import (
+    BARE,
+    MOST_NUMBERED,
+    NAME,
+    Plot,
+    Trace,
+    figure,
+    heat,
+    line,
+    named,
+    plane,
+    shown,
+    significant,
+)
 from moca.report.together import MARKED, Line, Panel, heights, old_classes, shades, widths
 
 _MOST_NAMED = 20
@@ -96,12 +109,10 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
     )
     written = [[_cell(value, shares) for value in row] for row in values]
     trace = heat(values, told, ends, hover, "%{text}") | {"text": written}
-    plain = {"showgrid": False, "zeroline": False, "fixedrange": True}
+    ticks = [_named_ticks(axis.values, 12, MOST_NUMBERED) for axis in (plot.x, plot.y)]
     layout = {
-        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12, MOST_NUMBERED),
-        "yaxis": plain
-        | {"title": {"text": plot.y.name}, "autorange": "reversed"}
-        | _named_ticks(plot.y.values, 12, MOST_NUMBERED),
+        "xaxis": BARE | {"title": {"text": plot.x.name}} | ticks[0],
+        "yaxis": BARE | {"title": {"text": plot.y.name}, "autorange": "reversed"} | ticks[1],
         "showlegend": False,
     }
     return figure("matrix", alt, [trace], layout, 320)
@@ -110,15 +121,7 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
 def _pictures(one: Line, alt: str) -> Plot:
     sheet = pixels(one.values)
     down, across = (side / len(axis.values) for side, axis in zip(sheet.shape, (one.plot.y, one.plot.x), strict=False))
-    bare = {
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-        "ticks": "",
-        "showline": False,
-        "constrain": "domain",
-        "automargin": False,
-    }
+    bare = BARE | {"ticks": "", "showline": False, "constrain": "domain", "automargin": False}
     trace = {"type": "image", "source": f"data:image/png;base64,{one.values}", "hoverinfo": "skip"}
     layout = {
         "xaxis": bare | {"title": {"text": one.plot.x.name}, "side": "top"} | _in_cells(one.plot.x, across),

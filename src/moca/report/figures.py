@@ -42,8 +42,8 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
-        for part, facet in enumerate(facets(setting), 1):
-            after = f"-{part}" if len(facets(setting)) > 1 else ""
+        for part, facet in enumerate(shared := facets(setting), 1):
+            after = f"-{part}" if len(shared) > 1 else ""
             drawn = {
                 "accuracy": accuracy_curves(facet, setting.images),
                 "final": final_accuracies(facet, setting.images),

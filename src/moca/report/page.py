@@ -49,28 +49,6 @@ def write_report(
 
 
 @dataclass
-class _Part:
-    """One setting as the page shows it."""
-
-    setting: Setting
-    verdict: str
-    conditions: str
-    command: str | None
-    summary: _Copied
-    held_against: list[_Copied]
-    figures: list[dict[str, Any]]
-    sweeps: list[tuple[str, int]]
-    matrices: list[tuple[str, int]]
-    analyses: list[_Shown]
-    differing: _Copied | None
-    same: dict[str, str]
-    methods: list[tuple[str, str]]
-    runs: _Copied
-    unfinished: list[tuple[str, Any]]
-    notes: dict[str, list[str]]
-
-
-@dataclass
 class _Copied:
     """A table with the place of its texts among the page's data."""
 
@@ -149,10 +127,10 @@ def latex_tables(comparison: Comparison) -> str:
     return "\n".join(["% \\usepackage{booktabs}", *made])
 
 
-def _part(setting: Setting, data: _Data) -> _Part:
-    drawn, where = facets(setting), setting.images
-    figures = []
-    for facet in drawn:
+def _part(setting: Setting, data: _Data) -> dict[str, Any]:
+    """One setting as the page shows it."""
+    where, figures = setting.images, []
+    for facet in facets(setting):
         stream = plots.over_stream(facet, where)
         figures.append({
             "title": facet.title,
@@ -163,24 +141,24 @@ def _part(setting: Setting, data: _Data) -> _Part:
     held = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
     differing, same = tables.settings(setting)
     commands = {row.label: conditions.command(row.finished) for row in setting.finished}
-    return _Part(
-        setting,
-        verdict(setting),
-        conditions.sentences(setting),
-        conditions.command(setting.results),
-        data.table(tables.summary(setting, colours(setting))),
-        [data.table(table) for table in held],
-        figures,
-        [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
-        [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
-        [data.exhibit(exhibit) for exhibit in analyses(setting)],
-        data.table(differing) if differing else None,
-        same,
-        [(label, command) for label, command in commands.items() if command],
-        data.table(tables.runs(setting)),
-        [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
-        notes(setting.rows),
-    )
+    return {
+        "setting": setting,
+        "verdict": verdict(setting),
+        "conditions": conditions.sentences(setting),
+        "command": conditions.command(setting.results),
+        "summary": data.table(tables.summary(setting, colours(setting))),
+        "held_against": [data.table(table) for table in held],
+        "figures": figures,
+        "sweeps": [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
+        "matrices": [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
+        "analyses": [data.exhibit(exhibit) for exhibit in analyses(setting)],
+        "differing": data.table(differing) if differing else None,
+        "same": same,
+        "methods": [(label, command) for label, command in commands.items() if command],
+        "runs": data.table(tables.runs(setting)),
+        "unfinished": [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
+        "notes": notes(setting.rows),
+    }
 
 
 def _title(comparison: Comparison) -> str:

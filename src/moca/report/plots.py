@@ -26,6 +26,8 @@ Plot = dict[str, Any]
 
 MOST_NUMBERED = 12
 """Cells a side up to which those of a matrix have room for numbers."""
+BARE = {"showgrid": False, "zeroline": False, "fixedrange": True}
+"""An axis without lines."""
 NAME = "<b>%{fullData.name}</b><br>"
 
 
@@ -165,13 +167,7 @@ def matrix(row: Row) -> Plot:
         "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, stages + 1)), "showscale": False,
     }  # fmt: skip
     every = 1 if tasks <= 10 else 5
-    axis = {
-        "tick0": every if every > 1 else 1,
-        "dtick": every,
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-    }
+    axis = {"tick0": every, "dtick": every, **BARE}
     layout = {
         "xaxis": axis | {"title": {"text": "Task"}},
         "yaxis": axis | {"title": {"text": "" if at_once else "After task"}, "autorange": "reversed",

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-
 from moca.report.spread import Spread
 
 if TYPE_CHECKING:
@@ -105,10 +103,9 @@ def _two_sided(t: float, freedom: float) -> float:
 
 def holm(chances: Sequence[float]) -> list[float]:
     """Each p as it is once all of them are looked at (Holm's step-down); NaN where there was no test."""
-    adjusted = np.full(len(chances), math.nan)
+    adjusted, most = [math.nan] * len(chances), 0.0
     tested = [place for place, p in enumerate(chances) if not math.isnan(p)]
-    most = 0.0
     for rank, place in enumerate(sorted(tested, key=lambda place: chances[place])):
         most = max(most, min(1.0, (len(tested) - rank) * chances[place]))
         adjusted[place] = most
-    return [float(p) for p in adjusted]
+    return adjusted
