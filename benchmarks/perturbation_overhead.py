@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--perturb", nargs="*", default=VARIANTS, help="some others, of your own too")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = torch.device(options.device)
@@ -61,11 +62,11 @@ def main() -> None:
         f = perturb(replay.replace(features=features), new) if perturb else features
         F.cross_entropy(model.classify(f), y[1]).backward()
 
-    variants = {name: perturbation(name, model=model, lr=0.1, classes=CLASSES) for name in VARIANTS}
+    variants = {name: perturbation(name, model=model, lr=0.1, classes=CLASSES) for name in options.perturb}
     jobs = {"step": step, "plain": lambda: replay_half(None)}
     jobs |= {name: (lambda p=p: replay_half(p)) for name, p in variants.items()}
     seconds = time_in_turn(jobs, device, options.repeats)
-    overhead = {name: (seconds[name] - seconds["plain"]) / seconds["step"] for name in VARIANTS}
+    overhead = {name: (seconds[name] - seconds["plain"]) / seconds["step"] for name in options.perturb}
 
     hardware = (
         torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
@@ -79,7 +80,7 @@ def main() -> None:
             "hardware": hardware,
             "torch": torch.__version__,
             "threads": torch.get_num_threads(),
-            **{k: v for k, v in vars(options).items() if k != "json"},
+            **{k: v for k, v in vars(options).items() if k not in ("perturb", "json")},
             "step_ms": 1e3 * seconds["step"],
             "overhead": overhead,
         }

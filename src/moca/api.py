@@ -107,7 +107,7 @@ def compare(
     watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function. Of
     trackers (`track`) each run has its own.
     Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
-    several, can be added so.
+    several, can be added so. Called in several processes at a time, it shares the runs among them.
     With `choose=0.1` all combinations are run on a tenth of the training images, held out, with seeds of their own, as
     many (`choose="0.1:seeds=2"`: two); for each learner with each perturbation the best one is then run on the test
     images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.

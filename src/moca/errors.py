@@ -20,6 +20,10 @@ class Unfit(MocaError):
         return f"'{learner}' cannot take '{perturb}': {why}; use {instead} or another learner"
 
 
+class Held(MocaError):
+    """Another process writes to the folder."""
+
+
 class Diverged(MocaError):
     """The loss of a run is no longer a finite number."""
 

@@ -63,7 +63,7 @@ def test_the_same_bits(learner, at_a_time, apart, steps, tmp_path, monkeypatch):
     perturbs = EVERY if learner == "er" else ["none", "vt", "wap"]
     settings = FAST | {"learner": learner, "perturb": perturbs, "seeds": 2}
     original = comparing.take_turns
-    monkeypatch.setattr(comparing, "take_turns", lambda jobs, _: original(jobs, at_a_time))
+    monkeypatch.setattr(comparing, "take_turns", lambda jobs, *_: original(jobs, at_a_time))
     expected = apart(**settings, out=tmp_path / "apart")
     first, later = steps.count(0) // len(perturbs), len(steps) - steps.count(0)
     steps.clear()
@@ -115,7 +115,7 @@ def test_one_that_goes_on_trains_the_task_for_the_others(apart, steps, tmp_path,
     first = steps.count(0) // 2
     steps.clear()
     original = comparing.take_turns
-    monkeypatch.setattr(comparing, "take_turns", lambda jobs, _: _stopped(jobs))
+    monkeypatch.setattr(comparing, "take_turns", lambda jobs, *_: _stopped(jobs))
     with pytest.raises(moca.errors.Interrupted):
         moca.compare(**settings, out=tmp_path / "shared")
     monkeypatch.setattr(comparing, "take_turns", original)
@@ -142,7 +142,7 @@ def test_one_that_goes_on_in_its_first_task_takes_it_over(apart, tmp_path, monke
     first = told(expected.results[0].folder, TASKS)[1]["steps"]
     monkeypatch.setattr(comparing.ProgressBar, "__call__", lambda self, steps, where: counted.append(steps))
     with monkeypatch.context() as patch:
-        patch.setattr(comparing, "take_turns", lambda jobs, _: _stopped(jobs, len(jobs) - 1))
+        patch.setattr(comparing, "take_turns", lambda jobs, *_: _stopped(jobs, len(jobs) - 1))
         for perturbs in (["vt"], ["none", "vt"]):
             counted.clear()
             with pytest.raises(moca.errors.Interrupted):

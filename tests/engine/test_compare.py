@@ -7,7 +7,9 @@ import pickle
 import re
 import shutil
 import signal
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -15,10 +17,10 @@ import torch
 
 import moca
 from moca import MocaError, Result
-from moca.engine import choose
+from moca.engine import choose, pack
 from moca.engine import compare as comparing
 from moca.engine.compare import plan
-from moca.engine.folder import sole_writer
+from moca.engine.folder import RunFolder
 from moca.errors import Interrupted, MocaWarning, Unfit
 from moca.report.spread import Spread
 from moca.settings import Run, validate
@@ -196,13 +198,46 @@ def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_s
     assert (made.folder / "runs.csv").read_text() == report
 
 
-def test_two_comparisons_do_not_write_to_one_folder(tmp_path):
-    with sole_writer(tmp_path / "out"):
-        with pytest.raises(MocaError, match="out' is being written by another process; wait for it, or stop it"):
-            moca.compare(**FAST, out=tmp_path / "out")
-        assert [p.name for p in (tmp_path / "out").iterdir()] == ["lock"]
-    assert moca.compare(**FAST, out=tmp_path / "out").results
-    assert not (tmp_path / "out" / "lock").exists()
+def test_processes_share_the_runs_of_a_comparison(made, tmp_path, monkeypatch):
+    """Here threads: a lock on a file keeps them apart as it does processes."""
+    monkeypatch.setattr(pack, "_POLL", 0.02)
+    with ThreadPoolExecutor(2) as both:
+        shared = both.map(lambda _: moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3), out=tmp_path), range(2))
+        one, other = shared
+    assert sum(part.cost.runs for part in (one, other) if part.cost) == 4, "each run is done once"
+    assert forget_times(one.results) == forget_times(other.results) == forget_times(made.results)
+    assert not list(tmp_path.rglob("lock"))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, monkeypatch, jobs, ends):
+    """The other one ends it, or is stopped."""
+    monkeypatch.setattr(pack, "_POLL", 0.02)
+    theirs, ours = (next(r.folder.name for r in made.results if r.settings.seed.seed == 3 and end in r.folder.name)
+                    for end in ("er-s3", "vt-s3"))  # fmt: skip
+    folder = RunFolder(tmp_path / theirs)
+    folder.claim()
+    with ThreadPoolExecutor(1) as elsewhere:
+        asked = FAST | {"perturb": ["none", "vt"], "seeds": (3,), "jobs": jobs, "out": tmp_path}
+        under_way = elsewhere.submit(lambda: moca.compare(**asked))
+        until = time.monotonic() + 60
+        while not (tmp_path / ours / "result.json").is_file() and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert not under_way.done() and list((tmp_path / theirs).iterdir()) == [tmp_path / theirs / "lock"]
+        if ends:
+            shutil.copytree(made.folder / theirs, tmp_path / theirs, dirs_exist_ok=True)
+        folder.release()
+        done = under_way.result()
+    assert forget_times(done.results) == forget_times(r for r in made.results if r.settings.seed.seed == 3)
+    assert done.cost.runs == (1 if ends else 2)
+
+
+def test_which_gpu_a_run_is_on_makes_no_other_run():
+    one, other, cpu = (validate(Run, {"device": device}) for device in ("cuda", "cuda:1", "cpu"))
+    assert comparing._same(one, other) and not comparing._same(one, cpu)
+    assert not comparing._same(one, validate(Run, {"device": "cuda", "lr": 0.5}))
 
 
 def test_other_settings_in_the_same_folder_are_refused(made):
@@ -302,7 +337,7 @@ def test_spread(values, text):
 def test_how_many_runs_share_a_gpu(tmp_path, monkeypatch, execution, jobs, watchers, at_a_time):
     asked = []
     monkeypatch.setattr(comparing, "pick_device", lambda name: torch.device("cuda"))
-    monkeypatch.setattr(comparing, "take_turns", lambda runs, at_a_time: asked.append(at_a_time) or [None] * len(runs))
+    monkeypatch.setattr(comparing, "take_turns", lambda runs, count, _: asked.append(count) or [None] * len(runs))
     plans = comparing.plan(FAST | {"execution": execution}, [0, 1], tmp_path / "out")
     assert comparing.carry_out(plans, jobs, shown=False, watchers=watchers).interrupted
     assert asked == [at_a_time]

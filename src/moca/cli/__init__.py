@@ -119,7 +119,8 @@ def compare(
     """Run every combination of the options that have several values, with every seed, and write a report.
 
     The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
-    that has several already, it adds those. With --choose the options are tuned first, without the test images. A
+    that has several already, it adds those. Started several times, on several GPUs or machines that see the folder, it
+    shares the runs among them. With --choose the options are tuned first, without the test images. A
     learner and a perturbation that do not go together are left out.
     """
     own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track, "choose": choose}

@@ -55,12 +55,16 @@ class FirstTask:
 
     def begin(self, run: Running) -> None:
         """A run begins or goes on: if that is in the task, it takes it over, or trains it for the others."""
-        self.to_come.discard(run.folder.path)
         if run.trainer.schedule.task == 0:
             if self.kept:
                 self._hand_over(run)
             else:
                 self.trained_by = run.folder.path
+        self.needs_not(run.folder.path)
+
+    def needs_not(self, folder: Path) -> None:
+        """The run of a folder has it, or has been done without."""
+        self.to_come.discard(folder)
         if not self.to_come:
             self.kept, self.lines = b"", {}
 

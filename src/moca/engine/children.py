@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from moca.engine.folder import RESULT
+from moca.engine.folder import RESULT, RunFolder
 from moca.engine.interrupt import Interrupt
 from moca.engine.pack import Ending
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
-from moca.errors import MocaError
+from moca.errors import Held, MocaError
 
 IMAGES = "images"
 """The word before the last line of a child: how many images it has trained on."""
@@ -29,7 +29,7 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
     """Carry out runs, each with its name and what gives it a folder with its settings, `jobs` at a time.
 
     A child that is killed costs the run that it had. After a defect in one the others keep their state, as after
-    Ctrl-C.
+    Ctrl-C. A run that another process is at is left to that, and looked at again later.
     """
     endings: list[Ending] = [None] * len(runs)
     defect: RuntimeError | None = None
@@ -37,7 +37,9 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
     with Interrupt() as interrupt:
         try:
             while busy or (waiting and not interrupt.requested):
-                while waiting and len(busy) < jobs and not interrupt.requested:
+                for _ in range(len(waiting)):
+                    if len(busy) >= jobs or interrupt.requested:
+                        break
                     number, (name, given_folder) = waiting.popleft()
                     try:
                         folder = given_folder()
@@ -46,11 +48,15 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                             bar(result.steps, f"{name} done before")
                         else:
                             busy[number] = _Child(number, name, folder, jobs, said)
+                    except Held:
+                        waiting.append((number, runs[number]))
                     except MocaError as error:
                         endings[number] = error
                 if interrupt.requested:
                     for child in busy.values():
                         child.stop()
+                elif waiting and not busy:
+                    bar.elsewhere(len(waiting))
                 with suppress(Empty):
                     number, line = said.get(timeout=0.2)
                     if line:
@@ -59,6 +65,8 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                         continue
                     try:
                         endings[number] = busy.pop(number).ending()
+                    except Held:
+                        waiting.append((number, runs[number]))
                     except MocaError as error:
                         endings[number] = error
                     except RuntimeError as error:
@@ -132,6 +140,8 @@ class _Child:
             return result
         if code == 130:
             return None
+        if RunFolder(self.folder).held:
+            raise Held(f"another process is at '{self.folder}'")
         if code == 1 and said and said[-1].startswith("moca: "):
             raise MocaError(said[-1].removeprefix("moca: ").strip())
         if code < 0:

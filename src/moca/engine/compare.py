@@ -6,7 +6,8 @@ import itertools
 import re
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from moca.engine.alike import FirstTask, beginning
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import check_execution, pick_device
-from moca.engine.folder import RESULT, SETTINGS, RunFolder, sole_writer
+from moca.engine.folder import RESULT, SETTINGS, RunFolder
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.progress import ProgressBar
@@ -25,7 +26,7 @@ from moca.engine.run import Running
 from moca.engine.schedule import Schedule
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
-from moca.errors import MocaError, MocaWarning, Unfit
+from moca.errors import Held, MocaError, MocaWarning, Unfit
 from moca.parts import TRACKERS
 from moca.settings import Choice, Own, Run, Settings, validate
 from moca.streams import Stream
@@ -143,7 +144,9 @@ def carry_out(
 ) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
-    Runs that are finished already are taken as they are, unfinished ones go on. A run that diverges, cannot be done, or
+    Runs that are finished already are taken as they are, unfinished ones go on. Several processes, on as many GPUs or
+    machines as see the folder, may carry out the same runs: each takes what no other is at, and comes back when all are
+    done. A run that diverges, cannot be done, or
     fails while code of the user's own takes part in it does not stop the others. After Ctrl-C the results so far come
     back, the last ones interrupted. `ended` is told of each run of this process as it ends. The folder above the runs
     holds no others, unless they lie `among_others`. Each run has trackers of its own, where there are some.
@@ -158,17 +161,16 @@ def carry_out(
     here_only = bool(watchers) or known_here or any(p.settings.in_this_process_only for p in plans)
     if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
-    with sole_writer(plans[0].folder.parent):
-        _check_folders(plans, among_others)
-        with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
-            if on_gpu or at_a_time == 1:
-                watching = [*watchers, *(tracker.make for tracker in trackers)]
-                first = _first_tasks(plans, shared=not watching)
-                made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
-                        for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
-                endings = take_turns(made, at_a_time)
-            else:
-                endings = side_by_side([(p.label, partial(_given_folder, p, trackers)) for p in plans], at_a_time, bar)
+    _check_folders(plans, among_others)
+    with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
+        if on_gpu or at_a_time == 1:
+            watching = [*watchers, *(tracker.make for tracker in trackers)]
+            first = _first_tasks(plans, shared=not watching)
+            made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
+                    for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
+            endings = take_turns(made, at_a_time, bar.elsewhere)
+        else:
+            endings = side_by_side([(p.label, partial(_given_folder, p, trackers)) for p in plans], at_a_time, bar)
     results = [
         e if isinstance(e, Result) else Result(p.settings, p.folder, "failed", str(e))
         for p, e in zip(plans, endings, strict=True)
@@ -197,14 +199,19 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
 
 
 def _same(kept: Run, asked: Run) -> bool:
-    return kept.model_dump(mode="json", by_alias=True) == asked.model_dump(mode="json", by_alias=True)
+    """Whether a run is the one that is asked for, on whichever of several GPUs."""
+    one, other = (run.model_copy(update={"device": run.device.partition(":")[0]}) for run in (kept, asked))
+    return one.model_dump(mode="json", by_alias=True) == other.model_dump(mode="json", by_alias=True)
 
 
 def _given_folder(p: Plan, trackers: Sequence[Choice]) -> Path:
     """The run's folder with its settings and trackers, for a process to go on from."""
-    if not (p.folder / SETTINGS).is_file():
-        RunFolder.create(p.folder, p.settings).release()
     folder = RunFolder(p.folder)
+    with _unless_somebody_else(p.folder):
+        if folder.held:
+            raise Held(f"another process is at '{p.folder}'")
+        if not (p.folder / SETTINGS).is_file():
+            RunFolder.create(p.folder, p.settings).release()
     for tracker in trackers if not (p.folder / RESULT).is_file() else ():
         keep(folder, tracker, known_by(folder, tracker))
     return p.folder
@@ -235,6 +242,7 @@ def _job(
         RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
         first_task=first_task,
         ended=ended,
+        held=lambda: RunFolder(p.folder).held,
     )
 
 
@@ -243,10 +251,24 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
     if (p.folder / RESULT).is_file():
         result = Result.load(p.folder)
         advance(result.steps, "done before")
+        first_task.needs_not(p.folder)
         return result
     made = [_made(watcher) for watcher in watchers]
     run = Running(p.settings, p.stream, advance, watchers=made, first_task=first_task)
-    return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)
+    with _unless_somebody_else(p.folder):
+        return run.resume(p.folder) if (p.folder / SETTINGS).is_file() else run.start(p.folder)
+
+
+@contextmanager
+def _unless_somebody_else(folder: Path) -> Iterator[None]:
+    """A run that cannot be begun because another process has begun or ended it in the meantime is that one's."""
+    known = [name for name in (SETTINGS, RESULT) if (folder / name).is_file()]
+    try:
+        yield
+    except MocaError:
+        if known != [name for name in (SETTINGS, RESULT) if (folder / name).is_file()]:
+            raise Held(f"another process is at '{folder}'") from None
+        raise
 
 
 def _made(watch: Watch) -> Watcher:

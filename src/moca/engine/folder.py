@@ -12,8 +12,6 @@ tracking.json      only where it is tracked: the trackers, and what the run is k
 traceback.txt      only where code of the user's own failed: what led to it
 lock               held by the process that writes, and gone with it unless it was killed
 
-The folder of a comparison has such a lock, too, while its runs are carried out.
-
 Torch is imported where tensors are read or written, so that runs can be listed without it.
 """
 
@@ -30,8 +28,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moca import __version__, traces
-from moca.errors import MocaError, out_of_memory
-from moca.locking import lock
+from moca.errors import Held, MocaError, out_of_memory
+from moca.locking import is_held, lock
 from moca.settings import Run, validate
 from moca.settings.older import renewed
 
@@ -46,17 +44,6 @@ MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt
 TRACEBACK, LOCK = "traceback.txt", "lock"
 _PART = ".part"
 """At the end of the name of a file that is not whole yet."""
-
-
-@contextmanager
-def sole_writer(path: Path) -> Iterator[None]:
-    """Inside, no other comparison carries out runs in this folder."""
-    folder = RunFolder(path)
-    folder.claim()
-    try:
-        yield
-    finally:
-        folder.release()
 
 
 def make_folder(path: Path) -> bool:
@@ -99,8 +86,13 @@ class RunFolder:
             free = self._held.enter_context(lock(self.path / LOCK, wait=False))
         if not free:
             self._held.close()
-            raise MocaError(f"folder '{self.path}' is being written by another process; wait for it, or stop it")
+            raise Held(f"folder '{self.path}' is being written by another process; wait for it, or stop it")
         self._held.callback(_remove, self.path / LOCK)
+
+    @property
+    def held(self) -> bool:
+        """Whether a process writes here."""
+        return is_held(self.path / LOCK)
 
     def release(self) -> None:
         """Others may write here."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import math
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -16,10 +18,12 @@ from moca.engine.alike import FirstTask
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result
 from moca.engine.run import Running
-from moca.errors import MocaError, out_of_memory
+from moca.errors import Held, MocaError, out_of_memory
 
 Ending = Result | MocaError | None
 """What came of a run: its result, why it could not be done, or nothing, where Ctrl-C came first."""
+_POLL = 1.0
+"""Seconds between two looks at a run that another process is at."""
 
 
 @dataclass
@@ -38,31 +42,39 @@ class Job:
     """Which others may share."""
     ended: Callable[[Result], None] | None = None
     """Told of its result at once."""
+    held: Callable[[], bool] | None = None
+    """Whether another process is at it, which is waited for then; without, that is a mistake."""
 
 
-def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
+def take_turns(
+    jobs: Sequence[Job], at_a_time: int, elsewhere: Callable[[int], None] = lambda runs: None
+) -> list[Ending]:
     """Carry out all runs, at most so many at a time; fewer where the memory of the GPU does not hold so many.
 
     A run's numbers do not depend on the others while there is memory for all: it has its own stream, memory, counters,
-    switches and graphs. One that finds no memory waits and is opened again once another has ended. A mistake in one,
-    or an exception where code of the user's own takes part, does not stop the others. After Ctrl-C every run under way
-    keeps its state, and no other one begins.
+    switches and graphs. One that finds no memory waits and is opened again once another has ended; one that another
+    process is at, until that has ended it or let go of it. A mistake in one, or an exception where code of the user's
+    own takes part, does not stop the others. After Ctrl-C every run under way keeps its state, and no other one begins.
+    `elsewhere` is told how many runs are left where other processes are at all of them.
     """
     endings: list[Ending] = [None] * len(jobs)
-    waiting, active, streams = deque(range(len(jobs))), list[_Active](), _Streams()
+    waiting, active, streams = _Waiting(jobs), list[_Active](), _Streams()
     with Interrupt() as interrupt:
         try:
             while active or (waiting and not interrupt.requested):
-                ready = next((number for number in waiting if jobs[number].first_task.lets_begin), None)
-                if ready is not None and len(active) < at_a_time and not interrupt.requested:
-                    waiting.remove(number := ready)
+                if len(active) < at_a_time and not interrupt.requested and (number := waiting.ready()) is not None:
                     active.insert(0, _Active(number, jobs[number], streams, active, interrupt))
+                elif not active:
+                    elsewhere(len(waiting))
+                    time.sleep(_POLL)
                 for run in list(active):
                     if run.turn():
                         continue
                     active.remove(run)
                     run.leave()
-                    if not run.needs_memory:
+                    if run.held:
+                        waiting.append(run.number)
+                    elif not run.needs_memory:
                         endings[run.number] = run.ending
                         run.tell()
                     elif active:
@@ -84,6 +96,45 @@ def take_turns(jobs: Sequence[Job], at_a_time: int) -> list[Ending]:
     return endings
 
 
+class _Waiting:
+    """The numbers of runs that have not begun, in the order in which they may."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.numbers = deque(range(len(jobs)))
+        self.asked: dict[int, float] = {}
+        """When a run was last seen to be held: a look at it costs a look at the disk."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def ready(self) -> int | None:
+        """Take the first that can begin here and now."""
+        for number in self.numbers:
+            if self.jobs[number].first_task.lets_begin and not self._held(number):
+                self.numbers.remove(number)
+                return number
+        return None
+
+    def append(self, number: int) -> None:
+        """After all others: somebody else was faster."""
+        self.numbers.append(number)
+
+    def appendleft(self, number: int) -> None:
+        """Before all others."""
+        self.numbers.appendleft(number)
+
+    def _held(self, number: int) -> bool:
+        now = time.monotonic()
+        if now < self.asked.get(number, -math.inf) + _POLL:
+            return True
+        held = self.jobs[number].held
+        if held is None or not held():
+            return False
+        self.asked[number] = now
+        return True
+
+
 class _Active:
     """A run that is being carried out, one turn at a time; the first turn opens it."""
 
@@ -91,7 +142,7 @@ class _Active:
         self.number, self.job, self.streams = number, job, streams
         self.on_stream, self.on_gpu = streams.take(job.device), job.device.type == "cuda"
         self.ending: Ending = None
-        self.opened = self.needs_memory = False
+        self.opened = self.needs_memory = self.held = False
         self.work = self._work(active, interrupt)
 
     def turn(self) -> bool:
@@ -100,7 +151,8 @@ class _Active:
             with self.on_stream():
                 return next(self.work, False)
         except MocaError as error:
-            self.ending = _bare(error)
+            self.held = isinstance(error, Held) and self.job.held is not None
+            self.ending = None if self.held else _bare(error)
         except Exception as error:
             self.needs_memory = isinstance(error, RuntimeError) and out_of_memory(error)
             if not self.needs_memory:

@@ -39,6 +39,10 @@ class ProgressBar:
         self.progress.start()
         self.progress.update(self.bar, advance=steps, description=self._cut(f"{self.title} {where}".strip()))
 
+    def elsewhere(self, runs: int) -> None:
+        """All runs that are left are under way in other processes."""
+        self(0, f"waiting for {runs} run{'s' * (runs != 1)} of other processes")
+
     def _cut(self, text: str) -> str:
         return text if len(text) <= self.width else f"{text[: self.width - _END - 1]}…{text[-_END:]}"
 

@@ -1,0 +1,213 @@
+"""Perturbations of our own, each at the cost of Gaussian noise: none passes anything through the encoder.
+
+A user's file, as docs/extend.md describes it: `moca compare --perturb gaussian benchmarks.own_perturbations.Balanced`
+in the root of the repository. Why these, and what came out: docs/own-perturbation.md.
+"""
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from moca import Batch, Perturbation, option, sphere
+from moca.batch import paired
+from moca.state import longer
+
+
+class Varied(Perturbation):
+    """Gaussian noise of random length: n = s P(e), s ~ U(0, 1), so that features near and far are classified alike."""
+
+    scaled = False
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Noise of a length of its own for every sample."""
+        noise = sphere.project(self.random.normal(*replay.features.shape))
+        return self.random.uniform(len(noise), 1) * noise
+
+
+class Matched(Perturbation):
+    """As far from their class vector as new samples are from theirs: there is no strength to choose.
+
+    Of a replayed feature at the angle theta, and a new sample, paired by row, at phi: turned by alpha, at right angles
+    to feature and class vector, cos(alpha) = cos(phi) / cos(theta), it is at phi. One that is as far already stays.
+    """
+
+    lam: float = option(1.0, "times the tangent of the angle; 1 is matched", ge=0, alias="lambda")
+    steepest: float = option(0.2, "cos(alpha) is not below it: 0.2 is 78 degrees", gt=0, le=1)
+
+    scaled = False
+    recipes = {}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The class vectors."""
+        return ("model",)
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Noise at right angles to feature and class vector, as long as the tangent of the angle."""
+        vectors = sphere.project(self.model.class_vectors.float())
+        u, own = sphere.project(replay.features.float()), vectors[replay.y]
+        theta = _cosine(u, own)
+        phi = paired(_cosine(sphere.project(new.features.float()), vectors[new.y]), len(u))
+        alpha = torch.where(theta > phi, phi / theta.clamp_min(1e-6), 1).clamp(self.steepest, 1)
+        return (1 - alpha**2).sqrt() / alpha * sphere.project(_across(self.random.normal(*u.shape), u, own))
+
+
+class Kept(Perturbation):
+    """The variation that a class had while it was new: n = s_c * e, s_c its deviation in each dimension.
+
+    While a class is among the new samples, the first two moments of its unit features follow the batches with a
+    momentum. Classes of the first task, where no perturbation is asked, have the mean variance of those that are known.
+    """
+
+    lam: float = option(1.0, "times the variation that the class had", ge=0, alias="lambda")
+    momentum: float = option(0.95, "of the moments", ge=0, lt=1)
+
+    scaled = False
+    recipes = {}
+    remembers = ("first", "second", "batches")
+    first: Tensor | None = None
+    """Mean unit feature of each class."""
+    second: Tensor | None = None
+    """Mean of its squares."""
+    batches: Tensor | None = None
+    """How many batches each class was in; the first one sets its moments."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The number of classes, for their moments."""
+        return ("classes",)
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Noise of the shape that is kept of each sample's class."""
+        self._follow(sphere.project(new.features.float()), new.y)
+        return self.variance()[replay.y].sqrt() * self.random.normal(*replay.features.shape)
+
+    def variance(self) -> Tensor:
+        """Of each class in each dimension; the mean over the known classes for those that never came."""
+        assert self.first is not None and self.second is not None and self.batches is not None
+        known = (self.batches > 0).float()
+        each = (self.second - self.first**2).clamp_min(0)
+        mean = (known * each).sum(0) / known.sum().clamp_min(1)
+        return torch.where(known > 0, each, mean)
+
+    def _follow(self, u: Tensor, y: Tensor) -> None:
+        """Move the moments of the classes in this batch."""
+        if self.first is None or self.second is None or self.batches is None:
+            self.first, self.second = (u.new_zeros(self.classes, u.shape[1]) for _ in range(2))
+            self.batches = u.new_zeros(self.classes, 1)
+        members = F.one_hot(y, len(self.first)).to(u.dtype)
+        count = members.sum(0).unsqueeze(1)
+        keep = torch.where(self.batches > 0, self.momentum, 0.0)
+        for moment, values in ((self.first, u), (self.second, u**2)):
+            moment.copy_(
+                torch.where(count > 0, keep * moment + (1 - keep) * (members.T @ values) / count.clamp_min(1), moment)
+            )
+        self.batches += count > 0
+
+    def grow(self, classes: int) -> None:
+        """Room for the moments of more classes."""
+        super().grow(classes)
+        if self.first is not None and self.second is not None and self.batches is not None:
+            self.first, self.second, self.batches = (
+                longer(m, classes) for m in (self.first, self.second, self.batches)
+            )
+
+
+class Rival(Perturbation):
+    """A random share of the way towards the nearest other class vector: n = s t, s ~ U(0, 1)."""
+
+    lam: float = option(1.0, "length of the whole way", ge=0, alias="lambda")
+
+    scaled = False
+    recipes = {}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The class vectors."""
+        return ("model",)
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """Along the tangent towards the strongest rival."""
+        vectors = sphere.project(self.model.class_vectors.float())
+        u = sphere.project(replay.features.float())
+        others = (u @ vectors.T).scatter(1, replay.y.unsqueeze(1), -2)
+        rival = vectors[others.argmax(1)]
+        return self.random.uniform(len(u), 1) * _tangent(u, rival)
+
+
+class Balanced(Perturbation):
+    """The side that loses, old classes or current ones, is moved towards its strongest rival on the other side.
+
+    r is the share of new samples that are taken for an old class, a running mean, and w = 1 - r / even, between -1 and
+    1. Old rows go the way lambda s max(w, 0) and current ones lambda s max(-w, 0), s ~ U(0, 1), along the tangent
+    towards the nearest class vector of the other side.
+    """
+
+    lam: float = option(1.0, "length of the whole way; from a right angle, 1 ends halfway", ge=0, alias="lambda")
+    towards: Literal["rival", "noise"] = option("rival", "the strongest rival on the other side, or Gaussian noise")
+    even: float = option(0.25, "r at which neither side loses", gt=0)
+    momentum: float = option(0.9, "of r", ge=0, lt=1)
+
+    recipes = {}
+    remembers = ("excess", "are_old")
+    excess: Tensor | None = None
+    """r - even: zero, when neither side loses, before the first batch."""
+    are_old: Tensor | None = None
+    """1 for each class that was replayed as an old one."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The classifier."""
+        return ("model",)
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """A random share of the way, for both sides; which of them goes it is decided in `_move`."""
+        are_old = self._follow(replay, new)
+        u = sphere.project(replay.features.float())
+        if self.towards == "noise":
+            return sphere.project(self.random.normal(*u.shape))
+        vectors = sphere.project(self.model.class_vectors.float())
+        same_side = are_old == are_old[replay.y].unsqueeze(1)
+        rival = vectors[(u @ vectors.T - 4 * same_side).argmax(1)]
+        return self.random.uniform(len(u), 1) * _tangent(u, rival)
+
+    def _follow(self, replay: Batch, new: Batch) -> Tensor:
+        """Count the new samples that are taken for an old class; which classes are old."""
+        logits = self.model.classify(new.features.float())[:, :: self.model.outputs]
+        if self.excess is None or self.are_old is None:
+            self.excess, self.are_old = logits.new_zeros(()), logits.new_zeros(logits.shape[1])
+        rows = F.one_hot(replay.y, len(self.are_old)).to(logits.dtype)
+        if replay.old is not None:
+            rows = rows * replay.old.unsqueeze(1)
+        self.are_old.copy_(torch.maximum(self.are_old, rows.amax(0)))
+        r = self.are_old[logits.argmax(1)].mean()
+        self.excess.copy_(self.momentum * self.excess + (1 - self.momentum) * (r - self.even))
+        return self.are_old
+
+    def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
+        w = (-self.excess / self.even).clamp(-1, 1)
+        share = w if old is None else torch.where(old.unsqueeze(1), w, -w)
+        return sphere.displace(h, share.clamp_min(0) * n, self.lam, unit=False)
+
+    def grow(self, classes: int) -> None:
+        """Room for more classes."""
+        super().grow(classes)
+        if self.are_old is not None:
+            self.are_old = longer(self.are_old, classes)
+
+
+def _cosine(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(-1, keepdim=True)
+
+
+def _tangent(u: Tensor, v: Tensor) -> Tensor:
+    """The unit vector at u that points to v along the sphere."""
+    return sphere.project(v - _cosine(u, v) * u)
+
+
+def _across(n: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    """The part of n at right angles to the unit vectors u and v."""
+    v = _tangent(u, v)
+    return n - _cosine(n, u) * u - _cosine(n, v) * v
