@@ -25,7 +25,8 @@ from moca.engine.folder import RunFolder
 from moca.measures.analysis import read
 from moca.measures.batch_norm import regrets
 from moca.measures.record.rules import final_accuracies
-from moca.report.comparison import Comparison, Spread
+from moca.report.comparison import Comparison
+from moca.report.spread import Spread
 
 
 def main(

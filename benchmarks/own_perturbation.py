@@ -29,8 +29,9 @@ from moca import Dataset, MocaError, api, load
 from moca.cli.options import given, with_run_options
 from moca.cli.wording import as_options
 from moca.data import Split
-from moca.report.comparison import Comparison, Row, Spread
+from moca.report.comparison import Comparison, Row
 from moca.report.significance import Difference, difference
+from moca.report.spread import Spread
 
 CLASSES, EACH = 50, 300
 SMALL = {

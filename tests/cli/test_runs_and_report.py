@@ -68,6 +68,14 @@ def _with_one_more(moca, tmp_path):
     return moca("report", "runs")[1]
 
 
+def test_what_a_run_is_called_and_says_is_no_markup(tmp_path, capsys):
+    made = result(tmp_path, 0.5)
+    made.folder, made.notes = tmp_path / "[/red]", ["see [0]"]
+    show_result(made)
+    out = capsys.readouterr().out
+    assert f"Run folder: {made.folder}\n" in out and "Note: see [0].\n" in out
+
+
 def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(

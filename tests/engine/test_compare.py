@@ -24,7 +24,7 @@ from moca.engine import compare as comparing
 from moca.engine.compare import plan
 from moca.engine.folder import RunFolder
 from moca.errors import Interrupted, MocaWarning, Unfit
-from moca.report.comparison import Spread
+from moca.report.spread import Spread
 from moca.settings import Run, validate
 
 FAST = {

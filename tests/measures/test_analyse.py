@@ -17,8 +17,9 @@ from moca.cli import main
 from moca.cli.analysis_tables import tables
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import ASKED_FOR, KNOWN, RECORDED, _unrecorded
+from moca.measures.analyse import ASKED_FOR, KNOWN, _unrecorded
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
+from moca.measures.record.recorder import KINDS
 from moca.report.comparison import Comparison
 from moca.report.together import Group, groups
 from moca.settings import Run, validate
@@ -69,6 +70,8 @@ def test_numbers_are_those_of_the_run(runs):
     counts = found["confusion"].arrays["counts"]
     accuracy = found["confusion"].numbers["accuracy on all test images (%)"]
     assert accuracy == pytest.approx(100 * np.trace(counts) / counts.sum(), rel=1e-5)
+    taken = found["confusion"].numbers["old classes taken for new ones (%)"]
+    assert taken == pytest.approx(100 * counts[:5, 5:].sum() / counts[:5].sum(), rel=1e-5)
     by_task = found["linear_probe"].plots["linear_probe"].series["own classifier"]
     assert by_task == pytest.approx(result.accuracy_matrix[-1], abs=1e-5)
     lines = [json.loads(line) for line in (result.folder / "tasks.jsonl").read_text().splitlines()]
@@ -95,8 +98,11 @@ def test_features_and_class_vectors_are_those_of_the_model(runs):
     unit = state["model"]["head.weight"][:5].double()
     unit = unit / unit.norm(dim=1, keepdim=True)
     angles = [math.degrees(math.acos((unit[a] @ unit[b]).clamp(-1, 1))) for a in range(5) for b in range(5) if a != b]
-    within = found["classifier_angles"].plots["classifier_angles"].series["class vectors"][0][0]
+    (within, between), (_, other) = found["classifier_angles"].plots["classifier_angles"].series["class vectors"]
     assert within == pytest.approx(sum(angles) / 20, abs=1e-2)
+    numbers = found["classifier_angles"].numbers
+    assert numbers["between tasks (degrees)"] == between
+    assert numbers["within tasks (degrees)"] == pytest.approx((within + other) / 2, rel=1e-4)
 
 
 def test_what_was_computed_is_not_computed_again(runs, monkeypatch):
@@ -330,7 +336,7 @@ def test_an_analysis_that_there_is_not(runs, capsys):
 
 
 def test_the_names_are_those_that_there_are(runs):
-    assert OF_MODEL | {found for found, _ in RECORDED.values()} | set(ASKED_FOR) == set(KNOWN)
+    assert OF_MODEL | {kind.leads_to for kind in KINDS.values()} | set(ASKED_FOR) == set(KNOWN)
 
 
 def test_the_page_about_it_runs(tmp_path, monkeypatch):

@@ -59,8 +59,8 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(run):
-    learning, stream = analyse._final(RunFolder.open(run), Result.load(run), "cpu", {})
-    return ImplicitAugmentation(learning, stream)
+    ended = analyse.EndedRun(RunFolder.open(run), Result.load(run), "cpu")
+    return ImplicitAugmentation(ended.learning, ended.material[1])
 
 
 def test_shown_are_images_of_the_memory_of_old_classes(found):

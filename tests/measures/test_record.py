@@ -144,7 +144,7 @@ def test_the_angles_of_the_perturbation_are_those_of_all_steps_of_a_short_task(r
         if r.task == 1
     ]).rad2deg()  # fmt: skip
     found = analyses(place / "recorded")["perturbation_angle"]
-    assert found.numbers["mean angle (degrees)"] == pytest.approx(angles.mean().item(), abs=1.0), "bins of 2 degrees"
+    assert found.numbers["mean angle (degrees)"] == pytest.approx(angles.mean().item(), rel=1e-5)
     counts = found.arrays["counts in bins of 2 degrees, task 2"]
     assert counts.sum() == len(angles)
     assert counts[:23].sum() == (angles < 46).sum()

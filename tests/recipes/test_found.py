@@ -10,7 +10,7 @@ import pytest
 from moca.recipes.cells import cells, of
 from moca.recipes.experiment import experiment
 from moca.recipes.found import Entry, Found, alike, entries, experiments, reached
-from moca.report.comparison import Spread
+from moca.report.spread import Spread
 
 RESULTS = Path(__file__).parents[2] / "results"
 NONE = math.nan
@@ -41,6 +41,7 @@ def test_what_counts_as_reproduced(paper, std, mean, own, expected):
         (1.5, 1.34, NONE, False),
         (-6.0, -6.5, NONE, True),
         (1.5, 1.8, 0.2, True),
+        (1.5, 1.91, 0.2, False),
     ],
 )
 def test_a_number_that_is_no_accuracy_may_not_be_far_above_either(paper, mean, own, expected):

@@ -1,4 +1,5 @@
 import itertools
+from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from moca.report.facets import MOST, colours, facets
 from moca.report.figures import against, save_figures
 from moca.report.labels import folded
-from moca.report.palette import LOOKS, PAGE, class_colours, colours_of
+from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.plots import curves, final_accuracies, matrix, over_stream, sweep
 from moca.report.sweeps import sweeps
 from tests.report.made_results import comparison, result
@@ -33,7 +34,12 @@ def _luminance(colour):
 
 
 def test_colours_stand_out_from_the_page_and_none_comes_twice():
-    for page, own in zip(PAGE, zip(*((look.light, look.dark) for look in LOOKS), strict=True), strict=True):
+    css = files("moca.report").joinpath("page.css").read_text()
+    pages = "#ffffff", "#14171b"
+    assert "--page: #fff;" in css and f"--page: {pages[1]};" in css
+    for page, own in zip(
+        ("#ffffff", "#14171b"), zip(*((look.light, look.dark) for look in LOOKS), strict=True), strict=True
+    ):
         assert len(set(own)) == len(LOOKS) == 8
         for colour in own:
             high, low = sorted((_luminance(page), _luminance(colour)), reverse=True)

@@ -96,6 +96,8 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     (older / "settings.json").write_text(json.dumps(settings | {"warp": 9}))
     (place(tmp_path, "torn", seed=2) / "result.json").write_text('{"status": "fin')
     (place(tmp_path, "thin", seed=3) / "result.json").write_text('{"status": "finished", "accuracy_matrix": []}')
+    empty = place(tmp_path, "empty", seed=5) / "result.json"
+    empty.write_text(json.dumps(json.loads(empty.read_text()) | {"accuracy_matrix": [[]]}))
     place(tmp_path, "wild", [[0.1, 0.1, 0.1]], 4, status="diverged", message="the loss is no number")
     RunFolder.create(tmp_path / "runs" / "stopped", validate(Run, {})).release()
     running = RunFolder.create(tmp_path / "runs" / "running", validate(Run, {}))
@@ -103,10 +105,11 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     running.release()
     assert [r.folder.name for r in made.results] == ["fine"]
     told = {reason.partition(": ")[0].rpartition("/")[2]: reason.partition(": ")[2] for reason in made.left_out}
-    assert told.keys() == {"twin", "older", "torn", "thin", "wild", "stopped", "running"}
+    assert told.keys() == {"twin", "older", "torn", "thin", "empty", "wild", "stopped", "running"}
     assert told["twin"].startswith("the same settings and seed as") and told["twin"].endswith("fine")
     assert "warp" in told["older"]
     assert "result.json cannot be read" in told["torn"] and "result.json" in told["thin"]
+    assert "result.json is damaged" in told["empty"]
     assert told["wild"] == "the loss is no number" and told["running"] == "still running"
     assert told["stopped"].startswith("stopped before its end; go on with: moca resume ")
 

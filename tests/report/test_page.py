@@ -7,7 +7,7 @@ from moca import MocaError
 from moca.report import tables
 from moca.report.exhibit import Exhibit
 from moca.report.page import render, write_report
-from moca.report.table import of_texts
+from moca.report.table import Cell, Table
 from tests.report.made_results import comparison, matrix, result
 from tests.report.seen_page import cells, data_of, text_of
 
@@ -194,7 +194,9 @@ def test_words_of_the_user_stay_words(tmp_path):
     named.class_names, named.task_classes = ["</script><b>"] * 3, [1, 1, 1]
     named.folder = tmp_path / "<i>run"
     made = comparison(tmp_path, {EVIL: [named, 0.8], "_b": [0.5, broken]})
-    page = render(made, [Exhibit("<b>mine</b>", tables=[of_texts("<b>", ["<b>"], [["<b>"]])])], about="<b>mine</b>")
+    page = render(
+        made, [Exhibit("<b>mine</b>", tables=[Table("<b>", ("<b>",), [(Cell("<b>"),)])])], about="<b>mine</b>"
+    )
     body = re.sub(r"<script>.*?</script>", "", page, flags=re.S)
     assert body.count("<script") == 1 and "</script><" not in body.replace("</script>\n", "")
     for tag in ("<img", "<b>", "<i>", '<a href="http'):

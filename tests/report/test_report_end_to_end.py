@@ -33,6 +33,9 @@ def test_a_real_comparison_is_reported(tmp_path):
     chosen = [row for row in rows if row["metric"] == "accuracy_at_the_end" and row["run"] == "er+vt-s1"]
     assert [float(row["value"]) for row in chosen] == made["er+vt"].results[1].accuracy_matrix[-1]
     assert [row["task"] for row in chosen] == list("12345")
+    learned = [row for row in rows if row["metric"] == "accuracy_when_learned" and row["run"] == "er+vt-s1"]
+    matrix = made["er+vt"].results[1].accuracy_matrix
+    assert [float(row["value"]) for row in learned] == [matrix[task + 1][task] for task in range(5)]
     assert {(row["perturb"], row["memory"], row["seed"]) for row in chosen} == {("vt:lambda=0.5", "30", "1")}
     assert chosen[0]["class_order"] == "natural" and chosen[0]["method"] == "er+vt" and chosen[0]["started"]
     kept = pyarrow.parquet.read_table(tmp_path / "out" / "tidy.parquet")

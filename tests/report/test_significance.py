@@ -43,13 +43,20 @@ def test_other_seeds_are_not_paired(tmp_path):
     assert math.isnan(found.spread.std)
 
 
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_other_seeds_without_spread_are_not_paired_either(tmp_path, seeds):
+    found = difference(*rows(tmp_path, [0.7] * seeds, [0.6] * seeds, shift=10))
+    assert (found.test, found.n, found.paired) == ("", f"{seeds} and {seeds}", False)
+    assert found.spread.mean == pytest.approx(0.1)
+
+
 @pytest.mark.parametrize("ours, theirs", [([0.7], [0.6]), ([0.7, 0.8], [0.6, 0.7]), ([], [0.6, 0.7])])
 def test_nothing_to_test(tmp_path, ours, theirs):
     """One seed; differences that are all the same; no run at all."""
     entries = {"theirs": theirs, "ours": ours or [result(tmp_path, 0.1, status="diverged")]}
     made = comparison(tmp_path, entries)
     found = difference(made["ours"], made["theirs"])
-    assert found.test == "" or found.p < 1e-9, "rounding may leave differences a hair apart"
+    assert found.test == "", "rounding, which leaves differences a hair apart, is no spread"
     assert ours or math.isnan(found.spread.mean)
 
 
@@ -66,3 +73,11 @@ def test_a_lead_that_the_shared_seeds_do_not_show_is_not_called_one(tmp_path):
         "Without perturbation er_ace has the highest mean, before er; with the seeds that both have it is not higher: "
         "\N{MINUS SIGN}4.00 points, higher with 0 of 1 seed. One seed cannot tell a difference from chance."
     )
+
+
+def test_the_lead_of_the_best_is_put_right_for_all_that_it_leads(tmp_path):
+    runs = {"er": [0.60, 0.62, 0.61], "derpp": [0.50, 0.54, 0.56], "er_ace": [0.10, 0.60, 0.57]}
+    p, other = (stats.ttest_rel(runs["er"], runs[name]).pvalue for name in ("derpp", "er_ace"))
+    assert p < 0.05 < 2 * p < other, "by itself it would be called more than chance"
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert f"p = {2 * p:.3f} (put right for 2 such differences): it may well be chance" in said

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from moca.report.spread import Spread
-from moca.report.table import UNKNOWN, Cell, Table, of_texts
+from moca.report.table import UNKNOWN, Cell, Table
 from moca.report.tables import any_scale
 
 TABLE = Table(
@@ -74,7 +74,7 @@ def test_latex():
 
 def test_nothing_of_a_name_is_read_as_something_else():
     evil = r"\input{/etc/passwd} $x$ | <b> & # ~ ^ `"
-    made = of_texts("t", ["a|b"], [[evil]])
+    made = Table("t", ("a|b",), [(Cell(evil),)])
     body = made.latex().splitlines()[6]
     assert body == (
         r"\textbackslash{}input\{/etc/passwd\} \$x\$ | \textless{}b\textgreater{} \& \# \textasciitilde{} "
@@ -84,5 +84,5 @@ def test_nothing_of_a_name_is_read_as_something_else():
 
 
 def test_a_table_without_rows():
-    assert of_texts("t", ["a", "b"], []).csv() == "a,b\n"
-    assert UNKNOWN not in of_texts("t", ["a"], []).latex()
+    assert Table("t", ("a", "b"), []).csv() == "a,b\n"
+    assert UNKNOWN not in Table("t", ("a",), []).latex()

@@ -127,14 +127,14 @@ def compare(
     settings = {"seeds": 3} | with_config({**given(options), **own}, config, save_config)
     with loading():
         from moca import api
-        from moca.cli.show import console, show_comparison
+        from moca.cli.show import say, show_comparison
         from moca.report.chosen import Chosen
         from moca.report.page import write_report
 
     comparison = api.compare(progress=True, say=_say, **settings)
     page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     show_comparison(comparison)
-    console.print(f"Report: {page}", soft_wrap=True, highlight=False)
+    say(f"Report: {page}")
     return _unfinished(comparison)
 
 
@@ -156,12 +156,12 @@ def demo(
 ) -> int:
     """Compare plain replay with MOCA on split digits, in a few minutes, and write a report."""
     with loading():
-        from moca.cli.show import console, show_comparison
+        from moca.cli.show import say, show_comparison
         from moca.demo import demo
 
     comparison, page = demo(out, seeds)
     show_comparison(comparison)
-    console.print(f"Report: {page.resolve()}", soft_wrap=True, highlight=False)
+    say(f"Report: {page.resolve()}")
     return _unfinished(comparison)
 
 

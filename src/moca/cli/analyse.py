@@ -54,7 +54,7 @@ def analyse(
         from rich.progress import track
 
         from moca.cli.analysis_tables import tables
-        from moca.cli.show import busy, console
+        from moca.cli.show import busy, console, say
         from moca.engine.listing import run_folders
         from moca.measures.analyse import ASKED_FOR, KNOWN, analyse
         from moca.report.comparison import Comparison
@@ -103,11 +103,11 @@ def analyse(
                 if drawn
                 else "No figure: nothing to draw."
             )
-            console.print(told, soft_wrap=True, highlight=False, markup=False)
+            say(told)
     if len(settings) > 1:
-        console.print("Runs on different data are kept apart: their numbers cannot be compared.", highlight=False)
+        say("Runs on different data are kept apart: their numbers cannot be compared.")
     for line in twins:
-        console.print(f"Left out: {line}", soft_wrap=True, highlight=False, markup=False)
+        say(f"Left out: {line}")
     lines: dict[str, list[str]] = {}
     for run in done:
         asked = [line for name in only for line in run.lacks(name)] if only else run.missing
@@ -116,7 +116,7 @@ def analyse(
     for line, of in lines.items():
         whose = "" if len(of) == len(kept) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
         end = "" if line.endswith("?") and not whose else "."
-        console.print(f"Not there: {line}{whose}{end}", soft_wrap=True, highlight=False, markup=False)
+        say(f"Not there: {line}{whose}{end}")
     for line in refused:
         Console(stderr=True).print(f"moca: {line}", style="red", soft_wrap=True, highlight=False, markup=False)
     return 1 if refused else 0

@@ -54,7 +54,7 @@ def bench(
         if record.cells:
             show(record)
     if out:
-        Console().print(f"File: {out}", soft_wrap=True, highlight=False)
+        Console().print(f"File: {out}", soft_wrap=True, highlight=False, markup=False)
     return 0 if all(cell.timing for cell in record.cells) else 1
 
 

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from moca.engine.listing import RUNS
 from moca.errors import MocaError
 from moca.starting import loading
 
 _MOST_TOLD = 8
-_RUNS = Path("runs")
 
 
 def report(
@@ -39,37 +39,38 @@ def report(
         Also write the tables as LaTeX to this file.
     """
     with loading():
-        from moca.cli.show import busy, console
+        from moca.cli.show import busy, console, say
         from moca.report.chosen import told_in
         from moca.report.comparison import Comparison
         from moca.report.page import latex_tables, write_report
 
-    if not runs and not _RUNS.is_dir():
-        raise MocaError("there is no folder 'runs' here; say where runs are: moca report FOLDER")
+    if not runs and not RUNS.is_dir():
+        raise MocaError(f"there is no folder '{RUNS}' here; say where runs are: moca report FOLDER")
+    places = runs or (RUNS,)
     with busy("reading runs and writing the page"):
-        comparison = Comparison.load(runs or (_RUNS,))
-        about = " ".join(filter(None, map(told_in, runs)))
+        comparison = Comparison.load(places)
+        about = " ".join(filter(None, map(told_in, places)))
         page = write_report(comparison, about=about or None, path=out)
     console.print(comparison)
     for reason in comparison.left_out[:_MOST_TOLD]:
-        console.print(f"Left out: {reason}", soft_wrap=True, highlight=False, markup=False)
+        say(f"Left out: {reason}")
     if len(comparison.left_out) > _MOST_TOLD:
-        console.print(f"Left out: {len(comparison.left_out) - _MOST_TOLD} more, which the page names.")
+        say(f"Left out: {len(comparison.left_out) - _MOST_TOLD} more, which the page names.")
     if len(comparison.settings) > 1:
-        console.print(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
+        say(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
     if tables:
         comparison.save(tables)
-        console.print(f"Tables: {tables}", soft_wrap=True, highlight=False, markup=False)
+        say(f"Tables: {tables}")
     if figures:
         from moca.report.figures import save_figures
 
         with busy("drawing figures"):
             made = save_figures(comparison, figures)
-        console.print(f"Figures: {len(made)} files in {figures}", soft_wrap=True, highlight=False, markup=False)
+        say(f"Figures: {len(made)} files in {figures}")
     if latex:
         _write(latex, latex_tables(comparison))
-        console.print(f"LaTeX: {latex}", soft_wrap=True, highlight=False, markup=False)
-    console.print(f"Report: {page}", soft_wrap=True, highlight=False, markup=False)
+        say(f"LaTeX: {latex}")
+    say(f"Report: {page}")
 
 
 def _write(path: Path, text: str) -> None:

@@ -24,6 +24,11 @@ def busy(doing: str) -> Status:
     return Console(stderr=True).status(f"{doing} ...")
 
 
+def say(line: str) -> None:
+    """A line as it is: nothing in it is read as markup, and the terminal alone may break it."""
+    console.print(Text(line), soft_wrap=True)
+
+
 def show_result(result: Result) -> None:
     """The numbers of one run and where its files are."""
     from moca.report.sameness import judged
@@ -35,16 +40,16 @@ def show_result(result: Result) -> None:
             table.add_row(name.replace("_", " "), f"{100 * value:.2f} %" if percent else f"{value:,.1f}")
     console.print(table)
     if result.settings.validation:
-        console.print(f"On {judged(result.settings)}, not on the test images.", soft_wrap=True, highlight=False)
+        say(f"On {judged(result.settings)}, not on the test images.")
     for note in result.notes:
-        console.print(f"Note: {note}.", soft_wrap=True)
-    console.print(f"Run folder: {result.folder}", soft_wrap=True, highlight=False)
+        say(f"Note: {note}.")
+    say(f"Run folder: {result.folder}")
 
 
 def show_comparison(comparison: Comparison) -> None:
     """Mean and standard deviation of each method, what they cost, and where the files are."""
-    from moca.engine.alike import SHARED, SHARED_IN_SHORT
     from moca.report.chosen import Chosen
+    from moca.report.comparison import notes
 
     if isinstance(comparison, Chosen):
         console.print("Held-out training images:", comparison.choosing)
@@ -52,16 +57,11 @@ def show_comparison(comparison: Comparison) -> None:
         console.print("Test images:")
     console.print(comparison)
     if comparison.cost:
-        console.print(f"{comparison.cost}.", soft_wrap=True, highlight=False)
-    by_note: dict[str, list[str]] = {}
-    for row in comparison.rows:
-        for note in dict.fromkeys(note for result in row.results for note in result.notes):
-            labels = by_note.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, [])
-            labels += [row.label] * (row.label not in labels)
-    for note, labels in by_note.items():
+        say(f"{comparison.cost}.")
+    for note, labels in notes(comparison.rows).items():
         of = "" if len(labels) == len(comparison.rows) else f"{', '.join(labels)}: "
-        console.print(Text(f"Note: {of}{note}."), soft_wrap=True)
-    console.print(f"Folder: {comparison.folder}", soft_wrap=True, highlight=False)
+        say(f"Note: {of}{note}.")
+    say(f"Folder: {comparison.folder}")
 
 
 def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None:

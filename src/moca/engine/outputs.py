@@ -1,4 +1,4 @@
-"""Named outputs of a step: tensors that somebody asked for before it was recorded. Nobody asking, nothing is done."""
+"""Named outputs of a step: tensors asked for before it was recorded; where nobody asks, nothing is done."""
 
 from __future__ import annotations
 

@@ -116,11 +116,15 @@ class Result:
         if not (folder.path / RESULT).exists():
             raise MocaError(f"run '{path}' has not ended; go on with: moca resume {shlex.quote(str(path))}")
         kept = folder.read_json(RESULT)
-        own = {f.name for f in fields(cls)} & kept.keys()
+        own, settings = {f.name for f in fields(cls)} & kept.keys(), folder.settings()
         try:
-            return cls(folder.settings(), folder.path, **{name: kept[name] for name in own})
-        except TypeError:
+            result = cls(settings, folder.path, **{name: kept[name] for name in own})
+            if result.status == "finished" and not all(map(len, result.accuracy_matrix or [[]])):
+                raise ValueError("no accuracies")
+            result.numbers()
+        except (TypeError, ValueError, IndexError, ZeroDivisionError):
             raise MocaError(f"{folder.path / RESULT} is damaged; remove it, and the run can be done again") from None
+        return result
 
     def __repr__(self) -> str:
         return f"<Result {self.status}: {json.dumps({k: round(v, 4) for k, v in self.numbers().items()})}>"

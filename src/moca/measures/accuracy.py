@@ -1,8 +1,8 @@
 """Measures of continual learning, all from the accuracy matrix.
 
 R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model. Where tasks have different
-numbers of classes, each counts in a mean over tasks as much as it has classes: with test sets of balanced classes that
-is the accuracy on all of them.
+numbers of classes, each counts in a mean accuracy as much as it has classes: with test sets of balanced classes that
+is the accuracy on all of them. In forgetting and transfer, which are of tasks, all count the same.
 """
 
 from collections.abc import Callable, Sequence

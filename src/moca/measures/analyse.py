@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,32 +24,26 @@ from moca.measures import implicit_augmentation
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, sought, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.of_model import OF_MODEL, OfModel, first_tasks
+from moca.measures.record.recorder import KINDS
 from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.settings import Choice, Run, validate
 from moca.streams import Stream
 
-RECORDED = {
-    "angles": ("angle_deviation", "angle deviation in training"),
-    "gradients": ("gradient_spectrum", "singular values of feature gradients"),
-    "perturbation": ("perturbation_angle", "angle of the perturbation"),
-    "batch_norm": ("batch_norm_shift", "BatchNorm statistics against each other"),
-    "rules": ("batch_norm_rules", "accuracy under other rules of BatchNorm"),
-}
-"""What each recording leads to: its analysis, and what that is about."""
+_RECORDED = {kind.leads_to: kind.about for kind in KINDS.values()}
 ASKED_FOR = (implicit_augmentation.NAME,)
 """Analyses that take minutes, and are made only where they are asked for."""
 COMPUTED = (*OF_MODEL, "forgetting_by_class")
 """What the files of a run tell."""
-KNOWN = tuple(sorted([*(analysis for analysis, _ in RECORDED.values()), *ASKED_FOR, *COMPUTED]))
+KNOWN = tuple(sorted([*_RECORDED, *ASKED_FOR, *COMPUTED]))
 """The names of all analyses."""
 
 _MODEL, _FORGETTING = "the final model", "forgetting of each class"
-_CALLED = {"forgetting_by_class": _FORGETTING}
-_OF_BATCH_NORM = ("batch_norm", "rules")
+_NOT_KEPT = "its weights were not kept; run again with --record weights"
+_OF_BATCH_NORM = [name for name, kind in KINDS.items() if kind.of_batch_norm]
 _ABSENT = {
     "perturbation_angle": "angle of the perturbation: the run has no perturbation",
-    **{RECORDED[name][0]: f"{RECORDED[name][1]}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
+    **{KINDS[name].leads_to: f"{KINDS[name].about}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
     "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
 }
 """Why there is none where nothing went wrong."""
@@ -74,7 +68,7 @@ class Analysed:
         """Why it has no analysis of this name, and how to get one; empty if it has it."""
         if name in self.analyses:
             return []
-        about = dict(RECORDED.values()) | _CALLED
+        about = _RECORDED | {"forgetting_by_class": _FORGETTING}
         told = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
         return told or [_ABSENT.get(name, f"{name}: '{self.result.folder}' has none")]
 
@@ -108,33 +102,28 @@ def analyse(
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
     path = run.folder if isinstance(run, Result) else Path(run)
     folder = RunFolder.open(path)
-    _refuse_unfinished(folder)
+    if not (path / RESULT).is_file() and is_held(path / LOCK):
+        raise MocaError(f"run '{path}' is still going on; wait for its end")
     result = Result.load(path)
-    before = read(folder)
-    found = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
-    missing = _unrecorded(result, found)
-    computed = {name: analysis for name, analysis in before.items() if analysis.source == "computed"}
-    if _stale(folder):
-        computed = {}
-    last, looked_for = "confusion" if (path / MODEL).is_file() else "forgetting_by_class", sought(folder)
+    ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
+    recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
+    computed = {} if _stale(folder) else {name: a for name, a in before.items() if a.source == "computed"}
+    missing = _unrecorded(result, recorded)
+    last = "confusion" if ended.weights else "forgetting_by_class"
     if again or last not in computed or looked_for != set(COMPUTED):
-        anew, why = _computed(folder, result, device, own)
+        anew, why = _computed(ended)
         if "confusion" in anew:  # then all is anew, and what an older moca called otherwise would be there twice
             computed = {name: computed[name] for name in ASKED_FOR if name in computed}
         computed |= anew  # what cannot be computed again, as weights or images are gone, stays
         missing += why
         looked_for = set(COMPUTED) if anew else looked_for
-        write(folder, found | computed, looked_for)
-    if result.status == "finished" and not (path / MODEL).is_file() and (again or "confusion" not in computed):
-        missing.append(f"{_MODEL}: its weights were not kept; run again with --record weights")
+        write(folder, recorded | computed, looked_for)
+    if result.status == "finished" and not ended.weights and (again or "confusion" not in computed):
+        missing.append(f"{_MODEL}: {_NOT_KEPT}")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
         try:
-            learning, stream = _final(folder, result, device, own)
-            pictures = implicit_augmentation.ImplicitAugmentation(learning, stream, classes)
-            settings = learning.settings
-            pair = generator_of(stream.dataset, data_dir=settings.data_dir, device=device, progress=progress)
-            computed[implicit_augmentation.NAME] = pictures.pictures(pair, progress)
-            write(folder, found | computed, looked_for)
+            computed[implicit_augmentation.NAME] = _pictures(ended, classes, progress)
+            write(folder, recorded | computed, looked_for)
         except Interrupted:
             raise
         except MocaError as error:
@@ -144,12 +133,51 @@ def analyse(
     return Analysed(result, read(folder), missing)
 
 
-def _refuse_unfinished(folder: RunFolder) -> None:
-    if (folder.path / RESULT).is_file():
-        return
-    if is_held(folder.path / LOCK):
-        raise MocaError(f"run '{folder.path}' is still going on; wait for its end")
-    raise MocaError(f"run '{folder.path}' has not ended; go on with: moca resume {shlex.quote(str(folder.path))}")
+@dataclass(frozen=True)
+class EndedRun:
+    """A run that has ended, as far as its files bring it back; what cannot be is a `MocaError`."""
+
+    folder: RunFolder
+    result: Result
+    device: str = "auto"
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """Parts that exist in Python only, handed in again."""
+
+    @property
+    def weights(self) -> bool:
+        """Whether they were kept."""
+        return (self.folder.path / MODEL).is_file()
+
+    @cached_property
+    def material(self) -> tuple[Run, Stream]:
+        """Its settings and its stream."""
+        kept = self.result.settings
+        if kept.in_python_only and not self.own:
+            raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
+        return Material()(validate(Run, dict(kept) | {"device": self.device} | dict(self.own)))
+
+    @cached_property
+    def learning(self) -> Learning:
+        """As it ended."""
+        if self.result.status != "finished":
+            raise MocaError(f"there is no final model, the run has {self.result.status}")
+        if not self.weights:
+            raise MocaError(_NOT_KEPT)
+        settings, stream = self.material
+        about, state = self.folder.load_model()
+        if list(about["classes"]) != list(stream.names):
+            raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
+        offered = Schedule(settings, stream).offered
+        learning = Learning(settings, stream.protocol, stream.shape, state["classes"], offered)
+        learning.load_state_dict(state)
+        return learning
+
+
+def _pictures(ended: EndedRun, classes: Sequence[str], progress: bool) -> Analysis:
+    learning, (settings, stream) = ended.learning, ended.material
+    pictures = implicit_augmentation.ImplicitAugmentation(learning, stream, classes)
+    pair = generator_of(stream.dataset, data_dir=settings.data_dir, device=ended.device, progress=progress)
+    return pictures.pictures(pair, progress)
 
 
 def _stale(folder: RunFolder) -> bool:
@@ -166,13 +194,13 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
     finished = result.status == "finished"
     gone = finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record)
     lost = f"{FILE} no longer has it; run again" if gone else "there was none to be found"
-    for name, (analysis, about) in RECORDED.items():
-        if analysis in found or name in pointless:
+    for name, kind in KINDS.items():
+        if kind.leads_to in found or name in pointless:
             continue
         if name in result.settings.record:
-            lines.append(f"{about}: was recorded, but {lost if finished else 'the run did not come so far'}")
+            lines.append(f"{kind.about}: was recorded, but {lost if finished else 'the run did not come so far'}")
         else:
-            lines.append(f"{about}: was not recorded; run again with --record {name}")
+            lines.append(f"{kind.about}: was not recorded; run again with --record {name}")
     return lines
 
 
@@ -187,19 +215,19 @@ def _without_batch_norm(encoder: Choice | None) -> bool:
     return not any(isinstance(layer, _BatchNorm) for layer in body.modules())
 
 
-def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Analyses, list[str]]:
+def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
     """What the files of a run tell, and why some of them do not."""
-    if result.status != "finished":
-        return {}, [f"{_MODEL}: there is none, the run has {result.status}"]
-    weights, by_class = (folder.path / MODEL).is_file(), _by_class(folder)
+    if ended.result.status != "finished":
+        return {}, [f"{_MODEL}: there is none, the run has {ended.result.status}"]
+    by_class = _by_class(ended.folder)
     older = f"{_FORGETTING}: the run is of an older moca, which did not write it down"
-    if not weights and not by_class:
+    if not ended.weights and not by_class:
         return {}, [older]
     try:
-        settings, stream = _material(result, device, own)
-        model = OfModel(_learning(folder, settings, stream), stream) if weights else None
+        settings, stream = ended.material
+        model = OfModel(ended.learning, stream) if ended.weights else None
     except MocaError as error:
-        return {}, [f"{_MODEL if weights else _FORGETTING}: {error}"]
+        return {}, [f"{_MODEL if ended.weights else _FORGETTING}: {error}"]
     found, why = model.analyses() if model else {}, []
     if model and "calibration" not in found:
         why.append(f"calibration: '{settings.learner.name}' predicts by scores of its own, which are no logits")
@@ -211,32 +239,6 @@ def _computed(folder: RunFolder, result: Result, device: str, own: dict[str, Any
     else:
         why.append(older)
     return found, why
-
-
-def _material(result: Result, device: str, own: dict[str, Any]) -> tuple[Run, Stream]:
-    """The settings and the stream of a run again."""
-    if result.settings.in_python_only and not own:
-        raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
-    return Material()(validate(Run, dict(result.settings) | {"device": device} | own))
-
-
-def _final(folder: RunFolder, result: Result, device: str, own: dict[str, Any]) -> tuple[Learning, Stream]:
-    """A run's learning as it ended, and its stream."""
-    if result.status != "finished":
-        raise MocaError(f"there is no final model, the run has {result.status}")
-    if not (folder.path / MODEL).is_file():
-        raise MocaError("its weights were not kept; run again with --record weights")
-    settings, stream = _material(result, device, own)
-    return _learning(folder, settings, stream), stream
-
-
-def _learning(folder: RunFolder, settings: Run, stream: Stream) -> Learning:
-    about, state = folder.load_model()
-    if list(about["classes"]) != list(stream.names):
-        raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
-    learning = Learning(settings, stream.protocol, stream.shape, state["classes"], Schedule(settings, stream).offered)
-    learning.load_state_dict(state)
-    return learning
 
 
 def _by_class(folder: RunFolder) -> list[list[float | None]]:

@@ -167,7 +167,7 @@ class Estimates:
     def meant(self, rule: Rule) -> Rule:
         """The rule, or n where what it mixes is not there: with nothing stored, of replayed batches in the first task,
         and where BatchNorm takes new and replayed samples for one batch."""
-        apart = rule.mix == "memory" or not (self.learner.first_task or self._as_one)
+        apart = rule.mix == "memory" or not (self.learner.first_task or self.learner.together)
         return rule if self.stores and apart else N
 
     def under(self, rule: Rule) -> Statistics:
@@ -186,7 +186,7 @@ class Estimates:
     @cached_property
     def new(self) -> Statistics:
         """Of batches of the current task; where BatchNorm takes replayed samples with them, of both together."""
-        if self._as_one and self.stores:
+        if self.learner.together and self.stores:
             return averaged(self.model, (torch.cat([self.learner.see(n).x, b]) for n, b in self._replays()))
         return averaged(self.model, (self.learner.see(new).x for new in self._news()))
 
@@ -205,10 +205,6 @@ class Estimates:
     def stores(self) -> bool:
         """Whether there is anything to replay."""
         return self.memory is not None and len(self.memory) > 0 and "image" in self.memory.fields
-
-    @property
-    def _as_one(self) -> bool:
-        return self.learner.together
 
     def _news(self) -> Iterator[Batch]:
         """Batches of the current task, each drawn afresh."""

@@ -40,6 +40,8 @@ DRAWS = 6
 """Perturbed features of each image and variant."""
 STEPS = 300
 """Of each search."""
+_FIELDS = ("x", "y", "features", "old")
+"""Of a batch that a perturbation asks for."""
 _AT_ONCE = 256
 """Pictures that are searched for together, at most."""
 _POOL = 1000
@@ -201,11 +203,8 @@ def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) 
 
 def _replayed(about: OfModel) -> Samples:
     """What the memory holds or, where it holds no images, training images of earlier tasks."""
-    memory = about.learning.memory
-    if memory is not None and len(memory) and "image" in memory.fields:
-        stored = {name: tensor.cpu() for name, tensor in memory.all().items()}
-        if torch.isin(stored["y"], torch.tensor(about.old)).any():
-            return Samples(stored["image"], stored["y"])
+    if about.stored and torch.isin(about.stored[1], torch.tensor(about.old)).any():
+        return Samples(*about.stored)
     before = torch.cat([task.train for task in about.stream][:-1])
     before = before[Random(0, "implicit augmentation/old").permutation(len(before))[:_POOL]]
     return Samples(about.stream.train.images[before], about.stream.train.labels[before])
@@ -223,16 +222,8 @@ def _number_of(image: Tensor, dataset: Dataset) -> int:
 
 def _rows(batch: Batch, index: Tensor) -> Batch:
     index = index.to(batch.y.device)
-    assert batch.old is not None
-    return Batch(x=batch.x[index], y=batch.y[index], features=batch.features[index], old=batch.old[index])
+    return Batch(**{name: getattr(batch, name)[index] for name in _FIELDS})
 
 
 def _joined(first: Batch, second: Batch) -> Batch:
-    assert first.old is not None
-    assert second.old is not None
-    return Batch(
-        x=torch.cat([first.x, second.x]),
-        y=torch.cat([first.y, second.y]),
-        features=torch.cat([first.features, second.features]),
-        old=torch.cat([first.old, second.old]),
-    )
+    return Batch(**{name: torch.cat([getattr(first, name), getattr(second, name)]) for name in _FIELDS})

@@ -78,6 +78,15 @@ class OfModel:
     def _of(self, images: Tensor, index: Tensor) -> Tensor:
         return in_evaluation(self.model, self.model.encode, images, index, self.stream.protocol).cpu()
 
+    @cached_property
+    def stored(self) -> tuple[Tensor, Tensor] | None:
+        """The images in the memory and their labels, if it holds any."""
+        memory = self.learning.memory
+        if memory is None or not len(memory) or "image" not in memory.fields:
+            return None
+        kept = memory.all()
+        return kept["image"].cpu(), kept["y"].cpu()
+
     def analyses(self) -> Analyses:
         """All that this model allows."""
         with self.learning.numerics():
@@ -226,12 +235,12 @@ class OfModel:
         """Two-dimensional features of the memory and the last task, and of test images (Fig. 2); nothing of others."""
         if self.features.shape[1] != 2:
             return None
-        learning, last = self.learning, self.stream[-1].train
+        last = self.stream[-1].train
         images, labels = [self.stream.train.images[last]], [self.stream.train.labels[last]]
-        if learning.memory is not None and len(learning.memory) and "image" in learning.memory.fields:
-            stored = {name: tensor.cpu() for name, tensor in learning.memory.all().items()}
-            replayed = torch.isin(stored["y"], torch.tensor(self.old))
-            images, labels = [stored["image"][replayed], *images], [stored["y"][replayed], *labels]
+        if self.stored:
+            image, y = self.stored
+            replayed = torch.isin(y, torch.tensor(self.old))
+            images, labels = [image[replayed], *images], [y[replayed], *labels]
         pixels, y = torch.cat(images), torch.cat(labels)
         trained = self._of(pixels, torch.arange(len(pixels)))
         vectors = self.model.class_vectors.detach().cpu().tolist()

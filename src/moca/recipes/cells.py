@@ -119,7 +119,7 @@ def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
     for word in filter(None, (word.strip() for word in words.split(","))):
         kind = next((kind for cell in chosen for kind, tag in cell.tags.items() if tag == word), None)
         if kind is None:
-            known = {tag for cell in chosen for kind, tag in cell.tags.items() if kind != "id"}
+            known = {tag for cell in chosen for kind, tag in cell.tags.items() if tag and kind != "id"}
             raise MocaError(f"no cell is '{word}'; {nearest(word, known)}")
         kinds.setdefault(kind, []).append(word)
     left = list(chosen)

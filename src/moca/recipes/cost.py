@@ -10,7 +10,7 @@ from pathlib import Path
 
 from moca.data import catalogue
 from moca.engine.result import Result
-from moca.recipes.experiment import protocol
+from moca.report.sameness import protocol
 from moca.settings import Run
 
 _HOW = (

@@ -16,12 +16,13 @@ from moca.defaults import complete
 from moca.engine import compare
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
+from moca.report import sameness
 from moca.settings import Run, Settings, validate
 
 _OPTIONS = ("lambda", "fixed_angle", "steps")
 """What a cell says about its perturbation in the perturbation's own words."""
-_ELSEWHERE = {"seed", "device", "data_dir", "threads", "precision", "execution", "evaluate_every", "record"}
-"""What makes no other run of it but the same one with another seed, on another machine, or looked at more often."""
+_NO_OTHER = ("precision", "execution", "evaluate_every")
+"""What makes no other run of a paper's cell but the same one on another machine, or looked at more often."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +62,7 @@ class Experiment:
 
 def identity(run: Run) -> str:
     """Equal for runs, with nothing left open, that differ at most in their seed and where they were run."""
-    kept = run.model_dump(mode="json", by_alias=True, exclude=_ELSEWHERE)
-    return json.dumps(kept | {"data": run.data_name, "protocol": protocol(run)}, sort_keys=True)
-
-
-def protocol(run: Run) -> str:
-    """What its protocol is called, also where it is the data set's first and was left out; empty where it has none."""
-    known = catalogue.known(run.data_name).protocols if run.data_name in catalogue.names() else {}
-    return run.protocol or next(iter(known), "")
+    return sameness.method(run, without=_NO_OTHER)
 
 
 def waits_for(cell: Cell) -> str:

@@ -14,7 +14,7 @@ from moca.errors import MocaError
 from moca.recipes.cells import Cell
 from moca.recipes.experiment import Experiment, experiment, identity, waits_for
 from moca.recipes.metrics import has
-from moca.report.comparison import Spread
+from moca.report.spread import Spread
 
 NEAR = 1.5
 """Points below the paper's number that still count as reproduced."""

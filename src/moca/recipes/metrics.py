@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from moca.engine.folder import RunFolder
 from moca.errors import MocaError
-from moca.measures.analyse import RECORDED
 from moca.measures.analysis import Analysis, read
 from moca.measures.record.gradients import ALL, OFFICIAL
+from moca.measures.record.recorder import KINDS
 
 if TYPE_CHECKING:
     from moca.engine.result import Result
 
 _AFTER, _SV, _LOG_SV = "accuracy_after_task_", "sv_", "log_sv_"
 _FISHER = "angular_fisher_score"
-ANALYSIS = {name: analysis for name, (analysis, _) in RECORDED.items()} | {"weights": _FISHER}
+ANALYSIS = {name: kind.leads_to for name, kind in KINDS.items()} | {"weights": _FISHER}
 """What each recording leads to; of kept weights, the one that the paper has a table of."""
 
 

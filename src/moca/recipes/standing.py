@@ -71,7 +71,7 @@ class Standing:
         known = not math.isnan(ours.mean)
         number = self.numbers[entry.experiment.identity] if entry.experiment else ""
         return [
-            (f"{cell.value:.2f}" if cell.in_percent else f"{cell.value:g}") + _plus_minus(cell.std),
+            Spread(cell.value, cell.std).points() if cell.in_percent else f"{cell.value:g}",
             _measured(ours, cell.in_percent) if known else "",
             str(len(entry.values) or ""),
             f"{ours.mean - cell.value:+{'.2f' if cell.in_percent else '.2g'}}".replace("-", "\N{MINUS SIGN}")
@@ -91,12 +91,8 @@ def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
 def _measured(ours: Spread, in_percent: bool) -> str:
     """Other numbers than accuracies to three digits, whatever their scale, and the deviation to two."""
     if in_percent:
-        return f"{ours.mean:.2f}{_plus_minus(ours.std)}"
+        return ours.points()
     return f"{ours.mean:.3g}" + ("" if math.isnan(ours.std) else f" ± {ours.std:.2g}")
-
-
-def _plus_minus(std: float) -> str:
-    return "" if math.isnan(std) else f" ± {std:.2f}"
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,24 @@ from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import DASHES, FAINT, INK, RULE, save, shown, style
-from moca.report.together import Line, Panel, analyses, groups, heights, old_classes, panels, plots, shared_out, widths
+from moca.report.together import (
+    MARKED,
+    Line,
+    Panel,
+    analyses,
+    groups,
+    heights,
+    old_classes,
+    panels,
+    plots,
+    shades,
+    shared_out,
+    widths,
+)
 
 _COLUMNS = 3
 _NUMBERED = 12
 """Rows up to which the cells of a matrix have numbers, and categories up to which bars have their names."""
-_MARKED = 20
-"""Points up to which those of a line are marked."""
 _LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
 
 
@@ -95,7 +106,7 @@ def _lines(axes: Axes, panel: Panel) -> None:
             scale("log")
             axis.set_major_formatter(FuncFormatter(_power))
             axis.set_minor_formatter(NullFormatter())
-    if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= _MARKED:
+    if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= MARKED:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if plot.mark is not None:
         axes.axvline(plot.mark, color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
@@ -150,12 +161,11 @@ def _matrices(drawn: Sequence[Panel]) -> Figure:
     values = [np.array([_numbers(row) for row in panel.lines[0].values]) for panel in drawn]
     side = 2.5 if len(values[0]) <= _NUMBERED else 3.4
     figure, grid = _grid(len(drawn), side + 0.5, side)
-    shares = all(np.nanmin(v) >= 0 and np.nanmax(v) <= 1 for v in values)
-    low, high = (0.0, 1.0) if shares else (min(np.nanmin(v) for v in values), max(np.nanmax(v) for v in values))
+    low, high = shades(drawn)
     image = None
     for axes, panel, matrix in zip(grid, drawn, values, strict=True):
         image = axes.imshow(matrix, cmap="Blues", vmin=low, vmax=max(high, low + 1e-9), aspect="equal")
-        _cells(axes, matrix, low, high, shares)
+        _cells(axes, matrix, low, high)
         title = shown(panel.title, 44) if len(drawn) > 1 else ""
         axes.set(xlabel=panel.plot.x.name, ylabel=panel.plot.y.name, title=title)
         _ticks(axes, panel.plot.x.values, panel.plot.y.values)
@@ -166,8 +176,9 @@ def _matrices(drawn: Sequence[Panel]) -> Figure:
     return figure
 
 
-def _cells(axes: Axes, matrix: Any, low: float, high: float, shares: bool) -> None:
+def _cells(axes: Axes, matrix: Any, low: float, high: float) -> None:
     axes.spines[:].set_visible(False)
+    shares = (low, high) == (0, 1)
     if len(matrix) > _NUMBERED:
         return
     for (i, j), value in np.ndenumerate(matrix):
@@ -251,7 +262,7 @@ def _pictures(drawn: Sequence[Panel]) -> Figure:
 def _look(line: Line) -> dict[str, Any]:
     """Markers only where the points of a line can be told apart."""
     look = LOOKS[line.place]
-    marker = look.marker if len(line.plot.x.values) <= _MARKED else ""
+    marker = look.marker if len(line.plot.x.values) <= MARKED else ""
     return {"color": look.light, "ls": DASHES[look.dash], "marker": marker, **_LINE}
 
 

@@ -10,13 +10,24 @@ from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
 from moca.report.labels import folded, plain
 from moca.report.palette import colours_of
-from moca.report.plots import MOST_NUMBERED, NAME, Plot, Trace, figure, heat, line, named, plane, shown, significant
-from moca.report.together import Line, Panel, heights, old_classes, widths
+from moca.report.plots import (
+    BARE,
+    MOST_NUMBERED,
+    NAME,
+    Plot,
+    Trace,
+    figure,
+    heat,
+    line,
+    named,
+    plane,
+    shown,
+    significant,
+)
+from moca.report.together import MARKED, Line, Panel, heights, old_classes, shades, widths
 
 _MOST_NAMED = 20
 """Names along an axis."""
-_MARKED = 20
-"""Points up to which those of a line are marked."""
 
 
 def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
@@ -27,7 +38,8 @@ def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
         colours = colours_of(old_classes(drawn))
         made = [plane(panel.lines[0].values, colours, alt) for panel, alt in zip(drawn, alts, strict=True)]
     elif kind == "matrix":
-        ends = _ends(drawn)
+        low, high = shades(drawn)
+        ends = significant(low), significant(high)
         made = [_matrix(panel.lines[0], ends, alt) for panel, alt in zip(drawn, alts, strict=True)]
     elif kind == "pictures":
         made = [_pictures(panel.lines[0], alt) for panel, alt in zip(drawn, alts, strict=True)]
@@ -50,7 +62,7 @@ def _lines(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
             std = [None if m is None or s is None else min(s, 0.9 * m) for m, s in zip(mean, std, strict=True)]
         x, told = one.plot.x.values, _told(one.spread, one.values)
         traces += line(one.label, one.place, x, mean, std, told, hover + _seeds(one))
-    if len(plot.x.values) > _MARKED:
+    if len(plot.x.values) > MARKED:
         traces = [trace | {"mode": "lines"} for trace in traces]
     dashed: dict[str, Any] = {"type": "line", "line": {"dash": "dash", "width": 1}}
     shapes = [dashed | {"x0": 0, "y0": 0, "x1": 1, "y1": 1}] * plot.diagonal
@@ -97,12 +109,10 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
     )
     written = [[_cell(value, shares) for value in row] for row in values]
     trace = heat(values, told, ends, hover, "%{text}") | {"text": written}
-    plain = {"showgrid": False, "zeroline": False, "fixedrange": True}
+    ticks = [_named_ticks(axis.values, 12, MOST_NUMBERED) for axis in (plot.x, plot.y)]
     layout = {
-        "xaxis": plain | {"title": {"text": plot.x.name}} | _named_ticks(plot.x.values, 12, MOST_NUMBERED),
-        "yaxis": plain
-        | {"title": {"text": plot.y.name}, "autorange": "reversed"}
-        | _named_ticks(plot.y.values, 12, MOST_NUMBERED),
+        "xaxis": BARE | {"title": {"text": plot.x.name}} | ticks[0],
+        "yaxis": BARE | {"title": {"text": plot.y.name}, "autorange": "reversed"} | ticks[1],
         "showlegend": False,
     }
     return figure("matrix", alt, [trace], layout, 320)
@@ -111,15 +121,7 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
 def _pictures(one: Line, alt: str) -> Plot:
     sheet = pixels(one.values)
     down, across = (side / len(axis.values) for side, axis in zip(sheet.shape, (one.plot.y, one.plot.x), strict=False))
-    bare = {
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-        "ticks": "",
-        "showline": False,
-        "constrain": "domain",
-        "automargin": False,
-    }
+    bare = BARE | {"ticks": "", "showline": False, "constrain": "domain", "automargin": False}
     trace = {"type": "image", "source": f"data:image/png;base64,{one.values}", "hoverinfo": "skip"}
     layout = {
         "xaxis": bare | {"title": {"text": one.plot.x.name}, "side": "top"} | _in_cells(one.plot.x, across),
@@ -141,13 +143,6 @@ def _cell(value: float | None, share: bool) -> str:
     if value is None or (share and value < 0.005):
         return ""
     return f"{100 * value:.0f}" if share else f"{value:.1f}"
-
-
-def _ends(drawn: Sequence[Panel]) -> tuple[float, float]:
-    """What the palest and the darkest shade stand for: 0 and 1 for shares, else the least and the greatest value."""
-    known = [value for panel in drawn for row in panel.lines[0].values for value in row if value is not None]
-    low, high = min(known, default=0.0), max(known, default=1.0)
-    return (0.0, 1.0) if low >= 0 and high <= 1 else (significant(low), significant(high))
 
 
 def _axis(axis: Axis, ends: tuple[float, float] | None = None) -> dict[str, Any]:

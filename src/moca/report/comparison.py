@@ -17,15 +17,15 @@ from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
+from moca.engine.alike import SHARED, SHARED_IN_SHORT
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
-from moca.report import sameness
+from moca.report import sameness, tidy
+from moca.report.loading import load
 from moca.report.spread import Spread
 from moca.settings import Run
 from moca.whole import whole
-
-__all__ = ["Comparison", "Row", "Setting", "Spread"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,16 @@ class Setting:
         """The images behind the numbers."""
         return sameness.judged(self.results[0].settings)
 
+    @property
+    def held_out(self) -> bool:
+        """Whether these are training images."""
+        return self.results[0].settings.validation > 0
+
+    @property
+    def images(self) -> str:
+        """The same in the few words that an axis has room for."""
+        return "held-out training images" if self.held_out else "test images"
+
     def own_learner(self, row: Row) -> Row | None:
         """The method that differs from this one in nothing but its having no perturbation."""
         if not row.perturbed:
@@ -125,8 +135,6 @@ class Comparison:
 
         Those that are not finished, cannot be read or are there twice are left out; `left_out` names them.
         """
-        from moca.report.loading import load
-
         several = [folders] if isinstance(folders, str | Path) else list(folders)
         if not several:
             raise MocaError("give at least one folder of runs")
@@ -187,8 +195,6 @@ class Comparison:
             ) from None
 
     def _write(self, folder: Path) -> None:
-        from moca.report import tidy
-
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (
             whole(folder / "runs.csv") as path,
@@ -209,17 +215,26 @@ class Comparison:
                 path.write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 
+def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """Each note about runs of these methods, with the methods that it is about."""
+    found: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for note in (note for result in row.results for note in result.notes):
+            found.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, {})[row.label] = None
+    return {note: list(labels) for note, labels in found.items()}
+
+
 def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
-    where = ", on held-out images" * (setting.results[0].settings.validation > 0)
+    where = ", on held-out images" * setting.held_out
     table = Table(method, "seeds", box=SIMPLE, title=f"In %, mean ± standard deviation{where}")
     for name in (*columns.values(), "s a run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:
         seconds = row.spread("seconds").mean
         table.add_row(
-            row.label,
+            Text(row.label),
             f"{len(row.finished)}" + (f" of {len(row.results)}" if len(row.finished) < len(row.results) else ""),
             *(row.spread(c).percent() for c in columns),
             "-" if math.isnan(seconds) else f"{seconds:.1f}",

@@ -36,38 +36,34 @@ def _tasks(result: Result) -> int | str:
 def command(results: Sequence[Result]) -> str | None:
     """The command that makes exactly these runs, if there is one."""
     runs = [r.settings for r in results]
-    if any(run.in_python_only for run in runs):
-        return None
     values = {name: _distinct(getattr(run, name) for run in runs) for name in Run.model_fields if name != "seed"}
     seeds = _distinct(run.seed for run in runs)
     numbers = [s.seed for s in seeds]
     if math.prod(map(len, values.values())) * len(seeds) != len(runs) or seeds != [Seeds(seed=n) for n in numbers]:
         return None
-    options = _options(values)
-    several = numbers != list(range(len(numbers)))
-    seeded = ["--seed", *map(str, numbers)] if several else ["--seeds", str(len(numbers))]
-    return None if options is None else shlex.join(["moca", "compare", *options, *seeded])
+    chosen = numbers != list(range(len(numbers)))
+    return _command("compare", runs, values, ["--seed", *numbers] if chosen else ["--seeds", len(numbers)])
 
 
 def run_command(result: Result) -> str | None:
     """The command that makes exactly this run, if there is one."""
     run = result.settings
-    if run.in_python_only:
+    values = {name: [getattr(run, name)] for name in Run.model_fields if name != "seed"}
+    return _command("run", [run], values, ["--seed", run.seed])
+
+
+def _command(verb: str, runs: Sequence[Run], values: dict[str, list[Any]], seeds: Sequence[object]) -> str | None:
+    """With these settings, nothing left to recipes; None where one can be had by leaving it out, or in Python, only."""
+    if any(run.in_python_only for run in runs):
         return None
-    options = _options({name: [getattr(run, name)] for name in Run.model_fields if name != "seed"})
-    return None if options is None else shlex.join(["moca", "run", *options, "--seed", str(run.seed)])
-
-
-def _options(values: dict[str, list[Any]]) -> list[str] | None:
-    """The words of a command that leave nothing to recipes; None where a setting can be had by leaving it out only."""
-    words, default = [], Run()
+    words, default = ["moca", verb], Run()
     for name, given in values.items():
         if given != [getattr(default, name)] or (name in RECIPE and given != [None]):  # recipes have other defaults
             if None in given:
                 return None
             exact = [value.in_full() if isinstance(value, Choice) else word(value) for value in given]
             words += [f"--{name.replace('_', '-')}", *exact]
-    return words
+    return shlex.join([*words, *map(str, seeds)])
 
 
 def _where(results: Sequence[Result]) -> str:

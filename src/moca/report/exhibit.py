@@ -38,6 +38,7 @@ def analyses(setting: Setting, only: Sequence[str] | None = None) -> list[Exhibi
     """What the folders of the runs hold of what happened inside them, seeds averaged, each method in its colour."""
     every = groups(setting.finished, only)
     figures, exhibits = shared_out(setting, every), []
+    held_out = f"Here the test images are {setting.judged}."
     for name, found in found_in(every).items():
         drawn = [
             [(f"{part} \N{EN DASH} {title}".strip(" \N{EN DASH}"), plot)
@@ -46,13 +47,9 @@ def analyses(setting: Setting, only: Sequence[str] | None = None) -> list[Exhibi
             for what in plots(methods, name)
         ]  # fmt: skip
         flat = [plot.kind == "points" for plot in found.plots.values()]
-        caption = " ".join([found.about, *[_PLANE] * any(flat), *_held_out(setting)])
+        caption = " ".join([found.about, *[_PLANE] * any(flat), *[held_out] * setting.held_out])
         exhibits.append(Exhibit(found.title, caption, drawn, _numbers(setting, every, name, found.title)))
     return exhibits
-
-
-def _held_out(setting: Setting) -> list[str]:
-    return [f"Here the test images are {setting.judged}."] * bool(setting.results[0].settings.validation)
 
 
 def _numbers(setting: Setting, methods: Sequence[Group], analysis: str, title: str) -> list[Table]:

@@ -27,8 +27,6 @@ def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
     if len(rows) <= MOST:
         return [Facet("", rows)] if rows else []
     plain = [row for row in rows if not row.perturbed]
-    alike = sorted(plain, key=lambda row: word(row.run.memory))  # those that compare best side by side
-    made = _shared("Without perturbation", [], alike) if len(plain) > 1 else []
     families: dict[tuple[str, str], tuple[list[Row], list[Row]]] = {}
     for row in rows:
         if row.perturbed:
@@ -36,8 +34,9 @@ def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
             known = (row.run.learner.name, own.label if own else "")
             first = [own] if own in plain and own else []
             families.setdefault(known, (first, []))[1].append(row)
-    alone = len(plain) == 1 and not any(first for first, _ in families.values())
-    made += _shared("Without perturbation", [], plain) if alone else []
+    plain.sort(key=lambda row: word(row.run.memory))  # those that compare best side by side
+    elsewhere = len(plain) == 1 and any(first for first, _ in families.values())
+    made = [] if elsewhere else _shared("Without perturbation", [], plain)
     for (learner, label), (first, others) in families.items():
         made += _shared(f"Perturbations of {label or learner}", first, others)
     return made

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from moca.engine.compare import folder_name
 from moca.report.analysis_figures import draw
-from moca.report.comparison import Comparison, Row, Spread
+from moca.report.comparison import Comparison, Row
 from moca.report.facets import Facet, facets
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
-from moca.report.plots import of
 from moca.report.printing import DASHES, INK, RULE, save, shown, style
+from moca.report.spread import Spread
 from moca.report.sweeps import Sweep, sweeps
 from moca.report.table import UNKNOWN
 
@@ -30,6 +30,8 @@ WIDTH = 4.7
 """Inches: a column and a half of most papers."""
 _MOST_NUMBERED = 20
 """Tasks up to which the cells of a matrix have room for numbers."""
+_LEVEL: Any = (0, (4, 2))
+"""The dashes of a line that is level."""
 _DARKEST = 115
 """Percent that the darkest blue stands for: more than there is, to keep numbers readable."""
 
@@ -40,18 +42,18 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
-        for part, facet in enumerate(facets(setting), 1):
-            after = f"-{part}" if len(facets(setting)) > 1 else ""
+        for part, facet in enumerate(shared := facets(setting), 1):
+            after = f"-{part}" if len(shared) > 1 else ""
             drawn = {
-                "accuracy": accuracy_curves(facet, of(setting)),
-                "final": final_accuracies(facet, of(setting)),
+                "accuracy": accuracy_curves(facet, setting.images),
+                "final": final_accuracies(facet, setting.images),
                 "matrices": accuracy_matrices(facet.rows),
             }
             for name, figure in drawn.items():
                 made += save(figure, folder, f"{before}{name}{after}")
         for part, sweep in enumerate(found := sweeps(setting), 1):
             after = f"-{part}" if sum(other.name == sweep.name for other in found) > 1 else ""
-            made += save(against(sweep, of(setting)), folder, f"{before}final-against-{sweep.name}{after}")
+            made += save(against(sweep, setting.images), folder, f"{before}final-against-{sweep.name}{after}")
         made += draw(setting, folder, before)
     return made
 
@@ -83,23 +85,28 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
 
 
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:
-    colour, _, marker, _, dash = LOOKS[place]
-    look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6}
-    line: dict[str, Any] = {"lw": 1.6, "ls": DASHES[dash]}
-    handle = Line2D([], [], **look, **line)
     values = 100 * np.array([r.accuracy_over_tasks for r in row.finished])
     spreads = [Spread.of(column) for column in values.T.tolist()]
-    mean, std = np.array([s.mean for s in spreads]), np.nan_to_num([s.std for s in spreads])
     tasks = len(row.finished[0].accuracy_matrix[0])
-    at_once = len(mean) == 1 and tasks > 1
-    x = np.array([tasks]) if at_once else np.arange(1, len(mean) + 1)
+    at_once = len(spreads) == 1 and tasks > 1
+    line = _line(axes, [tasks] if at_once else range(1, len(spreads) + 1), spreads, place)
+    line.set_clip_on(False)
     if at_once:
-        axes.axhline(mean[0], color=colour, lw=1.1, ls=(0, (4, 2)), zorder=1)
-        axes.axhspan(*(mean[0] + [-std[0], std[0]]), color=colour, alpha=0.12, lw=0, zorder=0)
-        handle.set(linestyle=(0, (4, 2)), linewidth=1.1)
+        mean, std, colour = spreads[0].mean, np.nan_to_num(spreads[0].std), LOOKS[place].light
+        axes.axhline(mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1)
+        axes.axhspan(mean - std, mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
+        line.set(linestyle=_LEVEL, linewidth=1.1)  # a point alone: this is for the legend
+    return line
+
+
+def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int, label: str = "") -> Line2D:
+    """Means as a line, deviations as a band around it."""
+    colour, _, marker, _, dash = LOOKS[place]
+    mean, std = np.array([s.mean for s in spreads]), np.nan_to_num([s.std for s in spreads])
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, lw=0)
-    axes.plot(x, mean, **look, **line, zorder=3, clip_on=False)
-    return handle
+    look: dict[str, Any] = {"marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6, "lw": 1.6, "ls": DASHES[dash]}
+    (line,) = axes.plot(x, mean, color=colour, **look, zorder=3, label=label)
+    return line
 
 
 @style()
@@ -110,15 +117,10 @@ def against(sweep: Sweep, judged: str) -> Figure:
     axes = figure.add_subplot()
     for place, row in enumerate(sweep.levels):
         level, colour = 100 * row.spread("final_accuracy").mean, LOOKS[place].light
-        axes.axhline(level, color=colour, lw=1.1, ls=(0, (4, 2)), zorder=1, label=shown(row.label))
+        axes.axhline(level, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=shown(row.label))
     for place, line in enumerate(sweep.lines, len(sweep.levels)):
-        colour, _, marker, _, dash = LOOKS[place]
-        x = [value for value, _ in line.points]
-        spreads = [row.spread("final_accuracy") for _, row in line.points]
-        mean, std = (100 * np.array([getattr(s, part) for s in spreads]) for part in ("mean", "std"))
-        axes.fill_between(x, mean - np.nan_to_num(std), mean + np.nan_to_num(std), color=colour, alpha=0.13, lw=0)
-        look: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6}
-        axes.plot(x, mean, **look, lw=1.6, ls=DASHES[dash], zorder=3, label=shown(line.label))
+        spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for _, row in line.points]
+        _line(axes, [value for value, _ in line.points], spreads, place, shown(line.label))
     axes.set(xlabel=sweep.name, ylabel=f"Final accuracy on {judged} (%)")
     if sweep.logarithmic:
         axes.set_xscale("log")
@@ -128,13 +130,13 @@ def against(sweep: Sweep, judged: str) -> Figure:
 
 
 @style()
-def accuracy_matrices(rows: Sequence[Row], columns: int = 3) -> Figure:
+def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
     matrices = [100 * np.mean([r.accuracy_matrix[1:] for r in row.finished], axis=0) for row in rows]
     tasks, stages = max(m.shape[1] for m in matrices), max(m.shape[0] for m in matrices)
     cell = 0.36 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
     titles = [folded(plain(row.label, 90), max(16, int(10 * cell * tasks))) for row in rows]
-    across = min(columns, len(rows))
+    across = min(3, len(rows))
     down = -(-len(rows) // across)
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
     figure = Figure((across * width, down * height), layout="constrained")

@@ -15,10 +15,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from moca.engine.alike import SHARED, SHARED_IN_SHORT
 from moca.errors import MocaError
 from moca.report import conditions, plots, tables
-from moca.report.comparison import Comparison, Setting
+from moca.report.comparison import Comparison, Setting, notes
 from moca.report.exhibit import Exhibit, analyses
 from moca.report.facets import colours, facets
 from moca.report.palette import LOOKS
@@ -49,28 +48,6 @@ def write_report(
     except OSError as error:
         raise MocaError(f"the report cannot be written to '{path}': {error.strerror}; choose another --out") from None
     return path
-
-
-@dataclass
-class _Part:
-    """One setting as the page shows it."""
-
-    setting: Setting
-    verdict: str
-    conditions: str
-    command: str | None
-    summary: _Copied
-    held_against: list[_Copied]
-    figures: list[dict[str, Any]]
-    sweeps: list[tuple[str, int]]
-    matrices: list[tuple[str, int]]
-    analyses: list[_Shown]
-    differing: _Copied | None
-    same: dict[str, str]
-    methods: list[tuple[str, str]]
-    runs: _Copied
-    unfinished: list[tuple[str, Any]]
-    notes: dict[str, list[str]]
 
 
 @dataclass
@@ -152,10 +129,10 @@ def latex_tables(comparison: Comparison) -> str:
     return "\n".join(["% \\usepackage{booktabs}", *made])
 
 
-def _part(setting: Setting, data: _Data) -> _Part:
-    drawn, where = facets(setting), plots.of(setting)
-    figures = []
-    for facet in drawn:
+def _part(setting: Setting, data: _Data) -> dict[str, Any]:
+    """One setting as the page shows it."""
+    where, figures = setting.images, []
+    for facet in facets(setting):
         stream = plots.over_stream(facet, where)
         figures.append({
             "title": facet.title,
@@ -166,24 +143,24 @@ def _part(setting: Setting, data: _Data) -> _Part:
     held = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
     differing, same = tables.settings(setting)
     commands = {row.label: conditions.command(row.finished) for row in setting.finished}
-    return _Part(
-        setting,
-        verdict(setting),
-        conditions.sentences(setting),
-        conditions.command(setting.results),
-        data.table(tables.summary(setting, colours(setting))),
-        [data.table(table) for table in held],
-        figures,
-        [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
-        [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
-        [data.exhibit(exhibit) for exhibit in analyses(setting)],
-        data.table(differing) if differing else None,
-        same,
-        [(label, command) for label, command in commands.items() if command],
-        data.table(tables.runs(setting)),
-        [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
-        _notes(setting),
-    )
+    return {
+        "setting": setting,
+        "verdict": verdict(setting),
+        "conditions": conditions.sentences(setting),
+        "command": conditions.command(setting.results),
+        "summary": data.table(tables.summary(setting, colours(setting))),
+        "held_against": [data.table(table) for table in held],
+        "figures": figures,
+        "sweeps": [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
+        "matrices": [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
+        "analyses": [data.exhibit(exhibit) for exhibit in analyses(setting)],
+        "differing": data.table(differing) if differing else None,
+        "same": same,
+        "methods": [(label, command) for label, command in commands.items() if command],
+        "runs": data.table(tables.runs(setting)),
+        "unfinished": [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
+        "notes": notes(setting.rows),
+    }
 
 
 def _title(comparison: Comparison) -> str:
@@ -197,16 +174,6 @@ def _title(comparison: Comparison) -> str:
 def _meanings(comparison: Comparison) -> list[tables.Column]:
     shown = {column.number for setting in comparison.settings for column in tables.columns(setting)}
     return [column for column in tables.COLUMNS if column.number in shown]
-
-
-def _notes(setting: Setting) -> dict[str, list[str]]:
-    """Each note with the methods it is about."""
-    notes: dict[str, list[str]] = {}
-    for row in setting.rows:
-        for note in dict.fromkeys(n for r in row.results for n in r.notes):
-            labels = notes.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, [])
-            labels += [row.label] * (row.label not in labels)
-    return notes
 
 
 @functools.cache

@@ -26,9 +26,6 @@ LOOKS = (
 )
 """The first one, the baseline, is grey. There are no more: a figure has at most that many lines."""
 
-PAGE = ("#ffffff", "#14171b")
-"""What they stand on."""
-
 _OLD = ("#332288", "#4477AA", "#2b9bc0", "#44AA99", "#117733")  # cool ones of Paul Tol's schemes
 _NEW = ("#b8860b", "#EE7733", "#CC3311", "#AA4499", "#882255")  # and warm ones
 _OLD_DARK = ("#9a8cf0", "#7fb0e0", "#66CCEE", "#5fd0bc", "#5cbf7a")

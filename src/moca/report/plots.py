@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row
 from moca.report.facets import Facet
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
+from moca.report.spread import Spread
 from moca.report.sweeps import Sweep
 
 Trace = dict[str, Any]
@@ -25,6 +26,8 @@ Plot = dict[str, Any]
 
 MOST_NUMBERED = 12
 """Cells a side up to which those of a matrix have room for numbers."""
+BARE = {"showgrid": False, "zeroline": False, "fixedrange": True}
+"""An axis without lines."""
 NAME = "<b>%{fullData.name}</b><br>"
 
 
@@ -164,13 +167,7 @@ def matrix(row: Row) -> Plot:
         "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, stages + 1)), "showscale": False,
     }  # fmt: skip
     every = 1 if tasks <= 10 else 5
-    axis = {
-        "tick0": every if every > 1 else 1,
-        "dtick": every,
-        "showgrid": False,
-        "zeroline": False,
-        "fixedrange": True,
-    }
+    axis = {"tick0": every, "dtick": every, **BARE}
     layout = {
         "xaxis": axis | {"title": {"text": "Task"}},
         "yaxis": axis | {"title": {"text": "" if at_once else "After task"}, "autorange": "reversed",
@@ -261,8 +258,3 @@ def significant(value: float) -> float:
 
 def _plus_minus(std: float | None) -> str:
     return "" if std is None else f" ± {std:.2f}"
-
-
-def of(setting: Setting) -> str:
-    """The images behind its numbers, in the few words that an axis has room for."""
-    return "held-out training images" if setting.results[0].settings.validation else "test images"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
-from moca.recipes.experiment import protocol
 from moca.settings import ELSEWHERE, Run, Settings
 from moca.settings.choice import Own
 
@@ -26,6 +26,12 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
 def stream(run: Run) -> str:
     """Equal for runs that learn the same tasks and are judged on the same images."""
     return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name
+
+
+def protocol(run: Run) -> str:
+    """What its protocol is called, also where it is the data set's first and was left out; empty where it has none."""
+    known = catalogue.known(run.data_name).protocols if run.data_name in catalogue.names() else {}
+    return run.protocol or next(iter(known), "")
 
 
 def _settled(run: Run) -> Run:
@@ -57,12 +63,8 @@ def titles(runs: Sequence[Run]) -> list[str]:
     made = [_title(run) for run in runs]
     for name in ("class_order", "arrival", "image_size", "validation", "tasks"):
         told = [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs]
-        alike: dict[str, set[str]] = {}
-        for title, value in zip(made, told, strict=True):
-            alike.setdefault(title, set()).add(value)
-        made = [
-            f"{title}, {value}" if len(alike[title]) > 1 else title for title, value in zip(made, told, strict=True)
-        ]
+        unclear = _of_several(made, told)
+        made = [title + f", {value}" * (title in unclear) for title, value in zip(made, told, strict=True)]
     return made
 
 
@@ -85,13 +87,16 @@ def labels(runs: Sequence[Run]) -> list[str]:
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
-        by_label: dict[str, set[str]] = {}
-        for label, value in zip(made, values, strict=True):
-            by_label.setdefault(label, set()).add(value)
-        telling = name in _TELLING and len(set(values)) > 1
-        made = [label + f" {name}={value}" * ((telling and value != "None") or len(by_label[label]) > 1)
+        unclear, telling = _of_several(made, values), name in _TELLING and len(set(values)) > 1
+        made = [label + f" {name}={value}" * ((telling and value != "None") or label in unclear)
                 for label, value in zip(made, values, strict=True)]  # fmt: skip
     return made
+
+
+def _of_several(names: Sequence[str], values: Sequence[str]) -> set[str]:
+    """The names that stand for more than one value."""
+    counts = Counter(name for name, _ in {*zip(names, values, strict=True)})
+    return {name for name, count in counts.items() if count > 1}
 
 
 def _with_options(choice: Settings, among: Sequence[Settings]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 UNKNOWN = "\N{EN DASH}"
@@ -89,11 +88,6 @@ class Table:
             rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{known}}}",
             r"\end{table}", "",
         ])  # fmt: skip
-
-
-def of_texts(name: str, head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> Table:
-    """A table of plain texts."""
-    return Table(name, tuple(head), [tuple(map(Cell, row)) for row in rows], caption)
 
 
 def _value(cell: Cell) -> str:

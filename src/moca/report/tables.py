@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from moca.engine.result import Result
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
 from moca.report.sameness import word
-from moca.report.significance import FEW, LEVEL, Difference, difference, holm
+from moca.report.significance import FEW, LEVEL, Difference, difference, put_right
+from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.settings import Run
 
@@ -80,15 +81,14 @@ def columns(setting: Setting) -> list[Column]:
 
 def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
     """Every method: mean and deviation over its seeds, and how far it is above its own learner."""
-    gains, shown = against_own_learner(setting), columns(setting)
-    gained = any(gain for _, gain in gains)
+    gains, shown = {row.label: gain for row, _, gain in against_own_learner(setting)}, columns(setting)
+    gained = bool(gains)
     head = ["Method", "Seeds", shown[0].title, *["Gain on its learner"] * gained, *(c.title for c in shown[1:])]
-    marks = _marks([gain for _, gain in gains if gain])
     rows = []
-    for row, (_, gain), colour in zip(setting.rows, gains, colours, strict=True):
+    for row, colour in zip(setting.rows, colours, strict=True):
         first, *others = (_cell(Spread.of(row.values(c.number)), c.unit) for c in shown)
-        signed_gain = [signed(gain.spread, marks.get(id(gain), False)) if gain else Cell()] * gained
-        rows.append((Cell(row.label, colour=colour), Cell(_seeds(row)), first, *signed_gain, *others))
+        gain = [_signed(gains[row.label]) if row.label in gains else Cell()] * gained
+        rows.append((Cell(row.label, colour=colour), Cell(_seeds(row)), first, *gain, *others))
     caption = (
         f"{setting.title}. Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over "
         "seeds, which a single seed does not have. "
@@ -109,22 +109,18 @@ _TEST = (
 )
 
 
-def against_own_learner(setting: Setting) -> list[tuple[Row | None, Difference | None]]:
-    """Of each method its learner without perturbation, and how far it is above that."""
-    owns = [setting.own_learner(row) for row in setting.rows]
-    return [(own, difference(row, own) if own else None) for row, own in zip(setting.rows, owns, strict=True)]
+def against_own_learner(setting: Setting) -> list[tuple[Row, Row, Difference]]:
+    """Each method with a perturbation, its learner without, and how far it is above that."""
+    pairs = [(row, own) for row in setting.rows if (own := setting.own_learner(row))]
+    gains = put_right([difference(row, own) for row, own in pairs])
+    return [(row, own, gain) for (row, own), gain in zip(pairs, gains, strict=True)]
 
 
 def perturbations(setting: Setting) -> Table | None:
     """Each perturbation against its own learner."""
-    pairs = [(row, own, gain) for row, (own, gain) in zip(setting.rows, against_own_learner(setting), strict=True)
-             if own and gain]  # fmt: skip
-    if not pairs:
+    rows = [(Cell(row.label), Cell(own.label), *_told(gain)) for row, own, gain in against_own_learner(setting)]
+    if not rows:
         return None
-    chances = holm([gain.p for _, _, gain in pairs])
-    rows = [
-        (Cell(row.label), Cell(own.label), *_told(gain, p)) for (row, own, gain), p in zip(pairs, chances, strict=True)
-    ]
     head = ("Method", "Its learner", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
     caption = (
         f"{setting.title}: each perturbation against its own learner, final accuracy on {setting.judged}, in "
@@ -160,20 +156,19 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
     if len(plain) > _MOST_PAIRS:
         best = max(plain, key=_final)
         others = [row for row in plain if row is not best]
-        found = [difference(row, best) for row in others]
-        chances = holm([d.p for d in found])
-        rows = [(Cell(row.label), *_told(d, p)) for row, d, p in zip(others, found, chances, strict=True)]
+        found = put_right([difference(row, best) for row in others])
+        rows = [(Cell(row.label), *_told(d)) for row, d in zip(others, found, strict=True)]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
         caption = f"{said}; each against {best.label}, which has the highest mean. {_TEST}"
         return Table("learners", head, rows, caption, where)
-    every = {(a, b): difference(plain[a], plain[b]) for a in range(len(plain)) for b in range(a)}
-    marks = _marks(list(every.values()))
+    pairs = [(a, b) for a in range(len(plain)) for b in range(a)]
+    every = dict(zip(pairs, put_right([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
 
     def cell(a: int, b: int) -> Cell:
         if a == b:
             return Cell("")
         one = every[max(a, b), min(a, b)]
-        return signed(Spread(one.spread.mean * (1 if a > b else -1), one.spread.std), marks[id(one)])
+        return signed(Spread(one.spread.mean * (1 if a > b else -1), one.spread.std), one.clear)
 
     rows = [(Cell(row.label), *(cell(a, b) for b in range(len(plain)))) for a, row in enumerate(plain)]
     counts = sorted({one.n for one in every.values()})
@@ -182,7 +177,7 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
 
 
 def _final(row: Row) -> float:
-    return Spread.of(row.values("final_accuracy")).mean
+    return row.spread("final_accuracy").mean
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:
@@ -229,22 +224,13 @@ def _seeds(row: Row) -> str:
     return f"{finished}" if finished == begun else f"{finished} of {begun}"
 
 
-def _marks(differences: Sequence[Difference]) -> dict[int, bool]:
-    """Which of them are more than chance once all are looked at."""
-    chances = holm([d.p for d in differences])
-    return {id(d): p < LEVEL for d, p in zip(differences, chances, strict=True)}
-
-
-def _told(gain: Difference, p: float) -> tuple[Cell, ...]:
-    wins = f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN
-    tested = bool(gain.test)
+def _told(gain: Difference) -> tuple[Cell, ...]:
     return (
-        signed(gain.spread, p < LEVEL),
-        Cell(wins),
+        _signed(gain),
+        Cell(f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN),
         Cell(gain.n),
         Cell(gain.test or "none"),
-        Cell(chance(gain.p) if tested else UNKNOWN),
-        Cell(chance(p) if tested else UNKNOWN),
+        *(Cell(chance(p) if gain.test else UNKNOWN) for p in (gain.p, gain.adjusted)),
     )
 
 
@@ -272,6 +258,10 @@ def any_scale(spread: Spread) -> Cell:
     form = ".1e" if 0 < scale < _TINY else f".{max(0, 3 - math.floor(math.log10(scale))) if scale else 3}f"
     text = f"{spread.mean:z{form}}".replace("-", "\N{MINUS SIGN}")
     return Cell(text, "" if math.isnan(spread.std) else f"± {spread.std:{form}}")
+
+
+def _signed(gain: Difference) -> Cell:
+    return signed(gain.spread, gain.clear)
 
 
 def signed(spread: Spread, mark: bool = False) -> Cell:

@@ -13,11 +13,14 @@ from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
-from moca.report.comparison import Row, Setting, Spread
+from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, facets
+from moca.report.spread import Spread
 
 OF = ": "
 """Between what a number is of and what it is, where an analysis has the same numbers of several things."""
+MARKED = 20
+"""Points up to which those of a line are marked."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +186,14 @@ def widths(drawn: Sequence[Panel]) -> tuple[float, float] | None:
     seen = [place for line in lines for place, value in enumerate(line.values) if value]
     x = max((line.plot.x.values for line in lines), key=len)
     return (x[max(0, min(seen) - 1)], x[min(len(x) - 1, max(seen) + 1)]) if seen else None
+
+
+def shades(drawn: Sequence[Panel]) -> tuple[float, float]:
+    """What the palest and the darkest shade of matrices stand for: 0 and 1 for shares, else the least and the greatest
+    value of all of them."""
+    known = [value for panel in drawn for row in panel.lines[0].values for value in row if value is not None]
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
 
 def old_classes(drawn: Sequence[Panel]) -> dict[int, bool]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moca.engine.evaluate import in_evaluation
 from moca.engine.watch import StepRecord, TaskRecord
-from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbered
+from moca.measures.analysis import Analysis, Axis, Plot, listed, numbered
 from moca.measures.angles import angle_deviation, mean_over
 from moca.measures.record.base import Recording, of_classes, replayed_as_seen
 
@@ -25,6 +25,7 @@ _WORDS = {"trained": "training", "tested": "test"}
 class Angles(Recording):
     """Features of the last epoch of a task, replayed ones as perturbed, pooled by class; and those of test images."""
 
+    leads_to, about = "angle_deviation", "angle deviation in training"
     wants = ("new.features", "new.y", "replay.features", "replay.moved", "replay.y")
 
     def __init__(self, run: Running) -> None:
@@ -64,10 +65,10 @@ class Angles(Recording):
         features = in_evaluation(model, model.encode, run.stream.test.images, some, run.stream.protocol)
         return angle_deviation(features.cpu(), run.stream.test.labels[some])
 
-    def analyses(self) -> Analyses:
+    def analysis(self) -> Analysis | None:
         """Of the last task as bars, and over the tasks."""
         if not self.tasks or math.isnan(self.tasks[-1]["new trained"]):
-            return {}
+            return None
         last, angle = self.tasks[-1], Axis("Angle deviation (degrees)")
         bars = {word: listed([last[f"old {of}"], last[f"new {of}"]]) for of, word in _WORDS.items()}
         lines = {
@@ -81,7 +82,7 @@ class Angles(Recording):
             angle,
             {name: values for name, values in lines.items() if any(value is not None for value in values)},
         )
-        found = Analysis(
+        return Analysis(
             "Intra-class angle deviation",
             "Mean angle between the features of a class and their mean direction, in training as the classifier sees "
             f"them, and of {_TEST_IMAGES} test images a class. Old classes that vary less than new ones are "
@@ -93,7 +94,6 @@ class Angles(Recording):
             },
             "recorded",
         )
-        return {"angle_deviation": found}
 
     def state(self) -> dict[str, Any]:
         """With the features of the task so far."""

@@ -1,4 +1,4 @@
-"""What every recording is: told about some steps and every test, it keeps little, and at the end has analyses."""
+"""What every recording is: told about some steps and every test, it keeps little, and at the end has an analysis."""
 
 from __future__ import annotations
 
@@ -11,12 +11,18 @@ from moca.engine.watch import StepRecord, TaskRecord
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
-    from moca.measures.analysis import Analyses
+    from moca.measures.analysis import Analysis
 
 
 class Recording:
     """One kind of thing to be recorded. What it found in each task is in `tasks`, of plain values and tensors."""
 
+    leads_to: ClassVar[str]
+    """The name of its analysis."""
+    about: ClassVar[str]
+    """What that is about, in a few words."""
+    of_batch_norm: ClassVar[bool] = False
+    """Whether there is something to be recorded only where the encoder has BatchNorm."""
     wants: ClassVar[Sequence[str]] = ()
     """Outputs of a step."""
     looks: ClassVar[Literal["late", "through"]] = "late"
@@ -31,8 +37,8 @@ class Recording:
     def task(self, record: TaskRecord) -> None:
         """A task has been learned."""
 
-    def analyses(self) -> Analyses:
-        """What came of it."""
+    def analysis(self) -> Analysis | None:
+        """What came of it, if anything did."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from moca.engine.watch import TaskRecord
-from moca.measures.analysis import Analyses, Analysis, Axis, Plot, numbered
+from moca.measures.analysis import Analysis, Axis, Plot, numbered
 from moca.measures.batch_norm import Estimates, Moments, Statistics, averaged, layers_moved
 from moca.measures.record.base import Recording
 from moca.measures.shift import distance
@@ -20,6 +20,9 @@ OLD_NEW, HELD_OLD, HELD_NEW = "replayed and new", "running and test of old class
 class StatisticsShift(Recording):
     """How far statistics are apart: of replayed and new batches, and of what the test normalises by and what test
     images of old and of new classes have."""
+
+    leads_to, about = "batch_norm_shift", "BatchNorm statistics against each other"
+    of_batch_norm = True
 
     def task(self, record: TaskRecord) -> None:
         """The distance in every layer."""
@@ -51,10 +54,10 @@ class StatisticsShift(Recording):
         device, model = self.run.trainer.learning.device, self.run.trainer.learning.model
         return averaged(model, (learner.view(stream.test.images[part].to(device)) for part in parts if len(part) > 1))
 
-    def analyses(self) -> Analyses:
+    def analysis(self) -> Analysis | None:
         """Of the last task layer by layer, and the mean over layers after every task."""
         if not self.tasks or not self.tasks[-1]["apart"]:
-            return {}
+            return None
         last = self.tasks[-1]
         names = [name for name in (OLD_NEW, HELD_OLD, HELD_NEW) if any(name in task["apart"] for task in self.tasks)]
 
@@ -63,26 +66,24 @@ class StatisticsShift(Recording):
             return sum(layers) / len(layers) if layers else None
 
         apart = Axis("Distance of the statistics")
-        return {
-            "batch_norm_shift": Analysis(
-                "BatchNorm statistics against each other",
-                "Root mean square over channels of how far means and standard deviations are apart, in standard "
-                "deviations; 0 is the same.",
-                {f"mean distance, {name}": mean(last, name) for name in last["apart"]},
-                {
-                    "batch_norm_shift": Plot(
-                        "lines",
-                        Axis("BatchNorm layer, from the image on", numbered(len(last["layers"]))),
-                        apart,
-                        last["apart"],
-                    ),
-                    "batch_norm_shift_over_tasks": Plot(
-                        "lines",
-                        Axis("Tasks learned", [task["learned"] for task in self.tasks]),
-                        apart,
-                        {name: [mean(task, name) for task in self.tasks] for name in names},
-                    ),
-                },
-                "recorded",
-            )
-        }
+        return Analysis(
+            "BatchNorm statistics against each other",
+            "Root mean square over channels of how far means and standard deviations are apart, in standard "
+            "deviations; 0 is the same.",
+            {f"mean distance, {name}": mean(last, name) for name in last["apart"]},
+            {
+                "batch_norm_shift": Plot(
+                    "lines",
+                    Axis("BatchNorm layer, from the image on", numbered(len(last["layers"]))),
+                    apart,
+                    last["apart"],
+                ),
+                "batch_norm_shift_over_tasks": Plot(
+                    "lines",
+                    Axis("Tasks learned", [task["learned"] for task in self.tasks]),
+                    apart,
+                    {name: [mean(task, name) for task in self.tasks] for name in names},
+                ),
+            },
+            "recorded",
+        )

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from moca import sphere
 from moca.engine.watch import StepRecord, TaskRecord
-from moca.measures.analysis import Analyses, Analysis, Axis, Plot, numbered
+from moca.measures.analysis import Analysis, Axis, Plot, numbered
 from moca.measures.record.base import Recording, replayed_as_seen
 from moca.measures.spectrum import effective_rank, gram, shares, singular_values
 
@@ -28,6 +28,7 @@ class Gradients(Recording):
     by the length of the feature: that is recorded beside.
     """
 
+    leads_to, about = "gradient_spectrum", "singular values of feature gradients"
     wants = (
         "new.features.gradient",
         "replay.features",
@@ -67,44 +68,42 @@ class Gradients(Recording):
         self.tasks.append(found)
         self.grams = {}
 
-    def analyses(self) -> Analyses:
+    def analysis(self) -> Analysis | None:
         """The spectrum of the last task, and the effective rank over the tasks."""
         kinds = [name for name in (ALL, REPLAYED, NEW, OFFICIAL) if self.tasks and name in self.tasks[-1]]
         if not kinds:
-            return {}
+            return None
         last = self.tasks[-1]
         ranks = {name: [effective_rank(task[name]) if name in task else None for task in self.tasks] for name in kinds}
         count = min(_SHOWN, len(last[ALL]))
-        return {
-            "gradient_spectrum": Analysis(
-                "Singular values of feature gradients",
-                "Each divided by their sum. The faster they fall, the fewer directions the gradients have; the "
-                "effective rank is exp of their entropy.",
-                {f"effective rank, {name}": ranks[name][-1] for name in kinds},
-                {
-                    "singular_values": Plot(
-                        "lines",
-                        Axis("Index", numbered(count)),
-                        Axis("Singular value / sum", log=True),
-                        {name: shares(last[name])[:count].tolist() for name in kinds},
-                        mark=last["classes"],
-                    ),
-                    "effective_rank": Plot(
-                        "lines",
-                        Axis("Tasks learned", numbered(len(self.tasks))),
-                        Axis("Effective rank of feature gradients"),
-                        dict(ranks),
-                    ),
-                },
-                "recorded",
-                {
-                    f"{name} after task {number}": task[name].numpy()
-                    for number, task in enumerate(self.tasks, 1)
-                    for name in kinds
-                    if name in task
-                },
-            )
-        }
+        return Analysis(
+            "Singular values of feature gradients",
+            "Each divided by their sum. The faster they fall, the fewer directions the gradients have; the "
+            "effective rank is exp of their entropy.",
+            {f"effective rank, {name}": ranks[name][-1] for name in kinds},
+            {
+                "singular_values": Plot(
+                    "lines",
+                    Axis("Index", numbered(count)),
+                    Axis("Singular value / sum", log=True),
+                    {name: shares(last[name])[:count].tolist() for name in kinds},
+                    mark=last["classes"],
+                ),
+                "effective_rank": Plot(
+                    "lines",
+                    Axis("Tasks learned", numbered(len(self.tasks))),
+                    Axis("Effective rank of feature gradients"),
+                    dict(ranks),
+                ),
+            },
+            "recorded",
+            {
+                f"{name} after task {number}": task[name].numpy()
+                for number, task in enumerate(self.tasks, 1)
+                for name in kinds
+                if name in task
+            },
+        )
 
     def state(self) -> dict[str, Any]:
         """With the sums of the task so far."""

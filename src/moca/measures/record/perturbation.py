@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from moca import sphere
 from moca.engine.watch import StepRecord, TaskRecord
-from moca.measures.analysis import Analyses, Analysis, Axis, Plot
+from moca.measures.analysis import Analysis, Axis, Plot
 from moca.measures.angles import histogram
 from moca.measures.record.base import Recording
 
@@ -22,12 +23,13 @@ _BINS = 90
 class Moved(Recording):
     """The angle between a replayed old-class feature and where it was moved to."""
 
+    leads_to, about = "perturbation_angle", "angle of the perturbation"
     wants = ("replay.features", "replay.moved", "replay.old")
     looks = "through"
 
     def __init__(self, run: Running) -> None:
         super().__init__(run)
-        self.counts = torch.zeros(_BINS, dtype=torch.int64)
+        self.counts, self.degrees = torch.zeros(_BINS, dtype=torch.int64), 0.0
         self.course: list[list[float]] = []
 
     def step(self, record: StepRecord) -> None:
@@ -38,54 +40,53 @@ class Moved(Recording):
         angles: Tensor = sphere.angle(record.outputs["replay.features"], moved)[old].cpu()
         if len(angles):
             self.counts = self.counts + histogram(angles, _BINS)
-            ordered = angles.rad2deg().sort().values.tolist()
+            ordered = angles.double().rad2deg().sort().values.tolist()
+            self.degrees += math.fsum(ordered)
             low, middle, high = (ordered[int(share * (len(ordered) - 1))] for share in (0.1, 0.5, 0.9))
             self.course.append([record.step, low, middle, high])
 
     def task(self, record: TaskRecord) -> None:
         """Keep the distribution of the task; of the first one there is none."""
         if self.course:
-            self.tasks.append({"learned": record.learned, "counts": self.counts, "course": self.course})
-        self.counts, self.course = torch.zeros(_BINS, dtype=torch.int64), []
+            kept = {"counts": self.counts, "degrees": self.degrees, "course": self.course}
+            self.tasks.append({"learned": record.learned, **kept})
+        self.counts, self.degrees, self.course = torch.zeros(_BINS, dtype=torch.int64), 0.0, []
 
-    def analyses(self) -> Analyses:
+    def analysis(self) -> Analysis | None:
         """The distribution in each task, and its course over the steps."""
         if not self.run.settings.perturb.make().moves or not self.tasks:
-            return {}
+            return None
         total = torch.stack([task["counts"] for task in self.tasks]).sum(0).double()
+        degrees = sum(task.get("degrees", math.nan) for task in self.tasks)
         centres = (torch.arange(_BINS).double() + 0.5) * 180 / _BINS
         steps, low, middle, high = zip(*(line for task in self.tasks for line in task["course"]), strict=True)
-        return {
-            "perturbation_angle": Analysis(
-                "Angle of the perturbation",
-                "By how much replayed old-class features were moved on their sphere.",
-                {
-                    "mean angle (degrees)": ((total * centres).sum() / total.sum()).item(),
-                    "median at the end (degrees)": middle[-1],
-                },
-                {
-                    "perturbation_angle": Plot(
-                        "lines",
-                        Axis("Angle (degrees)", centres.tolist()),
-                        Axis("Share of features"),
-                        {"features": (total / total.sum()).tolist()},
-                        trim=True,
-                    ),
-                    "perturbation_angle_over_steps": Plot(
-                        "lines",
-                        Axis("Step", list(steps)),
-                        Axis("Angle (degrees)"),
-                        {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)},
-                    ),
-                },
-                "recorded",
-                {f"{BIN_COUNTS} {task['learned']}": task["counts"].numpy() for task in self.tasks},
-            )
-        }
+        return Analysis(
+            "Angle of the perturbation",
+            "By how much replayed old-class features were moved on their sphere.",
+            {"mean angle (degrees)": degrees / total.sum().item(), "median at the end (degrees)": middle[-1]},
+            {
+                "perturbation_angle": Plot(
+                    "lines",
+                    Axis("Angle (degrees)", centres.tolist()),
+                    Axis("Share of features"),
+                    {"features": (total / total.sum()).tolist()},
+                    trim=True,
+                ),
+                "perturbation_angle_over_steps": Plot(
+                    "lines",
+                    Axis("Step", list(steps)),
+                    Axis("Angle (degrees)"),
+                    {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)},
+                ),
+            },
+            "recorded",
+            {f"counts in bins of 2 degrees, task {task['learned']}": task["counts"].numpy() for task in self.tasks},
+        )
 
     def state(self) -> dict[str, Any]:
         """With the counts of the task so far."""
-        return super().state() | {"counts": self.counts, "course": self.course}
+        return super().state() | {"counts": self.counts, "degrees": self.degrees, "course": self.course}
 
-
-BIN_COUNTS = "counts in bins of 2 degrees, task"
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from where `state` was taken; an older moca did not add up the degrees."""
+        super().load_state_dict({"degrees": math.nan} | state)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from moca.engine.schedule import Schedule
 from moca.engine.watch import StepRecord, TaskRecord, Watcher
-from moca.measures.analysis import Analyses, write
+from moca.measures.analysis import write
 from moca.measures.record.angles import Angles
 from moca.measures.record.base import Recording
 from moca.measures.record.batch_norm import StatisticsShift
@@ -22,13 +22,14 @@ _ROWS = 4096
 """New samples that are looked at in the last epoch of a task, at most; as many replayed ones come with them."""
 _THROUGH = 25
 """Steps that are looked at over a whole task."""
-_KINDS: dict[str, type[Recording]] = {
+KINDS: dict[str, type[Recording]] = {
     "angles": Angles,
     "gradients": Gradients,
     "perturbation": Moved,
     "batch_norm": StatisticsShift,
     "rules": RulesTested,
 }
+"""By what `record` calls them."""
 
 
 def spread(first: int, last: int, count: int) -> frozenset[int]:
@@ -42,7 +43,7 @@ class Recorder(Watcher):
     so few that training is not slowed down."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.kinds = [_KINDS[name] for name in names if name in _KINDS]
+        self.kinds = [KINDS[name] for name in names if name in KINDS]
         self.wants = tuple(dict.fromkeys(name for kind in self.kinds for name in kind.wants))
         self.looked = -1, frozenset[int](), frozenset[int]()
 
@@ -90,9 +91,7 @@ class Recorder(Watcher):
 
     def save(self) -> None:
         """Write what was found."""
-        found: Analyses = {}
-        for recording in self.recordings:
-            found |= recording.analyses()
+        found = {one.leads_to: analysis for one in self.recordings if (analysis := one.analysis())}
         write(self.run.folder, found)
 
     def state(self) -> list[Any]:

@@ -21,6 +21,9 @@ class RulesTested(Recording):
     keeps (icarl, lucir) stay those of the run. Samples that a learner mixes in the encoder pass unmixed.
     """
 
+    leads_to, about = NAME, "accuracy under other rules of BatchNorm"
+    of_batch_norm = True
+
     def task(self, record: TaskRecord) -> None:
         """Test under each rule; rules that mean the same are tested once."""
         run, learning = self.run, self.run.trainer.learning
@@ -39,29 +42,27 @@ class RulesTested(Recording):
         accuracy = {name: final_accuracy([accuracies], classes) for name, accuracies in class_il.items()}
         self.tasks.append({"learned": record.learned, "class_il": class_il, "accuracy": accuracy})
 
-    def analyses(self) -> Analyses:
+    def analysis(self) -> Analysis | None:
         """Over the tasks, and at the end."""
         if not self.tasks:
-            return {}
+            return None
         last = self.tasks[-1]["accuracy"]
         over_tasks = {rule: [100 * task["accuracy"][rule] for task in self.tasks] for rule in last}
-        return {
-            NAME: Analysis(
-                "Accuracy under other rules of whose statistics BatchNorm holds",
-                "The same weights, tested with statistics of new batches (n), of replayed ones (b), of both in turn "
-                "(nb, nbb, ...), by their classes, or of the memory; own is what the run was tested with.",
-                {f"final accuracy, {rule}, %": 100 * accuracy for rule, accuracy in last.items()},
-                {
-                    NAME: Plot(
-                        "lines",
-                        Axis("Tasks learned", [task["learned"] for task in self.tasks]),
-                        Axis("Accuracy of the classes so far, %"),
-                        over_tasks,
-                    )
-                },
-                "recorded",
-            )
-        }
+        return Analysis(
+            "Accuracy under other rules of whose statistics BatchNorm holds",
+            "The same weights, tested with statistics of new batches (n), of replayed ones (b), of both in turn "
+            "(nb, nbb, ...), by their classes, or of the memory; own is what the run was tested with.",
+            {f"final accuracy, {rule}, %": 100 * accuracy for rule, accuracy in last.items()},
+            {
+                NAME: Plot(
+                    "lines",
+                    Axis("Tasks learned", [task["learned"] for task in self.tasks]),
+                    Axis("Accuracy of the classes so far, %"),
+                    over_tasks,
+                )
+            },
+            "recorded",
+        )
 
 
 def final_accuracies(analyses: Analyses) -> dict[str, float]:
