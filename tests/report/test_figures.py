@@ -165,7 +165,7 @@ def test_many_curves_are_shared_out(tmp_path):
     learners = ("er", "derpp", "mir", "agem", "er_ace", "ssil", "gss", "reweight", "focal")
     runs = {f"{name} {lr}": [result(tmp_path, 0.5, learner=name, lr=lr)] for name in learners for lr in (0.1, 0.2, 0.3)}
     found = sweeps(setting(tmp_path, runs))
-    assert [len(one.lines) for one in found] == [MOST, 1]
+    assert [len(one.lines) for one in found] == [5, 4], f"no more than {MOST} in a figure"
 
 
 def test_matrix_holds_the_mean_over_seeds_of_learned_tasks_only(tmp_path):

@@ -66,8 +66,10 @@ def _of(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> li
     levels = list({own.label: own for own in learners}.values())
     lines = [Line(label, points) for label, points in zip(_labels(several, place), several, strict=True)]
     name = place[0] if place[-1] == "size" else place[-1]  # of the memory
-    room = max(1, MOST - len(levels))
-    return [Sweep(name, lines[at : at + room], levels[: MOST - 1]) for at in range(0, len(lines), room)]
+    levels = levels[: MOST - 1]
+    figures = -(-len(lines) // (MOST - len(levels)))
+    each = -(-len(lines) // max(figures, 1))
+    return [Sweep(name, lines[part * each :][:each], levels) for part in range(figures)]
 
 
 def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[str]:
