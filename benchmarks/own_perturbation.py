@@ -1,4 +1,4 @@
-"""Claim: a perturbation of our own beats the best of the paper's with ER, DER++ and ER-ACE, for the cost of noise.
+"""Question: does a perturbation of our own beat the best of the paper's with ER, DER++ and ER-ACE at the cost of noise?
 
     python benchmarks/own_perturbation.py --out own --small --seed 0 1 2 --learner er derpp er_ace \\
         --perturb none gaussian wap:lambda=1.5,step_size=100 benchmarks.own_perturbations.Balanced

@@ -26,7 +26,19 @@ class Varied(Perturbation):
         return self.random.uniform(len(noise), 1) * noise
 
 
-class Matched(Perturbation):
+class _Guided(Perturbation):
+    """Moved with regard to the class vectors; n is as long as the variant makes it."""
+
+    scaled = False
+    recipes = {}
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The classifier."""
+        return ("model",)
+
+
+class Matched(_Guided):
     """As far from their class vector as new samples are from theirs: there is no strength to choose.
 
     Of a replayed feature at the angle theta, and a new sample, paired by row, at phi: turned by alpha, at right angles
@@ -35,14 +47,6 @@ class Matched(Perturbation):
 
     lam: float = option(1.0, "times the tangent of the angle; 1 is matched", ge=0, alias="lambda")
     steepest: float = option(0.2, "cos(alpha) is not below it: 0.2 is 78 degrees", gt=0, le=1)
-
-    scaled = False
-    recipes = {}
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The class vectors."""
-        return ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Noise at right angles to feature and class vector, as long as the tangent of the angle."""
@@ -115,18 +119,10 @@ class Kept(Perturbation):
             )
 
 
-class Rival(Perturbation):
+class Rival(_Guided):
     """A random share of the way towards the nearest other class vector: n = s t, s ~ U(0, 1)."""
 
     lam: float = option(1.0, "length of the whole way", ge=0, alias="lambda")
-
-    scaled = False
-    recipes = {}
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The class vectors."""
-        return ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """Along the tangent towards the strongest rival."""
