@@ -224,3 +224,15 @@ def test_curve_over_a_number_for_print(tmp_path):
     assert (level.get_label(), set(level.get_ydata())) == ("er", {35.0})
     assert (gaussian.get_label(), list(gaussian.get_ydata())) == ("er+gaussian", pytest.approx([5, 10, 20]))
     assert (wap.get_label(), list(wap.get_xdata()), axes.get_xlabel()) == ("er+wap", [1, 3, 4], "lambda")
+
+
+def test_long_names_of_a_curve_stay_within_the_figure(tmp_path):
+    learner, model = "er_ace", "convnet:width=16,features=128"
+    runs = {f"{epochs} {size}": [result(tmp_path, 0.5, learner=learner, model=model, epochs=epochs, memory=size)]
+            for epochs in (10, 20, 30) for size in (200, 500, 2000)}  # fmt: skip
+    for found in sweeps(setting(tmp_path, runs)):
+        figure = against(found, "test images")
+        figure.draw_without_rendering()
+        (drawn,) = figure.legends
+        box = drawn.get_window_extent()
+        assert box.x0 >= 0 and box.x1 <= figure.bbox.width, [line.label for line in found.lines]

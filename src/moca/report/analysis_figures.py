@@ -18,7 +18,7 @@ from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
 from moca.report.palette import LOOKS, class_colours, colours_of
-from moca.report.printing import DASHES, FAINT, INK, RULE, save, shown, style
+from moca.report.printing import DASHES, FAINT, INK, RULE, legend, save, shown, style
 from moca.report.together import (
     MARKED,
     Line,
@@ -271,10 +271,7 @@ def _legend(figure: Figure, lines: Sequence[Line]) -> None:
         Patch(color=LOOKS[line.place].light) if line.plot.kind == "bars" else Line2D([], [], **_look(line))
         for line in lines
     ]
-    names = [shown(line.label) for line in lines]
-    inches = 0.7 + 0.075 * max(map(len, names))  # of an entry, with its line and what is left blank
-    across = max(1, min(len(lines), int(figure.get_figwidth() / inches)))
-    figure.legend(handles, names, loc="outside lower center", ncols=across)
+    legend(figure, handles, [shown(line.label) for line in lines])
 
 
 def _power(value: float, place: int | None = None) -> str:

@@ -21,7 +21,7 @@ from moca.report.comparison import Comparison, Row
 from moca.report.facets import Facet, facets
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
-from moca.report.printing import DASHES, INK, RULE, save, shown, style
+from moca.report.printing import DASHES, INK, RULE, legend, save, shown, style
 from moca.report.spread import Spread
 from moca.report.sweeps import Sweep, sweeps
 from moca.report.table import UNKNOWN
@@ -125,7 +125,7 @@ def against(sweep: Sweep, judged: str) -> Figure:
     if sweep.logarithmic:
         axes.set_xscale("log")
     axes.grid(axis="y")
-    figure.legend(loc="outside lower center", ncols=3, handlelength=2.2, columnspacing=1.6)
+    legend(figure, *axes.get_legend_handles_labels())
     return figure
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from moca.errors import MocaError
@@ -66,6 +67,13 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     except OSError as error:
         raise MocaError(f"figures cannot be written to '{folder}': {error.strerror}; choose another folder") from None
     return paths
+
+
+def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
+    """Below the figure, in as many columns as it has room for."""
+    inches = 0.7 + 0.075 * max(map(len, names))  # of an entry, with its line and what is left blank
+    across = max(1, min(len(names), int(figure.get_figwidth() / inches)))
+    figure.legend(handles, names, loc="outside lower center", ncols=across)
 
 
 def shown(label: str, length: int = 60) -> str:
