@@ -52,10 +52,10 @@ def build_model(
         return model
 
 
-def made_encoder(choice: Choice, shape: Shape, seed: int = 0) -> Made:
-    """An encoder alone, with weights that depend on the seed unless it brings its own."""
+def made_encoder(choice: Choice, shape: Shape) -> Made:
+    """An encoder alone, with the initial weights of seed 0 unless it brings its own."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "init"))
+        torch.default_generator.manual_seed(derive(0, "init"))
         return _made(choice, shape)
 
 

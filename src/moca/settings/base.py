@@ -118,15 +118,6 @@ def names(choices: tuple[type[Settings], ...]) -> dict[str, str]:
     return {cls.model_fields["name"].default: (cls.__doc__ or "").split("\n")[0] for cls in choices}
 
 
-def options(choice: type[Settings]) -> dict[str, tuple[str, str]]:
-    """Each option of a choice, with its default and what it means."""
-    return {
-        field.alias or name: (str(field.default), field.description or "")
-        for name, field in choice.model_fields.items()
-        if name != choice.leading
-    }
-
-
 def _options(location: tuple[int | str, ...]) -> list[str]:
     """The options named in a place that pydantic reports, without the types it tried there."""
     types = ("str", "int", "tuple", "constrained", "literal")
