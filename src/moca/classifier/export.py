@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from moca import __version__
 from moca.data import Transform
 from moca.engine.learning import Learning
 from moca.errors import MocaError
+from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import ContinualClassifier
@@ -49,13 +50,10 @@ def export(classifier: ContinualClassifier, path: str | os.PathLike[str]) -> Pat
     onnx.helper.set_model_props(model, {"moca": json.dumps(_about(twin))})
     content: bytes = model.SerializeToString()
     _check(content, twin, onnxruntime)
-    part = target.with_name(f"{target.name}.part")
     try:
-        part.write_bytes(content)
-        part.replace(target)
+        with whole(target) as part:
+            part.write_bytes(content)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise MocaError(f"'{target}' cannot be written: {error.strerror}") from None
     return target
 

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from moca.errors import MocaError
 from moca.locking import lock
+from moca.whole import whole
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"
@@ -174,9 +175,8 @@ class Store:
     def _point(self, name: str, record: dict[str, Any]) -> None:
         self.names.mkdir(exist_ok=True)
         before = self.entry(name)["address"] if name in self else None
-        fresh = self.names / f"{name}.new"
-        fresh.write_text(json.dumps(record, indent=1) + "\n")
-        fresh.replace(self.names / f"{name}.json")
+        with whole(self.names / f"{name}.json") as part:
+            part.write_text(json.dumps(record, indent=1) + "\n")
         if before and before != record["address"]:
             self._drop(before)
 
