@@ -177,7 +177,7 @@ def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float
 
 def _some_images(classifier: ContinualClassifier) -> Tensor:
     """Of the memory, or random ones where it has none."""
-    memory, vectors = classifier.learning_.memory, classifier.keeps_vectors and classifier.frozen_ is None
+    memory, vectors = classifier.learning_.memory, classifier.takes_vectors
     kept = memory.all().get("image") if memory is not None and classifier.frozen_ is None else None
     if kept is not None and vectors:
         kept = kept.flatten(1)

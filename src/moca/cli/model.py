@@ -141,7 +141,7 @@ def predict(
     if top < 1:
         raise MocaError(f"--top {top}: name at least one class")
     classifier = ContinualClassifier.load(model, device=device)
-    if classifier.keeps_vectors and classifier.frozen_ is None:
+    if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
     files, lost = [file for path in images for file in files_of(path)], list[str]()
     x, places = readable(files, classifier.shape_, None, lost.append)
@@ -191,8 +191,9 @@ def show(
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
-    vectors = classifier.keeps_vectors and classifier.frozen_ is None
-    kind, samples = ("vectors", f"{channels} numbers") if vectors else ("images", f"{width}x{height}x{channels}")
+    kind, samples = "images", f"{width}x{height}x{channels}"
+    if classifier.takes_vectors:
+        kind, samples = "vectors", f"{channels} numbers"
     console.print(
         Text(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}"),
         soft_wrap=True,

@@ -80,7 +80,7 @@ class Learning(Stateful):
         self.transform = Transform(
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
-        self.sample_bytes = math.prod(shape) * (4 if protocol.white == 1 else 1)
+        self.sample_bytes = math.prod(shape) * (4 if protocol.vectors else 1)
         """Of an image as bytes, or of a vector of floats."""
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
