@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from moca import __version__
 from moca.data import Transform
 from moca.engine.learning import Learning
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 from moca.whole import whole
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _traced(classifier: ContinualClassifier) -> bytes:
                 dynamic_axes={name: {0: "n"} for name in names},
             )
     except Exception as error:
-        raise MocaError(f"this model cannot be written as ONNX: {_first_line(error)}") from error
+        raise MocaError(f"this model cannot be written as ONNX: {first_line(error)}") from error
     content: bytes = written.getvalue()
     return content
 
@@ -158,7 +158,7 @@ def _check(content: bytes, classifier: ContinualClassifier, onnxruntime: Any) ->
         try:
             probabilities = _asked(content, some, onnxruntime)
         except Exception as error:
-            raise MocaError(f"onnxruntime cannot use this model: {_first_line(error)}; nothing was written") from error
+            raise MocaError(f"onnxruntime cannot use this model: {first_line(error)}; nothing was written") from error
         far = float(np.abs(probabilities - classifier.predict_proba(some)).max())
         if not far <= _TOLERANCE:
             raise MocaError(
@@ -191,7 +191,3 @@ def _some_images(classifier: ContinualClassifier) -> Tensor:
 
 def _input(samples: Tensor) -> str:
     return "vectors" if samples.is_floating_point() else "images"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

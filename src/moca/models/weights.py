@@ -11,7 +11,7 @@ import safetensors
 import torch
 from torch import Tensor, nn
 
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 from moca.settings import Choice, validate
 from moca.settings.run import ModelChoice
 
@@ -67,8 +67,7 @@ def _of_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         else:
             tensors = dict(torch.load(path, weights_only=True, map_location="cpu"))
     except Exception as error:
-        first = str(error).strip().partition("\n")[0]
-        raise MocaError(f"weights '{path}' cannot be read: {first}; a state_dict is needed") from None
+        raise MocaError(f"weights '{path}' cannot be read: {first_line(error)}; a state_dict is needed") from None
     if not tensors or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise MocaError(f"weights '{path}' hold something else than tensors by name; save the state_dict of an encoder")
     return about, _of_encoder(tensors)
