@@ -11,6 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from rich.console import Console
 
+from moca.cli.show import busy, complain, console, say
 from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
 
@@ -54,7 +55,6 @@ def analyse(
         from rich.progress import track
 
         from moca.cli.analysis_tables import tables
-        from moca.cli.show import busy, console, say
         from moca.engine.listing import run_folders
         from moca.measures.analyse import ASKED_FOR, KNOWN, analyse
         from moca.report.comparison import Comparison
@@ -118,7 +118,7 @@ def analyse(
         end = "" if line.endswith("?") and not whose else "."
         say(f"Not there: {line}{whose}{end}")
     for line in refused:
-        Console(stderr=True).print(f"moca: {line}", style="red", soft_wrap=True, highlight=False, markup=False)
+        complain(line)
     return 1 if refused else 0
 
 

@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.text import Text
 
-from moca.cli.model import Device, Model, console
+from moca.cli.model import Device, Model
+from moca.cli.show import say
 from moca.errors import MocaError
 from moca.starting import loading
 
@@ -67,6 +67,6 @@ def serve(
         ),
         manner=Manner(held_out, tolerate, device),
         teach=teach,
-        say=lambda line: console.print(Text(line), soft_wrap=True),
+        say=say,
     )
     return 0
