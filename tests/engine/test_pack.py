@@ -18,12 +18,12 @@ from moca.engine import compare as comparing
 from moca.engine import pack
 from moca.engine import run as running
 from moca.engine.alike import FirstTask
-from moca.engine.compare import Plan
 from moca.engine.cost import Cost
 from moca.engine.folder import RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
+from moca.engine.plan import Plan
 from moca.engine.run import Running
 from moca.engine.trainer import Trainer
 from moca.errors import Held, Interrupted, out_of_memory

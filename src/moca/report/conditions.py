@@ -9,8 +9,8 @@ from typing import Any
 
 from moca.engine.result import Result
 from moca.report.comparison import Setting
-from moca.report.sameness import judged, word
-from moca.settings import RECIPE, Choice, Run, Seeds
+from moca.report.sameness import judged
+from moca.settings import RECIPE, Choice, Run, Seeds, word
 
 
 def sentences(setting: Setting) -> str:

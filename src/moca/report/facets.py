@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from moca.report.comparison import Row, Setting
 from moca.report.palette import LOOKS
-from moca.report.sameness import word
+from moca.settings import word
 
 MOST = len(LOOKS)
 """Lines of a figure."""

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from moca.engine.result import Result
 from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
-from moca.report.sameness import word
 from moca.report.significance import FEW, LEVEL, Difference, difference, put_right
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
-from moca.settings import Run
+from moca.settings import Run, word
 
 _MOST_PAIRS = 8
 """Learners up to which each is held against each other; more of them against the best one."""
