@@ -254,6 +254,7 @@ def _forgetting(stages: list[list[float | None]], came: dict[int, int], names: S
     fallen = forgetting_by_class(stages, [came[c] for c in range(len(came))])
     lost = [100 * value for value in fallen if value is not None]
     old = [c for c, value in enumerate(fallen) if value is not None]
+    x, y = Axis("Class", [names[c] for c in old]), Axis("Accuracy lost")
     return Analysis(
         "Forgetting of each class",
         "How far the accuracy on a class has fallen from the best that it had after an earlier task.",
@@ -261,12 +262,5 @@ def _forgetting(stages: list[list[float | None]], came: dict[int, int], names: S
             "mean over old classes (%)": sum(lost) / len(lost) if lost else None,
             "of the class that lost most (%)": max(lost, default=None),
         },
-        {
-            "forgetting_by_class": Plot(
-                "bars",
-                Axis("Class", [names[c] for c in old]),
-                Axis("Accuracy lost"),
-                {"test": listed(fallen[c] for c in old)},
-            )
-        },
+        {"forgetting_by_class": Plot("bars", x, y, {"test": listed(fallen[c] for c in old)})},
     )

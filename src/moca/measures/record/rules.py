@@ -46,19 +46,13 @@ class RulesTested(Recording):
             return None
         last = self.tasks[-1]["accuracy"]
         over_tasks = {rule: [100 * task["accuracy"][rule] for task in self.tasks] for rule in last}
+        x = Axis("Tasks learned", [task["learned"] for task in self.tasks])
         return Analysis(
             "Accuracy under other rules of whose statistics BatchNorm holds",
             "The same weights, tested with statistics of new batches (n), of replayed ones (b), of both in turn "
             "(nb, nbb, ...), by their classes, or of the memory; own is what the run was tested with.",
             {f"final accuracy, {rule}, %": 100 * accuracy for rule, accuracy in last.items()},
-            {
-                NAME: Plot(
-                    "lines",
-                    Axis("Tasks learned", [task["learned"] for task in self.tasks]),
-                    Axis("Accuracy of the classes so far, %"),
-                    over_tasks,
-                )
-            },
+            {NAME: Plot("lines", x, Axis("Accuracy of the classes so far, %"), over_tasks)},
             "recorded",
         )
 
