@@ -89,7 +89,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
     """Turn any accepted form into one of `classes`, chosen by its name."""
-    by_name = {cls.model_fields["name"].default: cls for cls in classes}
+    known = by_name(classes)
 
     def choose(value: Any) -> Settings:
         if isinstance(value, classes):
@@ -98,9 +98,9 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
             raise MocaError(f"a {kind} is written as name:option=value or as a mapping, not as {value!r}")
         options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
-        if not isinstance(name, str) or name not in by_name:
-            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), by_name)}")
-        return by_name[name](**options)
+        if not isinstance(name, str) or name not in known:
+            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), known)}")
+        return known[name](**options)
 
     return BeforeValidator(choose)
 
@@ -114,9 +114,9 @@ def short(cls: type[Settings]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def names(choices: tuple[type[Settings], ...]) -> dict[str, str]:
-    """Each choice's name and its one-line description."""
-    return {cls.model_fields["name"].default: (cls.__doc__ or "").split("\n")[0] for cls in choices}
+def by_name(choices: tuple[type[Settings], ...]) -> dict[str, type[Settings]]:
+    """The choices that there are."""
+    return {cls.model_fields["name"].default: cls for cls in choices}
 
 
 def _options(location: tuple[int | str, ...]) -> list[str]:
