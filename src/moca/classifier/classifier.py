@@ -244,10 +244,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, x: Tensor) -> NDArray[np.float32]:
         return self._asked(self.learning_.predict, x)[:, : len(self._names)]
 
-    def _asked(self, half: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
+    def _asked(self, network: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
         learning = self.learning_
         with learning.numerics():
-            rows = in_evaluation(learning.model, half, x, torch.arange(len(x)), self.protocol_)
+            rows = in_evaluation(learning.model, network, x, torch.arange(len(x)), self.protocol_)
         return rows.float().cpu().numpy()
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
