@@ -235,7 +235,7 @@ def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
 
 def _ended(result: Any) -> int:
     """Show the numbers of a run that finished, say why another did not; the exit code."""
-    if result.status != "finished":
+    if not result.finished:
         return _explain(result.message, 1)
     show_result(result)
     return 0
@@ -243,7 +243,7 @@ def _ended(result: Any) -> int:
 
 def _unfinished(comparison: Any) -> int:
     """Say which runs did not finish; the exit code."""
-    bad = [r for r in comparison.results if r.status != "finished"]
+    bad = [r for r in comparison.results if not r.finished]
     for result in bad:
         _explain(f"{result.folder.name}: {as_options(result.message)}", 1)
     return 1 if bad else 0

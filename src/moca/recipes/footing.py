@@ -66,7 +66,7 @@ def _tested(entries: Sequence[Entry]) -> dict[tuple[_Place, str], _Tested]:
     for entry in entries:
         key = _place(entry), entry.cell.perturb
         if key not in found:
-            finished = [result for result in entry.results if result.status == "finished"]
+            finished = [result for result in entry.results if result.finished]
             recorded = {str(result.settings.seed): final_accuracies(analyses_of(result)) for result in finished}
             recorded = {seed: accuracies for seed, accuracies in recorded.items() if RULE in accuracies}
             if recorded:

@@ -45,7 +45,7 @@ def carry_out(
         return compare.Outcome([], interrupted=False, cost=None)
     outcome = compare.carry_out(plans, jobs, shown, ended=partial(keep, out=out), among_others=True)
     for result in outcome.results:
-        if result.status == "finished" and "weights" in result.settings.record and not outcome.interrupted:
+        if result.finished and "weights" in result.settings.record and not outcome.interrupted:
             _analyse(result, device)
     gather(work, out)
     return outcome

@@ -116,7 +116,7 @@ class Tracker(Part, Watcher):
     def end(self, result: Result) -> None:
         """The numbers at the end, and how it ended."""
         self._summarise()
-        finished = result.numbers() if result.status == "finished" else {}
+        finished = result.numbers() if result.finished else {}
         numbers = {f"result/{name}": value for name, value in finished.items() if math.isfinite(value)}
         if self._pass_on(now=True):
             self._try(lambda: self.close(result.status, Point(result.steps, numbers)))
