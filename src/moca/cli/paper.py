@@ -150,7 +150,7 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
     if not places[0].is_dir() and places[0] != _RESULTS:
         raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
-    chosen = cells.of(names)
+    chosen = cells.in_exhibits(names)
     if not chosen:
         how = f"moca paper show {names[0]} says how it is drawn" if names[0] in cells.drawn() else "it is a sketch"
         raise MocaError(f"{', '.join(names)} has no numbers; {how}")

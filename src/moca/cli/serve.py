@@ -55,7 +55,7 @@ def serve(
             raise MocaError("serving needs an extra; install it with: pip install 'moca-cl[serve]'")
         from moca.serve.limits import Limits
         from moca.serve.run import serve
-        from moca.serve.teaching import Manner
+        from moca.serve.teaching import LessonRules
 
     serve(
         model,
@@ -65,7 +65,7 @@ def serve(
         limits=Limits(
             int(max_mb * (1 << 20)), max_images, int(max_megapixels * (1 << 20)), rate, int(waiting * (1 << 20))
         ),
-        manner=Manner(held_out, tolerate, device),
+        rules=LessonRules(held_out, tolerate, device),
         teach=teach,
         say=say,
     )

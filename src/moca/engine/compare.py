@@ -169,7 +169,7 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
         if RESULT in found:
             result = Result.load(p.folder)
             advance(result.steps, "done before")
-            first_task.needs_not(p.folder)
+            first_task.drop(p.folder)
             return result
         made = [_made(watcher) for watcher in watchers]
         run = Running(p.settings, p.stream, advance, watchers=made, first_task=first_task)

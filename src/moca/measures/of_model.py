@@ -55,7 +55,7 @@ class OfModel:
     @cached_property
     def features(self) -> Tensor:
         """Of all test images."""
-        return self._of(self.stream.test.images, self.test)
+        return self._encoded(self.stream.test.images, self.test)
 
     @cached_property
     def scores(self) -> Tensor:
@@ -73,9 +73,9 @@ class OfModel:
     @cached_property
     def training_features(self) -> Tensor:
         """Of these training images, not augmented."""
-        return self._of(self.stream.train.images, self.train)
+        return self._encoded(self.stream.train.images, self.train)
 
-    def _of(self, images: Tensor, index: Tensor) -> Tensor:
+    def _encoded(self, images: Tensor, index: Tensor) -> Tensor:
         return in_evaluation(self.model, self.model.encode, images, index, self.stream.protocol).cpu()
 
     @cached_property
@@ -209,7 +209,7 @@ class OfModel:
             replayed = torch.isin(y, torch.tensor(self.old))
             images, labels = [image[replayed], *images], [y[replayed], *labels]
         pixels, y = torch.cat(images), torch.cat(labels)
-        trained = self._of(pixels, torch.arange(len(pixels)))
+        trained = self._encoded(pixels, torch.arange(len(pixels)))
         vectors = self.model.class_vectors.detach().cpu().tolist()
         points = {"training": self._points(trained, y, vectors),
                   "test": self._points(self.features, self.labels, vectors)}  # fmt: skip

@@ -49,10 +49,10 @@ def sweeps(setting: Setting) -> list[Sweep]:
     told = {row.label: dict(_flat(row.run)) for row in setting.finished}
     places = dict.fromkeys(place for settings in told.values() for place in settings)
     varied = [p for p in places if len({str(settings.get(p)) for settings in told.values()}) >= _LEAST]
-    return [sweep for place in varied for sweep in _of(setting, place, told)]
+    return [sweep for place in varied for sweep in _sweeps_over(setting, place, told)]
 
 
-def _of(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> list[Sweep]:
+def _sweeps_over(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> list[Sweep]:
     families: dict[str, dict[float, Row]] = {}
     for row in setting.finished:
         rest = dict(told[row.label])

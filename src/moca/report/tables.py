@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from moca.engine.result import Result
 from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
-from moca.report.significance import FEW, LEVEL, Difference, difference, put_right
+from moca.report.significance import FEW, LEVEL, Difference, difference, holm_adjusted
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.settings import Run, word
@@ -111,7 +111,7 @@ _TEST = (
 def against_own_learner(setting: Setting) -> list[tuple[Row, Row, Difference]]:
     """Each method with a perturbation, its learner without, and how far it is above that."""
     pairs = [(row, own) for row in setting.rows if (own := setting.own_learner(row))]
-    gains = put_right([difference(row, own) for row, own in pairs])
+    gains = holm_adjusted([difference(row, own) for row, own in pairs])
     return [(row, own, gain) for (row, own), gain in zip(pairs, gains, strict=True)]
 
 
@@ -155,13 +155,13 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
     if len(plain) > _MOST_PAIRS:
         best = max(plain, key=_final)
         others = [row for row in plain if row is not best]
-        found = put_right([difference(row, best) for row in others])
+        found = holm_adjusted([difference(row, best) for row in others])
         rows = [(Cell(row.label), *_told(d)) for row, d in zip(others, found, strict=True)]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
         caption = f"{said}; each against {best.label}, which has the highest mean. {_TEST}"
         return Table("learners", head, rows, caption, where)
     pairs = [(a, b) for a in range(len(plain)) for b in range(a)]
-    every = dict(zip(pairs, put_right([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
+    every = dict(zip(pairs, holm_adjusted([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
 
     def cell(a: int, b: int) -> Cell:
         if a == b:
@@ -229,11 +229,11 @@ def _told(gain: Difference) -> tuple[Cell, ...]:
         Cell(f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN),
         Cell(gain.n),
         Cell(gain.test or "none"),
-        *(Cell(chance(p) if gain.test else UNKNOWN) for p in (gain.p, gain.adjusted)),
+        *(Cell(p_value(p) if gain.test else UNKNOWN) for p in (gain.p, gain.adjusted)),
     )
 
 
-def chance(p: float) -> str:
+def p_value(p: float) -> str:
     """A p as papers print it."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 

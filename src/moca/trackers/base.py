@@ -146,7 +146,7 @@ class Tracker(Part, Watcher):
 
     def _open_and_log(self) -> None:
         if not self.opened:
-            tracked = tracking.of(self)
+            tracked = tracking.as_choice(self)
             run = self.open(self.about, tracking.known_by(self.folder, tracked))
             tracking.keep(self.folder, tracked, run)
             self.opened = True
@@ -161,7 +161,7 @@ class Tracker(Part, Watcher):
             self.not_before, self.pause = time.monotonic() + self.pause, 2 * self.pause
             if not self.warned:
                 self.warned = True
-                name, why = tracking.of(self).name, _without_keys(first_line(error))[:200]
+                name, why = tracking.as_choice(self).name, _without_keys(first_line(error))[:200]
                 said = f"run '{self.folder.path}' goes on, but tracker '{name}' failed ({type(error).__name__}: {why})"
                 warnings.warn(MocaWarning(said), stacklevel=2)
             return False
