@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -64,15 +65,12 @@ def learn(
 
     def said(done: int, steps: int) -> None:
         nonlocal bar
-        bar = bar or ProgressBar(steps, "learning")
+        bar = bar or shown.enter_context(ProgressBar(steps, "learning"))
         bar(1, f"step {done}")
 
-    try:
+    with ExitStack() as shown:
         lesson = teach(ModelFolder(model), images, options=given, held_out=held_out, tolerate=tolerate, device=device,
                        said=said, say=aside)  # fmt: skip
-    finally:
-        if bar is not None:
-            bar.__exit__()
     _show_lesson(lesson, model)
     return 0 if lesson.used else 1
 

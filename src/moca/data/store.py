@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -137,17 +137,14 @@ class Store:
                 tmp.mkdir(parents=True, exist_ok=True)
             except (NotADirectoryError, FileExistsError, FileNotFoundError) as error:
                 raise _unwritable(self.directory, error) from None
-            with lock(self.directory / "lock"):
-                self._sweep(tmp)
-                work = Path(tempfile.mkdtemp(dir=tmp))
-                alive = lock(work.with_suffix(".lock"))
-                alive.__enter__()
-            try:
+            with ExitStack() as afterwards:
+                with lock(self.directory / "lock"):
+                    self._sweep(tmp)
+                    work = Path(tempfile.mkdtemp(dir=tmp))
+                    afterwards.callback(work.with_suffix(".lock").unlink, missing_ok=True)
+                    afterwards.enter_context(lock(work.with_suffix(".lock")))
+                    afterwards.callback(shutil.rmtree, work, ignore_errors=True)
                 yield work
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-                alive.__exit__(None, None, None)
-                work.with_suffix(".lock").unlink(missing_ok=True)
 
     def _sweep(self, tmp: Path) -> None:
         for left in [p for p in tmp.iterdir() if p.is_dir()]:
