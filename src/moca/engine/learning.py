@@ -15,7 +15,7 @@ from moca.batch import Batch
 from moca.data import Protocol, Transform
 from moca.engine.device import has_bfloat16, pick_device
 from moca.engine.numerics import Numerics
-from moca.engine.optimiser import build_optimiser, grown, load_optimiser
+from moca.engine.optimiser import build_optimiser, carry_over, load_optimiser
 from moca.engine.outputs import Outputs
 from moca.engine.passes import Passes
 from moca.errors import MocaError
@@ -193,7 +193,7 @@ class Learning(Stateful):
         if self.memory is not None:
             self.memory.grow(classes)
         self._new_optimiser()
-        grown(self.optimiser, old, dict(zip(self.model.parameters(), before, strict=True)))
+        carry_over(old, self.optimiser, dict(zip(self.model.parameters(), before, strict=True)))
         self.classes = classes
         if self.memory is not None and self.settings.memory.per == "bytes":
             self.memory.shrink(self._that_fit())  # the logits that are kept have become longer
