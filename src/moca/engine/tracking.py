@@ -6,8 +6,9 @@ from typing import Any
 
 from moca.engine.folder import RunFolder
 from moca.errors import MocaError
-from moca.settings import Choice, validate
-from moca.settings.run import TrackerChoice
+from moca.parts import TRACKERS
+from moca.settings import Choice
+from moca.settings.choice import choice_of
 
 TRACKING = "tracking.json"
 
@@ -45,7 +46,7 @@ def keep(folder: RunFolder, tracker: Choice, run: str | None = None) -> None:
 
 def as_choice(tracker: Any) -> Choice:
     """A tracker, in any of the accepted forms, as it is written down."""
-    return validate(TrackerChoice, {"track": tracker}).track
+    return choice_of(TRACKERS, tracker)
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from moca.errors import MocaError, first_line
-from moca.settings import Choice, validate
-from moca.settings.run import ModelChoice
+from moca.parts import ENCODERS
+from moca.settings import Choice
+from moca.settings.choice import choice_of
 
 _PREFIX = "encoder."
 """Of the encoder's tensors among those of a whole model."""
@@ -40,7 +41,7 @@ def read_weights(source: Path, base: str | None = None) -> Weights:
     spec: Any = about["settings"]["model"] if about else base and base.replace("/", ",")
     if not spec:
         raise MocaError(f"'{source}' does not say which encoder it is of; say it with base, such as base=resnet18")
-    choice = validate(ModelChoice, {"model": spec}).model
+    choice = choice_of(ENCODERS, spec)
     if choice.name == "pretrained":
         raise MocaError(f"base = '{base}': say which encoder the weights are of, such as base=resnet18")
     protocol = about.get("protocol")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError, Unfit, nearest
-from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
@@ -255,27 +255,3 @@ TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedu
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)
 """All that recipes fill in."""
-
-
-class LearnerChoice(Settings):
-    """A learner written in any of the accepted forms."""
-
-    learner: Learner
-
-
-class PerturbChoice(Settings):
-    """A perturbation written in any of the accepted forms."""
-
-    perturb: Perturb
-
-
-class ModelChoice(Settings):
-    """An encoder written in any of the accepted forms."""
-
-    model: Model
-
-
-class TrackerChoice(Settings):
-    """A tracker written in any of the accepted forms."""
-
-    track: Annotated[SerializeAsAny[Choice], chosen(TRACKERS)]
