@@ -10,19 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
-
 from moca.engine.alike import FirstTask
 from moca.engine.evaluate import Stopped, evaluate
 from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
 from moca.engine.journal import Journal
-from moca.engine.learning import Step
 from moca.engine.notes import notes
 from moca.engine.result import Result, Status
+from moca.engine.telling import Telling
 from moca.engine.tested import Tested, mean_over
 from moca.engine.trainer import Trainer
-from moca.engine.watch import Advance, Guard, Progress, StepRecord, Watcher
+from moca.engine.watch import Advance, Guard, Progress, Watcher
 from moca.environment import environment
 from moca.errors import Diverged, MocaError
 from moca.settings import Run
@@ -30,10 +28,6 @@ from moca.streams import Stream
 
 if TYPE_CHECKING:
     from moca.measures.record.recorder import Recorder
-
-_FLUSH = (50, 500)
-"""Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time; of steps with
-outputs, which take room, no more than the former."""
 
 
 def recorder_of(settings: Run) -> Recorder | None:
@@ -91,7 +85,7 @@ class Running:
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
         self.tested = Tested(self.trainer.schedule)
         self.seconds = 0.0
-        self.waiting: list[tuple[tuple[int, int, int, float], Step]] = []
+        self.telling = Telling(self.watchers, self.trainer.learning.device)
         if self.recorder:
             self.recorder.attach(self)
 
@@ -160,25 +154,18 @@ class Running:
         self._ended("finished")
 
     def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
-        learning, begun = self.trainer.learning, time.perf_counter()
-        rhythm, holding = _FLUSH[learning.device.type == "cuda"], 0
-        schedule, every = self.trainer.schedule, self.settings.evaluate_every
+        schedule, every, begun = self.trainer.schedule, self.settings.evaluate_every, time.perf_counter()
         try:
             self._ask()
             for step in self.trainer.steps():
-                place = (schedule.steps_done, schedule.task, schedule.epoch, schedule.learning_rate)
-                self.waiting.append((place, step))
-                holding += bool(step.outputs)
-                if len(self.waiting) == rhythm or holding == _FLUSH[0]:
-                    self._flush()
-                    holding = 0
+                self.telling.add(schedule, step)
                 self._ask()
                 if every and schedule.steps_done % every == 0:
                     self._look()
                 if interrupt.requested:
                     break
                 yield
-            self._flush()
+            self.telling.tell()
         finally:
             self.seconds += time.perf_counter() - begun
 
@@ -187,19 +174,6 @@ class Running:
         if self.asking:
             schedule = self.trainer.schedule
             self.trainer.learning.outputs.due = any(watcher.due(schedule) for watcher in self.asking)
-
-    def _flush(self) -> None:
-        """Read the losses of the last steps from the device, once for all who watch."""
-        if not self.waiting:
-            return
-        values = iter(torch.stack([loss for _, step in self.waiting for loss in step.losses.values()]).tolist())
-        records = [
-            StepRecord(*place, {name: next(values) for name in step.losses}, step.outputs)
-            for place, step in self.waiting
-        ]
-        self.waiting = []
-        for watcher in self.watchers:
-            watcher.steps(records)
 
     def _evaluate(self, interrupt: Interrupt) -> None:
         learning = self.trainer.learning
@@ -267,7 +241,7 @@ class Running:
 
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
-        self.advance(len(self.waiting) - self.steps_done, "waits")
+        self.advance(len(self.telling.waiting) - self.steps_done, "waits")
         self.first_task.leave(self)
         self.folder.release()
 
