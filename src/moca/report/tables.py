@@ -31,45 +31,24 @@ class Column:
     unit: str = "percent"
 
 
+_UP, _DOWN = "\N{NO-BREAK SPACE}↑", "\N{NO-BREAK SPACE}↓"
 COLUMNS = (
-    Column(
-        "final_accuracy",
-        "Final accuracy\N{NO-BREAK SPACE}↑",
-        "mean accuracy over all tasks after the last one; all classes compete",
-    ),
-    Column(
-        "average_incremental_accuracy",
-        "Average incremental\N{NO-BREAK SPACE}↑",
-        "mean, over the stages, of the mean accuracy over the tasks learned by then",
-    ),
-    Column(
-        "forgetting",
-        "Forgetting\N{NO-BREAK SPACE}↓",
-        "how far each earlier task has fallen from the best it ever was since it was learned, on average",
-    ),
-    Column(
-        "bwt",
-        "BWT\N{NO-BREAK SPACE}↑",
-        "backward transfer: how much each earlier task has changed since it was learned, on average",
-    ),
-    Column(
-        "fwt",
-        "FWT\N{NO-BREAK SPACE}↑",
-        "forward transfer: accuracy on each task just before it is learned, above that of the untrained model",
-    ),
-    Column(
-        "task_il_accuracy",
-        "Task-IL accuracy\N{NO-BREAK SPACE}↑",
-        "final accuracy when the task of each sample is known, so that only the classes of its task compete",
-    ),
-    Column(
-        "anytime_accuracy",
-        "Anytime accuracy\N{NO-BREAK SPACE}↑",
-        "mean accuracy over the stream, of the tasks begun by then",
-    ),
+    Column("final_accuracy", f"Final accuracy{_UP}",
+           "mean accuracy over all tasks after the last one; all classes compete"),
+    Column("average_incremental_accuracy", f"Average incremental{_UP}",
+           "mean, over the stages, of the mean accuracy over the tasks learned by then"),
+    Column("forgetting", f"Forgetting{_DOWN}",
+           "how far each earlier task has fallen from the best it ever was since it was learned, on average"),
+    Column("bwt", f"BWT{_UP}",
+           "backward transfer: how much each earlier task has changed since it was learned, on average"),
+    Column("fwt", f"FWT{_UP}",
+           "forward transfer: accuracy on each task just before it is learned, above that of the untrained model"),
+    Column("task_il_accuracy", f"Task-IL accuracy{_UP}",
+           "final accuracy when the task of each sample is known, so that only the classes of its task compete"),
+    Column("anytime_accuracy", f"Anytime accuracy{_UP}", "mean accuracy over the stream, of the tasks begun by then"),
     Column("seconds", "Seconds", "training time of a run, evaluation excluded", "seconds"),
     Column("images_per_second", "Images/s", "new and replayed images trained on in a second", "rate"),
-)
+)  # fmt: skip
 
 
 def columns(setting: Setting) -> list[Column]:
