@@ -77,7 +77,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
 
 def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
     """In one line what was chosen for a run, and why; empty where nothing was."""
-    told = TRAINING if run.learner.part is None or run.learner.make().has_memory else TRAINING[:-1]
+    told = TRAINING if run.uses_memory else TRAINING[:-1]
     chosen = [name for name in told if _open(given, name) and getattr(run, name) is not None]
     chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
     if not chosen:
@@ -90,6 +90,6 @@ def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
 
 def unused_told(given: Container[str], runs: Iterable[Run]) -> str:
     """In one line which learners have no use for the memory, if it was given; empty where all have."""
-    asked = [run.learner for run in runs if "memory" in given and run.memory.size]
-    idle = dict.fromkeys(learner.name for learner in asked if learner.part and not learner.make().has_memory)
+    asked = [run for run in runs if "memory" in given and run.memory.size]
+    idle = dict.fromkeys(run.learner.name for run in asked if not run.uses_memory)
     return f"the memory given is not used by {', '.join(idle)}: no samples are kept" if idle else ""
