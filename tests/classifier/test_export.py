@@ -46,7 +46,17 @@ def agree(session, model, images):
 
 @pytest.mark.parametrize(
     "learner",
-    ["er_ace", "icarl", "icarl:unit=false", "ssil", "bic", "pass", "teacher:of=er", "teacher:of=er,form=mkd"],
+    [
+        "er_ace",
+        "er:adjust=2",
+        "icarl",
+        "icarl:unit=false",
+        "ssil",
+        "bic",
+        "pass",
+        "teacher:of=er",
+        "teacher:of=er,form=mkd",
+    ],
 )
 def test_the_file_predicts_as_the_learner_does(taught, opened, tmp_path, learner):
     model = taught(learner)

@@ -31,6 +31,7 @@ OF_MODEL = {
     "classifier_angles",
     "angular_fisher_score",
     "confusion",
+    "lead_of_new_classes",
     "linear_probe",
     "calibration",
     "feature_plane",
@@ -63,6 +64,16 @@ def test_all_that_a_finished_run_allows(runs):
         "angle of the perturbation: was not recorded; run again with --record perturbation",
     ]
     assert moca.analyse(runs / "er").analyses.keys() == OF_MODEL | {"angle_deviation", "gradient_spectrum"}
+
+
+def test_the_lead_as_if_the_learner_had_been_told_to_adjust(runs, tmp_path):
+    foreseen = moca.analyse(runs / "er")["lead_of_new_classes"].numbers
+    moca.run(**SMALL, learner="er:adjust=1", perturb="none", out=tmp_path / "adjusted")
+    found = moca.analyse(tmp_path / "adjusted")
+    right = found["confusion"].numbers["accuracy on all test images (%)"]
+    assert right == pytest.approx(foreseen["accuracy, adjust=1 (%)"])
+    assert right != pytest.approx(foreseen["accuracy, as trained (%)"])
+    assert found["lead_of_new_classes"].numbers == pytest.approx(foreseen)
 
 
 def test_numbers_are_those_of_the_run(runs):

@@ -11,6 +11,7 @@ from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import by_task, confusion, forgetting_by_class
 from moca.measures.fisher import angular_fisher_score
+from moca.measures.lead import adjusted
 from moca.measures.probe import linear_probe, probe_predictions
 from moca.measures.shift import distance
 
@@ -68,6 +69,14 @@ def test_confusion_counts_and_tasks():
     assert counts.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
     expected = torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]]).double()
     torch.testing.assert_close(by_task(counts, [(0, 1), (2, 3)]), expected)
+
+
+def test_what_is_taken_from_new_classes_goes_to_old_ones():
+    scores = torch.tensor([[0.0, 1.0], [0.0, 3.0], [2.0, 1.0], [0.0, 1.0]])  # class 1 is new
+    found = adjusted(scores, torch.tensor([0, 0, 0, 1]), torch.tensor([0.0, 2.0]), [0, 1, 2])
+    assert found.old == [1 / 3, 2 / 3, 1]
+    assert found.new == [1, 0, 0]
+    assert found.all == [0.5, 0.5, 0.75]
 
 
 def test_forgetting_is_from_the_best_since_a_class_came():

@@ -14,7 +14,7 @@ from moca.batch import Batch
 from moca.errors import MocaError
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
 from moca.models.model import Model
-from moca.parts import Part
+from moca.parts import Part, option
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
 from moca.random import Random
@@ -68,6 +68,12 @@ class Learner(Part, Stateful):
     The other verbs have defaults: `begin_task`, `update`, `end_task`, `predict`. Options are declared with `option`,
     and what must survive a checkpoint is named in `remembers`.
     """
+
+    adjust: float = option(
+        0.0,
+        "logit adjustment at the test: what the classes of the current task lose, as a multiple of their lead, "
+        "log(1 + classes so far / classes of the task); 1 makes up for it",
+    )
 
     draws: ClassVar[int] = 1
     """Independent replay batches a step."""
@@ -169,8 +175,11 @@ class Learner(Part, Stateful):
 
     def predict(self, x: Tensor) -> Tensor:
         """A score of every class for images as the encoder sees them; the highest is the prediction."""
-        scores: Tensor = self.model(x)
-        return scores
+        return self.adjusted(self.model(x))
+
+    def adjusted(self, scores: Tensor) -> Tensor:
+        """The scores of every class, as much of the current ones' lead taken from them as was asked for."""
+        return scores - self.adjust * self.lead if self.adjust else scores
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""
@@ -215,6 +224,14 @@ class Learner(Part, Stateful):
     def old(self) -> Tensor:
         """Which classes came in earlier tasks; one that comes again is old, too."""
         return (self.came >= 0) & (self.came < self.number)
+
+    @property
+    def lead(self) -> Tensor:
+        """By how much a softmax prefers each class only because more samples are its own: the log of how many times as
+        often as an old class a current one is trained on, where the new samples of a step count as much as the replayed
+        ones and classes come equally often in either. Nothing while no class is old."""
+        times = 1 + self.seen.sum() / self.current.sum()
+        return torch.where(self.current & self.old.any(), times.log(), 0.0)
 
     @property
     def together(self) -> bool:

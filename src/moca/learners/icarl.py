@@ -50,6 +50,11 @@ class ICaRL(Distilling):
         if self.form == "online":
             self.store, self.draw = Reservoir, Past
 
+    def check(self) -> None:
+        """Its classes are told by distances."""
+        if self.adjust:
+            raise MocaError("icarl tells classes by their mean features, where none leads; leave out adjust")
+
     def prepare(self) -> None:
         """The classes' means, and how many samples of each class earlier tasks had."""
         super().prepare()

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 _FORMS = {"mean": (0.15, 0.999, 1.0), "cls": (0.15, 0.999, 0.7), "mkd": (5.5, 0.99, 1.0)}
 """The papers' weight, decay and rate."""
-_FACTS = [name for name in Learner.__annotations__ if name in vars(Learner) and name not in ("remembers", "recipes")]
+_FACTS = [
+    name
+    for name in Learner.__annotations__
+    if name in vars(Learner) and name not in {"remembers", "recipes", *Learner.options}
+]
 """What a learner declares about itself: draws, keeps, store, ..."""
 
 
@@ -158,7 +162,7 @@ class Teacher(Learner):
     def predict(self, x: Tensor) -> Tensor:
         """By the teacher, or by the mean of both networks; learners that predict in their own way go on doing so."""
         if self.tested == "student" or type(self.inner).predict is not Learner.predict:
-            return self.inner.predict(x)
+            return self.adjusted(self.inner.predict(x))
         self.stable.eval()
         tensors = dict(self.stable.state_dict())
         if self.form == "mkd":
@@ -166,7 +170,7 @@ class Teacher(Learner):
             tensors |= {k: (v + student[k]) / 2 for k, v in tensors.items() if v.is_floating_point()}
         scores: Tensor = torch.func.functional_call(self.stable, tensors, (x,))
         self.stable.train()
-        return scores
+        return self.adjusted(self.inner.adjusted(scores))
 
     def grow(self, classes: int) -> None:
         """Room for more classes, in the teachers as in the network."""

@@ -13,12 +13,14 @@ from torch import Tensor
 from moca.engine.evaluate import in_evaluation
 from moca.engine.learning import Learning
 from moca.learners import Learner
+from moca.learners.icarl import ICaRL
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbered
 from moca.measures.angles import angle_deviation, mean_over
 from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import by_task, confusion
 from moca.measures.fisher import angular_fisher_score
+from moca.measures.lead import adjusted
 from moca.measures.probe import probe_predictions
 from moca.streams import Stream
 
@@ -26,6 +28,8 @@ _PROBED = 5000
 """Training images that a linear probe is fitted to, at most."""
 _POINTS = 1000
 """Features of a plane that are kept to be drawn, at most."""
+_MULTIPLES = [step / 20 for step in range(-20, 61)]
+"""Of the lead of new classes that is taken from them."""
 _NAMES = 100
 """Classes up to which a confusion matrix has a row for each."""
 
@@ -179,6 +183,26 @@ class OfModel:
             arrays={"counts": torch.tensor(found.counts).numpy(), "confidence": torch.tensor(found.confidence).numpy()},
         )
 
+    def lead(self) -> Analysis | None:
+        """How much of the accuracy is lost as new classes are preferred; nothing where none leads, as with one task."""
+        learner = self.learning.learner
+        lead = learner.lead.cpu()
+        if not lead.any() or isinstance(learner, ICaRL):
+            return None
+        found = adjusted(self.scores + learner.adjust * lead, self.labels, lead, _MULTIPLES)
+        best = max(range(len(_MULTIPLES)), key=lambda place: found.all[place])
+        places = {"as trained": _MULTIPLES.index(0), "adjust=1": _MULTIPLES.index(1), "at best": best}
+        numbers: dict[str, float | None] = {f"accuracy, {name} (%)": 100 * found.all[at] for name, at in places.items()}
+        x, y = Axis("Adjustment (times the lead)", _MULTIPLES), Axis("Accuracy")
+        curves = {f"{name} classes": listed(curve) for name, curve in found._asdict().items()}
+        return Analysis(
+            "The lead of new classes",
+            "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
+            "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only.",
+            numbers | {"best adjust": _MULTIPLES[best]},
+            {"lead_of_new_classes": Plot("lines", x, y, curves, mark=1)},
+        )
+
     def linear_probe(self) -> Analysis:
         """How well the classes can be told by the features alone."""
         classes = max(self.scores.shape[1], self.stream.classes)
@@ -241,6 +265,7 @@ OF_MODEL: dict[str, Callable[[OfModel], Analysis | None]] = {
     "classifier_angles": OfModel.classifier_angles,
     "angular_fisher_score": OfModel.fisher_score,
     "confusion": OfModel.confusion,
+    "lead_of_new_classes": OfModel.lead,
     "linear_probe": OfModel.linear_probe,
     "calibration": OfModel.calibration,
     "feature_plane": OfModel.plane,

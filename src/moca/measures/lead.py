@@ -1,0 +1,21 @@
+"""How far the classes of the last task lead: accuracy while more and more is taken from their scores."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Adjusted(NamedTuple):
+    """Shares that are right after logit adjustment, a number for each multiple of the lead that was taken."""
+
+    all: list[float]
+    old: list[float]
+    new: list[float]
+
+
+def adjusted(scores: Tensor, labels: Tensor, lead: Tensor, multiples: list[float]) -> Adjusted:
+    """`scores` of every class, a row a sample, of which nothing was taken yet; `lead` is 0 for old classes."""
+    right = torch.stack([(scores - multiple * lead).argmax(1) == labels for multiple in multiples]).double()
+    new = lead[labels] > 0
+    return Adjusted(*(right[:, rows].mean(1).tolist() for rows in (new | ~new, ~new, new)))
