@@ -56,7 +56,7 @@ def run(
     given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
-    told = [choices_told(given, complete, stream.dataset), unused_told(settings, [complete])]
+    told = [*choices_told([(given, complete, stream.dataset)]), unused_told(settings, [complete])]
     name = comparing.label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, told)
@@ -113,7 +113,7 @@ def compare(
     images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.
     A pair of learner and perturbation that do not go together is left out, with a warning.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
-    what of yours is not used, in a line.
+    what was chosen for you, and what of yours is not used, a line each.
     """
     try:
         numbers = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
@@ -126,7 +126,8 @@ def compare(
 
     with _place(out, "compare") as folder:
         plans = comparing.plan(given, numbers, folder)
-        _tell(say, [unused_told(settings, [p.settings for p in plans])])
+        chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
+        _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
         if choose is None:
             return _compared(plans, carry_out(plans), folder, Comparison)
         held_out = choosing.plan(given, choosing.asked(choose), numbers, folder / CHOOSING)

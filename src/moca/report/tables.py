@@ -140,7 +140,7 @@ def learners(setting: Setting) -> list[Table]:
 
 def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The methods with each memory; one that has none stands beside all of them."""
-    using = [row for row in rows if row.run.learner.part is None or row.run.learner.make().has_memory]
+    using = [row for row in rows if row.run.keeps_samples]
     sizes = list(dict.fromkeys(word(row.run.memory) for row in using))
     if len(sizes) < 2:
         return {"": list(rows)}

@@ -52,7 +52,7 @@ class Settings(BaseModel):
         return self._short([k for k, _ in self if k in self.model_fields_set])
 
     def _short(self, fields: Sequence[str]) -> str:
-        told = [f"{_spelling(type(self), k)}={_word(getattr(self, k))}" for k in fields if k != self.leading]
+        told = [f"{_spelling(type(self), k)}={word(getattr(self, k))}" for k in fields if k != self.leading]
         return str(getattr(self, self.leading)) + (":" + ",".join(told) if told else "")
 
 
@@ -60,7 +60,8 @@ def _spelling(cls: type[Settings], field: str) -> str:
     return cls.model_fields[field].alias or field
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
+    """A value as it is written on the command line."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

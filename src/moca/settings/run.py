@@ -201,6 +201,11 @@ class Run(Settings):
         """What the data set is called: without the folders above it."""
         return self.data.name if isinstance(self.data, Own) else Path(self.data).name
 
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether its learner has a use for the memory; of one that is not there, nobody knows."""
+        return self.learner.part is None or self.learner.make().has_memory
+
     @field_validator("learner", mode="before")
     @classmethod
     def _without_perturbation(cls, value: Any) -> Any:
@@ -249,6 +254,8 @@ class Run(Settings):
 
 ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
 """What makes no other method: another seed, another machine, or more written down."""
+COMMON = ("tasks", "class_order", "arrival", "classes", "protocol", "memory", "model", "epochs", "batch", "augment")
+"""What no learner has a value of its own for: methods that differ in it were not run under the same conditions."""
 TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)
