@@ -122,12 +122,15 @@ def compare(
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
 
     def carry_out(plans: Sequence[Plan], among_others: bool = False) -> Outcome:
-        return comparing.carry_out(plans, jobs, progress, watchers, among_others=among_others, trackers=trackers)
+        first = None if among_others else begun
+        return comparing.carry_out(
+            plans, jobs, progress, watchers, among_others=among_others, trackers=trackers, begun=first
+        )
 
     with _place(out, "compare") as folder:
         plans = comparing.plan(given, numbers, folder)
         chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
-        _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
+        begun = partial(_tell, say, [*chosen, unused_told(settings, [p.settings for p in plans])])
         if choose is None:
             return _compared(plans, carry_out(plans), folder, Comparison)
         held_out = choosing.plan(given, choosing.asked(choose), numbers, folder / CHOOSING)

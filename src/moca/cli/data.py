@@ -30,6 +30,7 @@ def list_sets(*, data_dir: DataDir = None) -> None:
     """List the data sets that are stored and those that are known."""
     from rich.table import Column, Table
 
+    from moca.cli.show import in_bytes
     from moca.data.inventory import listing
     from moca.data.store import Store
 
@@ -40,7 +41,7 @@ def list_sets(*, data_dir: DataDir = None) -> None:
         if info is not None:
             pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
-            table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", _about(one))
+            table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _about(one))
         elif one.state == "embedded":
             table.add_row(one.name, "", "", "", "", "embedded", _about(one))
         else:

@@ -110,7 +110,7 @@ class Run(Settings):
         Memory(), description="samples kept for replay, or what they may take: 50MB"
     )
     protocol: str | None = Field(
-        None, description="how the data set is used: offline, online, ... [default: its first, see moca data ls]"
+        None, description="how the data set is used: offline, online, ... [default: its first, see moca ls cifar100]"
     )
     tasks: Tasks | None = Field(None, description="how many tasks, or the classes of each: 50,10,10")
     class_order: ClassOrder | None = Field(None, description="natural, random, a named order, or class numbers")
