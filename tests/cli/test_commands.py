@@ -176,6 +176,7 @@ def test_ls_of_a_data_set(moca, monkeypatch, tmp_path):
     )
     text = " ".join(moca("ls", "digits")[1].split())
     assert "Learn it: moca run --data digits. See it: moca data show digits" in text and "options" not in text
+    assert "small 5 tasks --model convnet --epochs 20" in text
 
 
 @pytest.mark.parametrize(
