@@ -30,11 +30,11 @@ import torch
 from torch import Tensor
 
 import moca
+from moca import parts
 from moca.defaults import own_recipe
 from moca.engine.device import pick_device
 from moca.models.frozen import Frozen
-from moca.settings import validate
-from moca.settings.run import ModelChoice
+from moca.settings.choice import choice_of
 
 METHODS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -135,7 +135,7 @@ def features(data: moca.Dataset, encoder: Path, options: argparse.Namespace) -> 
     if place.exists():
         return
     begun, (_, others) = time.perf_counter(), halves(len(data.classes))
-    choice = validate(ModelChoice, {"model": f"pretrained:weights={weights_of(encoder)}"}).model
+    choice = choice_of(parts.ENCODERS, f"pretrained:weights={weights_of(encoder)}")
     frozen = Frozen(choice, data.shape, data.protocol, pick_device(options.device))
     found = {}
     for name, split, most in (("train", data.train, options.images_per_class), ("test", data.test, None)):

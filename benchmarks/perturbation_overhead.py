@@ -17,19 +17,20 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 
+from moca import parts
 from moca.batch import Batch
 from moca.models import build_model
 from moca.perturb import perturbation
-from moca.settings import Choice, validate
+from moca.settings import Choice
+from moca.settings.choice import choice_of
 from moca.settings.heads import Cosine
-from moca.settings.run import ModelChoice
 
 VARIANTS = ("gaussian", "vmf", "doa_old", "doa_new", "vt", "add_new", "minus_new", "fgsm", "wap")
 CLASSES = 100
 
 
 def _encoder(width: int) -> Choice:
-    return validate(ModelChoice, {"model": f"resnet18:width={width}"}).model
+    return choice_of(parts.ENCODERS, f"resnet18:width={width}")
 
 
 def main() -> None:

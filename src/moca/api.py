@@ -15,13 +15,14 @@ from moca.defaults import choices_told, unused_told
 from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import tracking
-from moca.engine.compare import Outcome, Plan
+from moca.engine.compare import Outcome
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, make_folder
 from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
+from moca.engine.plan import Plan, folder_name, in_short, label, plan
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Running, refuse_ended
@@ -57,8 +58,8 @@ def run(
     material = Material()
     complete, stream = material(given)
     told = [*choices_told([(given, complete, stream.dataset)]), unused_told(settings, [complete])]
-    name = comparing.label(given.model_copy(update={"learner": complete.learner}))
-    with _place(out, comparing.folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
+    name = label(given.model_copy(update={"learner": complete.learner}))
+    with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, told)
         watchers = [*_several(watch), *(tracker.make() for tracker in trackers)]
         return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watchers, begun)
@@ -84,7 +85,7 @@ def resume(
     complete, stream = Material()(settings)
     trackers = {tracker.name: tracker for tracker in (*tracking.kept(kept), *given)}
     watchers = [*_several(watch), *(tracker.make() for tracker in trackers.values())]
-    name = comparing.in_short(settings)
+    name = in_short(settings)
     return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
 
 
@@ -128,7 +129,7 @@ def compare(
         )
 
     with _place(out, "compare") as folder:
-        plans = comparing.plan(given, numbers, folder)
+        plans = plan(given, numbers, folder)
         chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         begun = partial(_tell, say, [*chosen, unused_told(settings, [p.settings for p in plans])])
         if choose is None:

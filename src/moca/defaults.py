@@ -8,8 +8,7 @@ from typing import Any
 
 from moca.data import Dataset
 from moca.engine.device import pick_device
-from moca.settings import TRAINING, Run, validate
-from moca.settings.base import word
+from moca.settings import TRAINING, Run, validate, word
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
@@ -100,7 +99,7 @@ def _told(value: Any) -> str:
 
 def _chosen(given: Run, run: Run) -> list[str]:
     """The settings that were left open and have a value now."""
-    told = [name for name in ("tasks", *TRAINING) if name != "memory" or run.keeps_samples]
+    told = [name for name in ("tasks", *TRAINING) if name != "memory" or run.uses_memory]
     chosen = [name for name in told if _open(given, name) and getattr(run, name) is not None]
     return chosen + [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
 
@@ -108,5 +107,5 @@ def _chosen(given: Run, run: Run) -> list[str]:
 def unused_told(given: Container[str], runs: Iterable[Run]) -> str:
     """In one line which learners have no use for the memory, if it was given; empty where all have."""
     asked = [run for run in runs if "memory" in given and run.memory.size]
-    idle = dict.fromkeys(run.learner.name for run in asked if not run.keeps_samples)
+    idle = dict.fromkeys(run.learner.name for run in asked if not run.uses_memory)
     return f"the memory given is not used by {', '.join(idle)}: no samples are kept" if idle else ""

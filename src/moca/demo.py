@@ -11,11 +11,11 @@ from moca.report.exhibit import analyses
 from moca.report.page import write_report
 
 
-def demo(out: Path, seeds: int, progress: bool = True) -> tuple[Comparison, Path]:
+def demo(out: Path, seeds: int) -> tuple[Comparison, Path]:
     """Run the comparison of the digits recipe and write its report."""
     recipe = load_recipe("digits")
-    comparison = api.compare(**recipe["settings"], seeds=seeds, out=out, jobs=os.cpu_count() or 1, progress=progress)
-    plane = api.compare(**recipe["plane"], record="weights", out=out / "plane", progress=False)
+    comparison = api.compare(**recipe["settings"], seeds=seeds, out=out, jobs=os.cpu_count() or 1, progress=True)
+    plane = api.compare(**recipe["plane"], record="weights", out=out / "plane")
     for result in plane.results:
         analyse(result)
     features = [exhibit for setting in plane.settings for exhibit in analyses(setting, ["feature_plane"])]

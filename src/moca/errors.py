@@ -47,6 +47,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)
 
 
+def first_line(error: BaseException) -> str:
+    """Of what an exception of somebody else's code says, which may be many."""
+    return str(error).strip().partition("\n")[0]
+
+
 _NO_MEMORY = (
     "out of memory",
     "ALLOC_FAILED",

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from moca.errors import MocaError, nearest
+from moca.errors import MocaError, first_line, nearest
 
 PLUGINS = "moca.plugins"
 """The entry-point group of packages that bring parts: what each names is loaded, and registers what it has."""
@@ -239,7 +239,7 @@ def load_plugins() -> None:
         try:
             entry.load()
         except Exception as error:
-            why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            why = f"{type(error).__name__}: {first_line(error)}"
             raise MocaError(f"the plugin '{entry.value}' cannot be loaded ({why}); repair or uninstall it") from None
 
 

@@ -2,12 +2,13 @@ import numpy as np
 import pytest
 import torch
 
+from moca import parts
 from moca.data import catalogue
 from moca.errors import MocaError
 from moca.models import build_model
 from moca.settings import Run, validate
+from moca.settings.choice import choice_of
 from moca.settings.heads import Cosine
-from moca.settings.run import ModelChoice
 
 PICTURED = ("cifar10", "cifar100", "tinyimagenet", "miniimagenet", "mnist", "fashion_mnist")
 
@@ -61,7 +62,7 @@ def test_online_pixels_run_from_minus_one_to_one_without_augmentation():
 @pytest.mark.parametrize(("name", "features"), [("cifar10", 160), ("cifar100", 160), ("miniimagenet", 640)])
 def test_the_online_backbone_is_narrow_and_keeps_a_map_of_large_images(name, features, protocol):
     known = catalogue.known(name)
-    chosen = validate(ModelChoice, {"model": known.protocols[protocol].recipe["model"]}).model
+    chosen = choice_of(parts.ENCODERS, known.protocols[protocol].recipe["model"])
     height, width, channels = known.shape
     model = build_model(chosen, Cosine(), (channels, height, width), len(known.classes), seed=0)
     assert model.encode(torch.zeros(1, channels, height, width)).shape == (1, features)

@@ -8,6 +8,7 @@ import moca
 from moca.engine import compare as comparing
 from moca.engine.alike import FirstTask, beginning
 from moca.engine.folder import STEPS, TASKS
+from moca.engine.plan import plan
 from moca.engine.run import Running
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
@@ -171,7 +172,7 @@ def test_it_is_kept_only_while_another_run_is_to_come(tmp_path, monkeypatch):
 def test_one_that_cannot_take_it_over_lets_go_of_its_folder(tmp_path, monkeypatch):
     """It is opened again when there is memory, by the same process."""
     monkeypatch.setattr(FirstTask, "begin", lambda self, run: 1 / 0)
-    (p,) = comparing.plan(FAST, [0], tmp_path)
+    (p,) = plan(FAST, [0], tmp_path)
     with pytest.raises(ZeroDivisionError) as held:
         Running(p.settings, p.stream).start(p.folder)
     monkeypatch.undo()

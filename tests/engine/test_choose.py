@@ -13,8 +13,8 @@ import torch
 import moca
 from moca import MocaError, Watcher, cli
 from moca.data import Split
-from moca.engine import compare
 from moca.engine.choose import Pick, best, methods, seeds_apart
+from moca.engine.plan import folder_name, plan
 from moca.errors import Interrupted
 from tests.engine.test_run import assert_same_run
 
@@ -61,11 +61,11 @@ def test_the_best_by_its_mean_on_held_out_images_is_what_is_tested(toy, tmp_path
         wanted.append(max(own, key=own.get))
     tested = {folder.parent.name for folder in (tmp_path / "c").glob("*/result.json")}
     assert tested == {f"{name}-s{seed}" for name in wanted for seed in (0, 1)}
-    assert [compare.folder_name(pick.label) for pick in chosen.picks] == wanted
+    assert [folder_name(pick.label) for pick in chosen.picks] == wanted
     assert [len(pick.among) for pick in chosen.picks] == [2, 4]
     for pick in chosen.picks:
         for label, mean in pick.among.items():
-            assert mean == pytest.approx(means[compare.folder_name(label)])
+            assert mean == pytest.approx(means[folder_name(label)])
     assert {r.settings.validation for r in chosen.results} == {0.0}
     assert {r.settings.validation for r in chosen.choosing.results} == {0.25}
     assert {r.settings.seed.seed for r in chosen.choosing.results} == {1000, 1001, 1002}
@@ -124,7 +124,7 @@ def test_what_is_chosen_among(make_dataset):
         "learner": ["er", "derpp:alpha=0.1", "derpp:alpha=0.5"],
         "memory": [5, 9],
     }
-    labels = methods(compare.plan(settings | {"lr": [0.1, 0.2]}, [0, 1], Path("c")))
+    labels = methods(plan(settings | {"lr": [0.1, 0.2]}, [0, 1], Path("c")))
     assert [len(several) for several in labels] == [2, 4, 2, 4], "options and lr, and not the size of the memory"
     assert set(labels[1]) == {f"derpp:alpha={a} lr={lr} memory=5" for a in (0.1, 0.5) for lr in (0.1, 0.2)}
 

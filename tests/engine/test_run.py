@@ -512,7 +512,7 @@ def test_a_stop_while_it_is_tested_is_heeded_and_the_end_of_the_task_is_told_onc
     monkeypatch.setattr(running, "evaluate", asked)
     list(run.steps(interrupt))
     assert run.result.status == "interrupted"
-    assert len(run.class_il) == learned
+    assert len(run.tested.class_il) == learned
     monkeypatch.setattr(running, "evaluate", original)
     on = moca.resume(tmp_path / "stopped")
     assert on.accuracy_matrix == whole.accuracy_matrix

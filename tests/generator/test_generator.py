@@ -7,7 +7,7 @@ import torch
 
 from moca.errors import Interrupted, MocaError
 from moca.generator import generator_of
-from moca.generator.kept import beside, place_of
+from moca.generator.kept import place_of, wide_place
 from moca.generator.network import Critic, Generator, Guess, within_reach
 from moca.generator.training import Training
 
@@ -106,7 +106,7 @@ def test_a_wide_one_is_used_on_a_cpu_once_it_is_finished(make_dataset, tmp_path)
     data = make_dataset(channels=3, side=4)
     training = Training(data.train, 4, wanted=2, wide=True)
     training.done = 1
-    wide = beside(place_of(data, tmp_path))
+    wide = wide_place(place_of(data, tmp_path))
     wide.parent.mkdir()
     used = {}
     for wanted in (2, 1):

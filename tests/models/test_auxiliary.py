@@ -5,17 +5,17 @@ import copy
 import pytest
 import torch
 
+from moca import parts
 from moca.models import auxiliary_encode, build_model
-from moca.settings import validate
+from moca.settings.choice import choice_of
 from moca.settings.heads import Cosine
-from moca.settings.run import ModelChoice
 
 SHAPE = (1, 8, 8)
 
 
 @pytest.fixture(params=["resnet18:width=2", "convnet:width=2,features=4", "mlp:width=8"])
 def model(request):
-    model = build_model(validate(ModelChoice, {"model": request.param}).model, Cosine(), SHAPE, 3)
+    model = build_model(choice_of(parts.ENCODERS, request.param), Cosine(), SHAPE, 3)
     for _ in range(3):
         model.encode(torch.rand(5, *SHAPE))
     return model

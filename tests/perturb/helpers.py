@@ -3,12 +3,13 @@
 import torch
 from torch import Tensor
 
+from moca import parts
 from moca.batch import Batch
 from moca.models import Model, build_model
 from moca.perturb import Perturbation, perturbation
 from moca.random import Random
-from moca.settings import heads, validate
-from moca.settings.run import ModelChoice
+from moca.settings import heads
+from moca.settings.choice import choice_of
 
 SHAPE, CLASSES, ROWS = (1, 6, 6), 6, 8
 OLD = torch.tensor([True, False, True, True, False, True, False, True])
@@ -43,7 +44,7 @@ ENCODERS = {
 def network(encoder: str = "convnet", head: heads.Cosine | heads.Linear | None = None, seed: int = 0) -> Model:
     """A small network; `convnet` and `resnet18` have BatchNorm, `mlp` has none."""
     # A scale of 5 makes the gradients, and so the steps of WAP, large enough to be seen.
-    choice = validate(ModelChoice, {"model": ENCODERS[encoder]}).model
+    choice = choice_of(parts.ENCODERS, ENCODERS[encoder])
     return build_model(choice, head or heads.Cosine(scale=5.0), SHAPE, CLASSES, seed)
 
 

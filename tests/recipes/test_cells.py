@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from moca.errors import MocaError
-from moca.recipes.cells import Status, cells, columns, exhibits, of, only
+from moca.recipes.cells import Status, cells, columns, exhibits, in_exhibits, only
 from moca.recipes.experiment import waits_for
 
 NAN = {"t13-wap-lambda4"}
@@ -47,15 +47,15 @@ def test_a_cell_that_can_be_run_is_read_from_a_result():
 
 
 def test_cells_are_chosen_by_what_they_are():
-    table2 = of(["table2"])
+    table2 = in_exhibits(["table2"])
     chosen = only(table2, "cifar100,m500,er,derpp,wap")
     assert [cell.id for cell in chosen] == ["t2-cifar100-er-wap-m500", "t2-cifar100-derpp-wap-m500"]
     assert {cell.learner for cell in only(table2, "er")} == {"er"}
     assert {cell.perturb for cell in only(table2, "er")} == {"none", "gaussian", "wap"}
     assert only(table2, "") == table2
-    assert [cell.id for cell in only(of(["table8"]), "zeta=5")] == ["t8-zeta5"]
-    assert len(of(["table2", "fig10"])) == 105 + 140
-    assert of(["all"]) == list(cells())
+    assert [cell.id for cell in only(in_exhibits(["table8"]), "zeta=5")] == ["t8-zeta5"]
+    assert len(in_exhibits(["table2", "fig10"])) == 105 + 140
+    assert in_exhibits(["all"]) == list(cells())
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_cells_are_chosen_by_what_they_are():
 )
 def test_a_name_that_nothing_has_is_told_with_the_nearest(names, words, said):
     with pytest.raises(MocaError) as error:
-        only(of(names), words)
+        only(in_exhibits(names), words)
     assert str(error.value).startswith(said)
 
 
 def test_a_table_shows_what_tells_its_cells_apart():
-    assert columns(of(["table7"])) == ["method", "memory"]
-    assert columns(of(["table8"])) == ["method", "zeta", "steps"]
-    assert columns(of(["table4"])) == ["data", "method", "phases"]
+    assert columns(in_exhibits(["table7"])) == ["method", "memory"]
+    assert columns(in_exhibits(["table8"])) == ["method", "zeta", "steps"]
+    assert columns(in_exhibits(["table4"])) == ["data", "method", "phases"]
     for name in exhibits():
-        shown = of([name])
+        shown = in_exhibits([name])
         rows = Counter(tuple(cell.tags.get(kind) for kind in columns(shown)) for cell in shown)
         assert not rows or max(rows.values()) == 1, (name, rows.most_common(1))

@@ -17,7 +17,7 @@ PLAIN = next(cell for cell in cells() if cell.id == "t1-offline-none")
 def entry(perturb, paper, accuracies, **others):
     results = [
         SimpleNamespace(
-            status="finished" if value is not None else "diverged",
+            finished=value is not None,
             settings=SimpleNamespace(seed=seed),
             numbers=lambda value=value: {"final_accuracy": math.nan if value is None else value / 100},
         )

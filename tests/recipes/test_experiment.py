@@ -8,7 +8,7 @@ import pytest
 
 from moca.data import catalogue
 from moca.engine.folder import RunFolder
-from moca.recipes.cells import cells, of
+from moca.recipes.cells import cells, in_exhibits
 from moca.recipes.experiment import experiment, identity, rules, waits_for
 from moca.settings import Run, validate
 
@@ -55,7 +55,7 @@ def test_the_published_wap_goes_with_gamma_100_and_lambda_1_5():
     assert wap.as_given() == "wap:lambda=1.5,step_size=100.0"
     assert experiment(by_id("f8-wap-lambda2.0")).given.perturb.as_given() == "wap:lambda=2.0,step_size=100.0"
     assert experiment(by_id("f8-wap-angle30")).given.perturb.as_given() == "wap:fixed_angle=30.0,step_size=100.0"
-    gammas = [experiment(cell).run.perturb.step_size for cell in of(["table8"])]
+    gammas = [experiment(cell).run.perturb.step_size for cell in in_exhibits(["table8"])]
     assert gammas == [1, 50, 100, 500, 100]
     assert experiment(by_id("t1-online-wap")).run.perturb.step_size == 10
 

@@ -31,7 +31,7 @@ def entry(tmp_path):
                 write(
                     RunFolder(folder), {NAME: Analysis("", "", {}, {NAME: Plot("lines", Axis(""), Axis(""), series)})}
                 )
-            results.append(SimpleNamespace(status="finished", settings=SimpleNamespace(seed=seed), folder=folder))
+            results.append(SimpleNamespace(finished=True, settings=SimpleNamespace(seed=seed), folder=folder))
         return Entry(replace(PLAIN, perturb=perturb, **others), None, "", tuple(results))
 
     return made

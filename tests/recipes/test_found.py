@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moca.recipes.cells import cells, of
+from moca.recipes.cells import cells, in_exhibits
 from moca.recipes.experiment import experiment
 from moca.recipes.found import Entry, Found, alike, entries, experiments, reached
 from moca.report.spread import Spread
@@ -109,7 +109,7 @@ def test_the_verdict_says_what_weakens_it():
 
 
 def test_experiments_in_the_order_of_their_first_cell():
-    shown = entries(of(["table9", "table11"]), Found())
+    shown = entries(in_exhibits(["table9", "table11"]), Found())
     labels = [one.label for one in experiments(shown)]
     assert len(labels) == len(set(labels)) == 8
     assert labels[0] == "cifar100 er bn_passes=official memory=200 short_batch=skip"

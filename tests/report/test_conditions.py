@@ -5,7 +5,7 @@ import pytest
 from moca.api import RUNS
 from moca.cli import app
 from moca.cli.options import given
-from moca.engine.compare import plan
+from moca.engine.plan import plan
 from moca.report.conditions import command, run_command
 from moca.report.conditions import sentences as sentences_of
 from tests.report.made_results import comparison, result

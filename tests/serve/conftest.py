@@ -20,7 +20,7 @@ from moca.serve import teaching
 from moca.serve.in_use import InUse
 from moca.serve.limits import Limits
 from moca.serve.run import bound, server_of
-from moca.serve.teaching import Manner, Teaching
+from moca.serve.teaching import LessonRules, Teaching
 from tests.classifier.conftest import bars
 
 QUICK = {"encoder": "convnet:width=4,features=8", "epochs": 20, "memory": 60}
@@ -55,11 +55,11 @@ def model(template, tmp_path):
 
 
 @contextmanager
-def serving(path, *, limits=None, manner=None, key=None, taught=True):
+def serving(path, *, limits=None, rules=None, key=None, taught=True):
     """A client of a server that really listens."""
-    manner = manner or Manner(device="cpu")
+    rules = rules or LessonRules(device="cpu")
     in_use = InUse(path, "cpu")
-    teacher = Teaching(in_use.folder, manner, in_use.look) if taught else None
+    teacher = Teaching(in_use.folder, rules, in_use.look) if taught else None
     server = server_of(service.create_app(in_use, teacher, limits or Limits(rate=0), key))
     with bound(socket.AF_INET, "127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -10,7 +10,7 @@ import numpy as np
 from moca.classifier import ModelFolder
 from moca.serve import teaching
 from moca.serve.limits import Limits
-from moca.serve.teaching import Manner
+from moca.serve.teaching import LessonRules
 from moca.serve.uploads import Readable
 from tests.classifier.conftest import bars
 from tests.serve.conftest import files, png, serving, until
@@ -115,7 +115,7 @@ def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeyp
 
 
 def test_a_lesson_that_does_harm_is_not_put_to_use(model):
-    with serving(model.path, manner=Manner(tolerate=-2, device="cpu")) as client:  # any change is harm
+    with serving(model.path, rules=LessonRules(tolerate=-2, device="cpu")) as client:  # any change is harm
         client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
         lesson = ended(client)
         assert (lesson["state"], lesson["version"]) == ("refused", 2)
@@ -139,7 +139,7 @@ def test_a_lesson_can_be_stopped_and_ends_with_the_service(model):
 
 
 def test_a_lesson_that_cannot_begin_does_not_keep_others_from_it(model, monkeypatch):
-    lessons = teaching.Teaching(model, Manner(device="cpu"), lambda: None)
+    lessons = teaching.Teaching(model, LessonRules(device="cpu"), lambda: None)
     with monkeypatch.context() as patched:
         patched.setattr(teaching, "_context", lambda: (_ for _ in ()).throw(OSError("no more processes")))
         for _ in range(2):

@@ -13,7 +13,7 @@ from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
 from moca.perturb.gaussian import Gaussian
 from moca.perturb.none import Unmoved
 from moca.perturb.wap import WAP
-from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Seeds, names, validate
+from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Seeds, by_name, validate
 from moca.settings.choice import options_of
 from moca.settings.memory import Memory
 from tests.settings.strategies import CHOICES, choice_of, runs, settings_of
@@ -133,11 +133,10 @@ def test_settings_cannot_change():
 
 @pytest.mark.parametrize("kind", [HEADS, OPTIMISERS, SCHEDULES])
 def test_every_choice_has_one_line(kind):
-    listed = names(kind)
+    listed = by_name(kind)
     assert len(listed) == len(kind)
-    for name, line in listed.items():
-        assert (name and line.endswith((".", ")"))) or line
-        assert "\n" not in line and line.strip()
+    for name, choice in listed.items():
+        assert name and (choice.__doc__ or "").split("\n")[0].endswith("."), name
     assert all(f.description for cls in kind for n, f in cls.model_fields.items() if n != "name")
 
 

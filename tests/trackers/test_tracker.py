@@ -13,6 +13,7 @@ from moca import MocaError
 from moca.engine import compare as comparing
 from moca.engine import tracking
 from moca.engine.folder import RunFolder
+from moca.engine.plan import plan
 from moca.engine.watch import StepRecord
 from moca.errors import MocaWarning
 from moca.parts import TRACKERS
@@ -220,7 +221,7 @@ def test_every_run_of_a_comparison_has_its_own(told):
 
 def test_runs_in_processes_of_their_own_know_their_trackers(told, tmp_path):
     """What a child finds in its folder is what `resume` goes by."""
-    (p,) = comparing.plan(SHORT, [0], tmp_path / "c")
+    (p,) = plan(SHORT, [0], tmp_path / "c")
     folder = comparing._given_folder(p, tracking.chosen(Notebook(every=9)))
     assert moca.resume(folder, keep_model=False).status == "finished"
     assert [notes["status"] for notes in told] == ["finished"]

@@ -23,7 +23,7 @@ from moca.bench.official import OfficialTwin, has_twin
 from moca.bench.workload import in_second_task, noise_stream, run_settings
 from moca.engine.learning import Step as Done
 from moca.engine.pack import on_stream
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 from moca.settings import Bench
 from moca.streams import Stream
 
@@ -143,5 +143,5 @@ def attempt(what: Callable[[], T]) -> tuple[T | None, str]:
     try:
         return what(), ""
     except Exception as error:  # whatever goes wrong in one cell must not take the others with it
-        first = next(iter(str(error).strip().splitlines()), "")
-        return None, first if isinstance(error, MocaError) else f"{type(error).__name__}: {first}"
+        said = first_line(error)
+        return None, said if isinstance(error, MocaError) else f"{type(error).__name__}: {said}"

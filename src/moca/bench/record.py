@@ -17,6 +17,7 @@ from moca.engine.numerics import Numerics
 from moca.environment import hardware, versions
 from moca.errors import MocaError
 from moca.settings import Bench
+from moca.whole import whole
 
 _WORKLOAD = {
     "images": "random, 3 x 32 x 32",
@@ -133,8 +134,7 @@ class Record:
             return
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            temporary = self.out.with_name(self.out.name + ".part")
-            temporary.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
-            temporary.replace(self.out)
+            with whole(self.out) as part:
+                part.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
         except OSError as error:
             raise MocaError(f"'{self.out}' cannot be written ({error.strerror}); choose another with --out") from None

@@ -177,7 +177,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The same for those that have been read. Of a frozen encoder vectors are its features already."""
         if self.frozen_ is not None and not x.is_floating_point():
             return self.frozen_(x)
-        learnt, vectors = self.sample_shape, self.protocol_.white == 1
+        learnt, vectors = self.sample_shape, self.protocol_.vectors
         if x.is_floating_point() != vectors or tuple(x.shape[1:]) != learnt:
             if vectors and x.is_floating_point():  # in scikit-learn's words
                 name, given, known = type(self).__name__, x.shape[1], learnt[0]
@@ -187,7 +187,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def refuse_pictures(self, images: Any) -> None:
         """Where vectors were learnt, nothing else can be seen."""
-        if self.frozen_ is None and self.keeps_vectors and not are_vectors(images):
+        if self.takes_vectors and not are_vectors(images):
             raise BadInput(f"this classifier has learnt vectors; give a table with {self.shape_[0]} numbers in a row")
 
     def prepared(self, images: Any) -> Tensor:
@@ -220,7 +220,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def n_features_in_(self) -> int:
         """How many numbers a vector has, where vectors were learnt."""
-        if not self.__sklearn_is_fitted__() or not self.keeps_vectors or self.frozen_ is not None:
+        if not self.__sklearn_is_fitted__() or not self.takes_vectors:
             raise AttributeError("n_features_in_ is of classifiers that have learnt vectors")
         return self.shape_[0]
 
@@ -244,10 +244,10 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _scores(self, x: Tensor) -> NDArray[np.float32]:
         return self._asked(self.learning_.predict, x)[:, : len(self._names)]
 
-    def _asked(self, half: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
+    def _asked(self, network: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
         learning = self.learning_
         with learning.numerics():
-            rows = in_evaluation(learning.model, half, x, torch.arange(len(x)), self.protocol_)
+            rows = in_evaluation(learning.model, network, x, torch.arange(len(x)), self.protocol_)
         return rows.float().cpu().numpy()
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
@@ -287,7 +287,12 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def keeps_vectors(self) -> bool:
         """Whether what it keeps and learns on are vectors: its memory then holds nothing that can be looked at."""
         self._check_learnt()
-        return self.protocol_.white == 1
+        return self.protocol_.vectors
+
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether what it is given are vectors: where an encoder is frozen, they are images, of which it makes them."""
+        return self.keeps_vectors and self.frozen_ is None
 
     def memory_contents(self) -> dict[Label, list[Pixels]]:
         """The remembered images of each class, as (height, width, channels); vectors are one pixel."""

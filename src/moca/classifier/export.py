@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from moca import __version__
 from moca.data import Transform
 from moca.engine.learning import Learning
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
+from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import ContinualClassifier
@@ -49,13 +50,10 @@ def export(classifier: ContinualClassifier, path: str | os.PathLike[str]) -> Pat
     onnx.helper.set_model_props(model, {"moca": json.dumps(_about(twin))})
     content: bytes = model.SerializeToString()
     _check(content, twin, onnxruntime)
-    part = target.with_name(f"{target.name}.part")
     try:
-        part.write_bytes(content)
-        part.replace(target)
+        with whole(target) as part:
+            part.write_bytes(content)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise MocaError(f"'{target}' cannot be written: {error.strerror}") from None
     return target
 
@@ -122,7 +120,7 @@ def _traced(classifier: ContinualClassifier) -> bytes:
                 dynamic_axes={name: {0: "n"} for name in names},
             )
     except Exception as error:
-        raise MocaError(f"this model cannot be written as ONNX: {_first_line(error)}") from error
+        raise MocaError(f"this model cannot be written as ONNX: {first_line(error)}") from error
     content: bytes = written.getvalue()
     return content
 
@@ -160,7 +158,7 @@ def _check(content: bytes, classifier: ContinualClassifier, onnxruntime: Any) ->
         try:
             probabilities = _asked(content, some, onnxruntime)
         except Exception as error:
-            raise MocaError(f"onnxruntime cannot use this model: {_first_line(error)}; nothing was written") from error
+            raise MocaError(f"onnxruntime cannot use this model: {first_line(error)}; nothing was written") from error
         far = float(np.abs(probabilities - classifier.predict_proba(some)).max())
         if not far <= _TOLERANCE:
             raise MocaError(
@@ -179,7 +177,7 @@ def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float
 
 def _some_images(classifier: ContinualClassifier) -> Tensor:
     """Of the memory, or random ones where it has none."""
-    memory, vectors = classifier.learning_.memory, classifier.keeps_vectors and classifier.frozen_ is None
+    memory, vectors = classifier.learning_.memory, classifier.takes_vectors
     kept = memory.all().get("image") if memory is not None and classifier.frozen_ is None else None
     if kept is not None and vectors:
         kept = kept.flatten(1)
@@ -193,7 +191,3 @@ def _some_images(classifier: ContinualClassifier) -> Tensor:
 
 def _input(samples: Tensor) -> str:
     return "vectors" if samples.is_floating_point() else "images"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

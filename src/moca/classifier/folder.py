@@ -24,6 +24,7 @@ from moca.engine.folder import MODEL, SETTINGS, RunFolder
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.traces import noted
+from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import ContinualClassifier
@@ -172,9 +173,8 @@ class ModelFolder:
             raise MocaError(f"model '{self.path}' has no version {version}; it has {', '.join(map(str, known))}")
         with suppress(Damaged):  # it is written anew; one that another moca wrote is not
             _ = self.current if self.exists() else None
-        temporary = self.path / f"{_MODEL}.part"
-        temporary.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
-        temporary.replace(self.path / _MODEL)
+        with whole(self.path / _MODEL) as part:
+            part.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
 
     def rollback(self, to: int | None = None) -> int:
         """Go back to the version before the one in use, or to another."""

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
-from moca.data.given import Label, given
+from moca.data.given import Label, given, labels_of
 from moca.data.readers.folder import has_classes, images_by_class, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
@@ -74,8 +74,7 @@ def labelled(
         source = given(data, "data")
         return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels, [])
     images = pictures(data, shape, size)
-    told = given((np.zeros((len(images), 1, 1), np.uint8), labels), "data").labels
-    return Labelled(images, told, [])
+    return Labelled(images, labels_of(labels, len(images), "data"), [])
 
 
 def _of_folder(path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]) -> Labelled:
@@ -140,7 +139,7 @@ def _classes(labels: Any, count: int) -> list[Label]:
         if len(told) != count:
             raise ValueError(f"there are {count} vectors and {len(told)} labels; there must be a label for each")
     kept = told.astype(np.int64) if told.dtype.kind == "f" else told
-    return given((np.zeros((count, 1, 1), np.uint8), kept), "data").labels
+    return labels_of(kept, count, "data")
 
 
 @contextmanager

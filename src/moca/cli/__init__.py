@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, CycloptsError, Parameter
-from rich.console import Console
 
 from moca import __version__
 from moca.cli.analyse import analyse
@@ -24,6 +23,7 @@ from moca.cli.paper import app as paper_app
 from moca.cli.report import report
 from moca.cli.runs import runs
 from moca.cli.serve import serve
+from moca.cli.show import aside, complain, say, show_about, show_comparison, show_lines, show_result
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.starting import loading
@@ -70,7 +70,7 @@ def run(
     with loading():
         from moca import api
 
-    return _ended(api.run(progress=True, say=_say, **settings))
+    return _ended(api.run(progress=True, say=aside, **settings))
 
 
 app.command(with_run_options(run), name="run", help_epilogue=_CHOICES)
@@ -128,11 +128,10 @@ def compare(
     settings = {"seeds": 3} | with_config({**given(options), **own}, config, save_config)
     with loading():
         from moca import api
-        from moca.cli.show import say, show_comparison
         from moca.report.chosen import Chosen
         from moca.report.page import write_report
 
-    comparison = api.compare(progress=True, say=_say, **settings)
+    comparison = api.compare(progress=True, say=aside, **settings)
     page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     show_comparison(comparison)
     say(f"Report: {page}")
@@ -157,7 +156,6 @@ def demo(
 ) -> int:
     """Compare plain replay with MOCA on split digits, in a few minutes, and write a report."""
     with loading():
-        from moca.cli.show import say, show_comparison
         from moca.demo import demo
 
     comparison, page = demo(out, seeds)
@@ -179,7 +177,6 @@ def ls(name: str | None = None, /) -> None:
         Any of these, such as er_ace, wap or cifar100; or a dotted path of your own.
     """
     from moca.cli.parts import CARDS, about, lines
-    from moca.cli.show import show_about, show_lines
     from moca.data.catalogue import descriptions
 
     if name is None:
@@ -232,20 +229,14 @@ _SHOW = warnings.showwarning
 def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
     """Ours in a line, all others as they are."""
     if isinstance(message, MocaWarning):
-        _say(f"moca: {message}")
+        aside(f"moca: {message}")
     else:
         _SHOW(message, *about, **more)
 
 
-def _say(line: str) -> None:
-    Console(stderr=True).print(line, style="dim", soft_wrap=True, highlight=False, markup=False)
-
-
 def _ended(result: Any) -> int:
     """Show the numbers of a run that finished, say why another did not; the exit code."""
-    from moca.cli.show import show_result
-
-    if result.status != "finished":
+    if not result.finished:
         return _explain(result.message, 1)
     show_result(result)
     return 0
@@ -253,12 +244,12 @@ def _ended(result: Any) -> int:
 
 def _unfinished(comparison: Any) -> int:
     """Say which runs did not finish; the exit code."""
-    bad = [r for r in comparison.results if r.status != "finished"]
+    bad = [r for r in comparison.results if not r.finished]
     for result in bad:
         _explain(f"{result.folder.name}: {as_options(result.message)}", 1)
     return 1 if bad else 0
 
 
 def _explain(message: str, code: int) -> int:
-    Console(stderr=True).print(f"moca: {message}", style="red", soft_wrap=True, highlight=False, markup=False)
+    complain(message)
     return code

@@ -6,13 +6,18 @@ import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.console import Console
 
+from moca.cli.show import busy, complain, console, say
 from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
+
+if TYPE_CHECKING:
+    from moca.measures.analyse import Analysed
+    from moca.report.comparison import Setting
 
 
 def analyse(
@@ -51,15 +56,10 @@ def analyse(
         cpu, cuda, or auto.
     """
     with loading():
-        from rich.progress import track
-
-        from moca.cli.analysis_tables import tables
-        from moca.cli.show import busy, console, say
         from moca.engine.listing import run_folders
-        from moca.measures.analyse import ASKED_FOR, KNOWN, analyse
+        from moca.measures.analyse import ASKED_FOR, KNOWN
         from moca.report.comparison import Comparison
         from moca.report.loading import labelled, once
-        from moca.report.together import analyses, groups
 
     if not runs:
         raise MocaError("name at least one run folder")
@@ -69,19 +69,10 @@ def analyse(
     also = [name for name in only or () if name in ASKED_FOR]
     if classes and not also:
         raise MocaError(f"--classes are those of {', '.join(ASKED_FOR)}; add --only {ASKED_FOR[0]}")
-    folders, done, refused = run_folders(*runs), [], []
+    folders = run_folders(*runs)
     if not folders:
         raise MocaError(f"there is no run in {', '.join(map(str, runs))}; moca runs lists what is there")
-    quiet = len(folders) == 1 or bool(also)  # these have bars of their own, and a terminal shows one well
-    for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=quiet):
-        try:
-            with nullcontext() if also or len(folders) > 1 else busy("analysing"):
-                found = analyse(folder, device=device, again=again, also=also, classes=classes or (), progress=True)
-            done.append(found)
-        except Interrupted:
-            raise
-        except MocaError as error:
-            refused.append(str(error))
+    done, refused = _analysed(folders, also, device=device, again=again, classes=classes or ())
     if not done:
         raise MocaError(refused[0] + (f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""))
     if only and not any(name in run.analyses for run in done for name in only):
@@ -90,36 +81,66 @@ def analyse(
     kept, twins = once([run.result for run in done])
     settings = Comparison(labelled(kept), where).settings
     for number, setting in enumerate(settings, 1):
-        methods = groups(setting.rows, only)
-        for part in tables(setting.title, methods, console) if analyses(methods) else ():
-            console.print(part, highlight=False)
+        _show(setting, only)
         if figures:
-            from moca.report.analysis_figures import draw
-
-            with busy("drawing"):
-                drawn = len(draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)) // 2
-            told = (
-                f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}"
-                if drawn
-                else "No figure: nothing to draw."
-            )
-            say(told)
+            _draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)
     if len(settings) > 1:
         say("Runs on different data are kept apart: their numbers cannot be compared.")
     for line in twins:
         say(f"Left out: {line}")
+    _tell_missing([run for run in done if any(run.result is result for result in kept)], only)
+    for line in refused:
+        complain(line)
+    return 1 if refused else 0
+
+
+def _analysed(folders: Sequence[Path], also: Sequence[str], **options: Any) -> tuple[list[Analysed], list[str]]:
+    """The analyses of each run, and why some have none."""
+    from rich.progress import track
+
+    from moca.measures.analyse import analyse
+
+    done, refused, several = [], list[str](), len(folders) > 1
+    quiet = not several or bool(also)  # these have bars of their own, and a terminal shows one well
+    for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=quiet):
+        try:
+            with nullcontext() if also or several else busy("analysing"):
+                done.append(analyse(folder, also=also, progress=True, **options))
+        except Interrupted:
+            raise
+        except MocaError as error:
+            refused.append(str(error))
+    return done, refused
+
+
+def _show(setting: Setting, only: Sequence[str] | None) -> None:
+    from moca.cli.analysis_tables import tables
+    from moca.report.together import analyses, groups
+
+    methods = groups(setting.rows, only)
+    for part in tables(setting.title, methods, console) if analyses(methods) else ():
+        console.print(part, highlight=False)
+
+
+def _draw(setting: Setting, where: Path, before: str, only: Sequence[str] | None) -> None:
+    from moca.report.analysis_figures import draw
+
+    with busy("drawing"):
+        drawn = len(draw(setting, where, before, only)) // 2
+    figures = f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}"
+    say(figures if drawn else "No figure: nothing to draw.")
+
+
+def _tell_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
+    """What runs do not have, each reason once, with the runs that it is about unless that is all of them."""
     lines: dict[str, list[str]] = {}
-    for run in done:
-        asked = [line for name in only for line in run.lacks(name)] if only else run.missing
-        for line in asked if any(run.result is result for result in kept) else ():
+    for run in runs:
+        for line in [line for name in only for line in run.lacks(name)] if only else run.missing:
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, of in lines.items():
-        whose = "" if len(of) == len(kept) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
+        whose = "" if len(of) == len(runs) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
         end = "" if line.endswith("?") and not whose else "."
         say(f"Not there: {line}{whose}{end}")
-    for line in refused:
-        Console(stderr=True).print(f"moca: {line}", style="red", soft_wrap=True, highlight=False, markup=False)
-    return 1 if refused else 0
 
 
 def _above(folders: Sequence[Path]) -> Path:

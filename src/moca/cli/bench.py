@@ -11,8 +11,10 @@ from cyclopts import Parameter
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from moca.cli.options import given, with_options
+from moca.cli.show import console, say
 from moca.errors import Interrupted
 from moca.settings import Bench, validate
 from moca.starting import loading
@@ -36,7 +38,7 @@ def bench(
     with loading():
         from moca.bench import Record
 
-    record, console = Record(settings, out, _command(options, out)), Console(stderr=True)
+    record, progress = Record(settings, out, _command(options, out)), Console(stderr=True)
     begun = time.perf_counter()
 
     def announce(number: int, of: int, which: Configuration) -> None:
@@ -44,9 +46,9 @@ def bench(
         status.update(f"{number}/{of} {which}" + (f", about {left:.0f} s left" if number > 1 else ""))
 
     try:
-        with console.status("counting the work in a step") as status:
+        with progress.status("counting the work in a step") as status:
             for cell in record.measure(announce):
-                console.print(f"{cell.configuration}: {_told(cell)}", soft_wrap=True, highlight=False, markup=False)
+                progress.print(Text(f"{cell.configuration}: {_told(cell)}"), soft_wrap=True)
     except KeyboardInterrupt:
         kept = f"; what was measured ({len(record.cells)}) is in {out}" if out and record.cells else ""
         raise Interrupted(f"stopped{kept}") from None
@@ -54,7 +56,7 @@ def bench(
         if record.cells:
             show(record)
     if out:
-        Console().print(f"File: {out}", soft_wrap=True, highlight=False, markup=False)
+        say(f"File: {out}")
     return 0 if all(cell.timing for cell in record.cells) else 1
 
 
@@ -80,7 +82,7 @@ def _told(cell: Cell) -> str:
 
 def show(record: Record) -> None:
     """A row for each cell, and below what the methods cost and why some cells are empty."""
-    console, cells = Console(), record.cells
+    cells = record.cells
     console.print(_table(record))
     work = {cell.configuration.method: cell.work for cell in cells if cell.work}
     said = [
@@ -94,7 +96,7 @@ def show(record: Record) -> None:
         if cell.reason:
             empty.setdefault(cell.reason, []).append(str(cell.configuration))
     for line in (*said, *(f"{reason}: {', '.join(which)}" for reason, which in empty.items())):
-        console.print(line, soft_wrap=True, highlight=False, markup=False)
+        say(line)
 
 
 def _table(record: Record) -> Table:

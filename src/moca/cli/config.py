@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 
 
 def with_config(options: dict[str, Any], config: Path | None, save: Path | None) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise MocaError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
-        raise MocaError(f"{path} is not what its name says: {str(error).splitlines()[0]}") from None
+        raise MocaError(f"{path} is not what its name says: {first_line(error)}") from None
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise MocaError(f"{path} must hold options by their names, such as lr = 0.1")
     return {key.replace("-", "_"): value for key, value in values.items() if value is not None}

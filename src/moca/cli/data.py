@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column, Table
 
+from moca.cli.show import in_bytes, say
 from moca.errors import MocaError
 from moca.starting import loading
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
     from moca.data.inventory import Listed
 
 app = App(
@@ -28,9 +30,6 @@ DataDir = Annotated[Path | None, Parameter(name="--data-dir", help="Where data s
 @app.command(name="ls")
 def list_sets(*, data_dir: DataDir = None) -> None:
     """List the data sets that are stored and those that are known."""
-    from rich.table import Column, Table
-
-    from moca.cli.show import in_bytes
     from moca.data.inventory import listing
     from moca.data.store import Store
 
@@ -46,10 +45,10 @@ def list_sets(*, data_dir: DataDir = None) -> None:
             table.add_row(one.name, "", "", "", "", "embedded", _about(one))
         else:
             absent.append(one)
-    _print(table)
+    Console(markup=False).print(table)
     for one in absent:
-        _print(f" not stored: {one.title} ({one.state})")
-    _print(f" store: {Store(data_dir).directory}")
+        say(f" not stored: {one.title} ({one.state})")
+    say(f" store: {Store(data_dir).directory}")
 
 
 def _about(one: Listed) -> str:
@@ -101,25 +100,25 @@ def add(
             )  # fmt: skip
         except NotTheSame as error:
             bar.stop()
-            _print_some(error.details)
+            _say_some(error.details)
             raise
     info = added.info
-    _print(
+    say(
         f"{name}: {sum(info.train):,} training and {sum(info.test):,} test images of {len(info.classes)} classes, "
         f"{info.shape[0]}x{info.shape[1]}x{info.shape[2]}, from {added.kind}"
     )
     if added.replaces:
-        _print(f"note: it replaces what was stored as '{name}' before")
+        say(f"note: it replaces what was stored as '{name}' before")
     for note in info.notes:
-        _print(f"note: {note}")
+        say(f"note: {note}")
     for line in added.left_out[:_SOME]:
-        _print(f"left out: {line}")
+        say(f"left out: {line}")
     if added.known:
-        _print(f"fingerprint: {info.fingerprint[:16]}, complete and right")
+        say(f"fingerprint: {info.fingerprint[:16]}, complete and right")
     elif added.differences:
-        _print(f"fingerprint: {info.fingerprint[:16]}, not the reference copy: {added.differences}")
+        say(f"fingerprint: {info.fingerprint[:16]}, not the reference copy: {added.differences}")
     else:
-        _print(f"fingerprint: {info.fingerprint[:16]}")
+        say(f"fingerprint: {info.fingerprint[:16]}")
 
 
 @app.command
@@ -134,13 +133,11 @@ def check(name: str, *, data_dir: DataDir = None) -> int:
     from moca.data.checking import check as examine
 
     result = examine(name, data_dir=data_dir)
-    _print(f"{name}: {result.info.images:,} images, fingerprint {result.fingerprint[:16]}")
-    _print(
-        "as stored: " + ("yes" if result.intact else "NO, the stored files have changed; remove it and add it again")
-    )
+    say(f"{name}: {result.info.images:,} images, fingerprint {result.fingerprint[:16]}")
+    say("as stored: " + ("yes" if result.intact else "NO, the stored files have changed; remove it and add it again"))
     if result.known and result.differences:
-        _print(f"as published ({result.known}): {'yes' if result.differences.same else result.differences}")
-        _print_some(result.details)
+        say(f"as published ({result.known}): {'yes' if result.differences.same else result.differences}")
+        _say_some(result.details)
     return 0 if result.intact and (result.differences is None or result.differences.same) else 1
 
 
@@ -169,8 +166,6 @@ def show(
     protocol
         Use the tasks and class order of this protocol (offline, online, proxy).
     """
-    from rich.table import Table
-
     from moca.data.sheet import show as draw
 
     target = out or Path(f"{Path(name).name}.png")
@@ -180,8 +175,8 @@ def show(
         names = ", ".join(shown.dataset.classes[c] for c in group[:6]) + (", ..." if len(group) > 6 else "")
         train, test = (sum(counts[c] for c in group) for counts in (shown.train, shown.test))
         table.add_row(str(number), str(len(group)), f"{train:,}", f"{test:,}", names)
-    _print(table)
-    _print(f"written: {shown.path}")
+    Console(markup=False).print(table)
+    say(f"written: {shown.path}")
 
 
 @app.command
@@ -208,7 +203,7 @@ def generator(name: str, *, steps: int | None = None, device: str = "auto", data
 
     dataset = load(name, data_dir=data_dir)
     generator_of(dataset, steps=steps, data_dir=data_dir, device=device, progress=True)
-    _print(f"The generator of {dataset.name} is there: moca analyse RUN --only implicit_augmentation")
+    say(f"The generator of {dataset.name} is there: moca analyse RUN --only implicit_augmentation")
 
 
 @app.command(name="rm")
@@ -223,35 +218,26 @@ def remove(name: str, *, data_dir: DataDir = None) -> None:
     from moca.data.inventory import remove as forget
 
     generator = forget(name, data_dir=data_dir)
-    _print(f"removed: {name}{', and the generator of its images' * generator}")
+    say(f"removed: {name}{', and the generator of its images' * generator}")
 
 
 _SOME = 20
 
 
-def _print(what: object) -> None:
-    from rich.console import Console
-
-    Console(soft_wrap=isinstance(what, str), highlight=False, markup=False).print(what)
-
-
-def _print_some(lines: tuple[str, ...] | list[str]) -> None:
+def _say_some(lines: tuple[str, ...] | list[str]) -> None:
     for line in lines[:_SOME]:
-        _print(f"  {line}")
+        say(f"  {line}")
     if len(lines) > _SOME:
-        _print(f"  and {len(lines) - _SOME:,} more")
+        say(f"  and {len(lines) - _SOME:,} more")
 
 
 class _Bar:
     """A progress bar on the error stream, one line for each stage."""
 
     def __enter__(self) -> _Bar:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
         console = Console(stderr=True)
-        self.bars: Progress = Progress(
+        self.bars = Progress(
             *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
         )
         self.stages: dict[str, TaskID] = {}

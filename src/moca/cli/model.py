@@ -5,15 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from moca.cli.show import aside, console, say
 from moca.errors import MocaError
 from moca.starting import loading
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from moca.classifier.lesson import Lesson
 
 app = App(name="model", help="A model that keeps learning: what it knows, and its versions.")
-console = Console(highlight=False)
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
@@ -63,20 +63,14 @@ def learn(
     given = {name: value for name, value in options.items() if value is not None}
     bar: ProgressBar | None = None
 
-    def say(line: str) -> None:
-        Console(stderr=True).print(line, style="dim", soft_wrap=True, highlight=False, markup=False)
-
     def said(done: int, steps: int) -> None:
         nonlocal bar
-        bar = bar or ProgressBar(steps, "learning")
+        bar = bar or shown.enter_context(ProgressBar(steps, "learning"))
         bar(1, f"step {done}")
 
-    try:
+    with ExitStack() as shown:
         lesson = teach(ModelFolder(model), images, options=given, held_out=held_out, tolerate=tolerate, device=device,
-                       said=said, say=say)  # fmt: skip
-    finally:
-        if bar is not None:
-            bar.__exit__()
+                       said=said, say=aside)  # fmt: skip
     _show_lesson(lesson, model)
     return 0 if lesson.used else 1
 
@@ -85,18 +79,18 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
     from moca.classifier.telling import basis_told, cost_told, counted, otherwise_told, twice_told
 
     if lesson.left_out:
-        console.print(Text(lesson.left_out, "red"), soft_wrap=True)
+        say(lesson.left_out, "red")
     for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson))):
-        console.print(Text(told, "red"), soft_wrap=True)
+        say(told, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
-        console.print(Text(f"Nothing new: {all_known} learnt before. Model: {model}"), soft_wrap=True)
+        say(f"Nothing new: {all_known} learnt before. Model: {model}")
         return
     what = [counted(len(lesson.new_classes), "new class", "new classes")] * bool(lesson.new_classes)
     what += [f"{len(lesson.came_again)} that came again"] * bool(lesson.came_again)
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
-    console.print(Text(f"Learnt {learnt}, {lesson.held} held out{left}."), soft_wrap=True)
+    say(f"Learnt {learnt}, {lesson.held} held out{left}.")
     table = _table("accuracy on held-out images", "before", "after")
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
@@ -107,19 +101,16 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
     if table.row_count:
         console.print(table)
     if told := basis_told(lesson):
-        console.print(Text(told, "dim"), soft_wrap=True)
+        say(told, "dim")
     if lesson.used:
-        console.print(Text(f"Version {lesson.version} of {model} is in use."), soft_wrap=True)
+        say(f"Version {lesson.version} of {model} is in use.")
         if told := cost_told(lesson, f"moca model rollback {model}"):
-            console.print(Text(told, "red"), soft_wrap=True)
+            say(told, "red")
         return
-    console.print(
-        Text(
-            f"Version {lesson.version} forgot too much and is kept, but not in use; the one before is. Use it "
-            f"nevertheless with: moca model rollback {model} --to {lesson.version}",
-            "red",
-        ),
-        soft_wrap=True,
+    say(
+        f"Version {lesson.version} forgot too much and is kept, but not in use; the one before is. Use it "
+        f"nevertheless with: moca model rollback {model} --to {lesson.version}",
+        "red",
     )
 
 
@@ -141,7 +132,7 @@ def predict(
     if top < 1:
         raise MocaError(f"--top {top}: name at least one class")
     classifier = ContinualClassifier.load(model, device=device)
-    if classifier.keeps_vectors and classifier.frozen_ is None:
+    if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
     files, lost = [file for path in images for file in files_of(path)], list[str]()
     x, places = readable(files, classifier.shape_, None, lost.append)
@@ -191,12 +182,10 @@ def show(
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
-    vectors = classifier.keeps_vectors and classifier.frozen_ is None
-    kind, samples = ("vectors", f"{channels} numbers") if vectors else ("images", f"{width}x{height}x{channels}")
-    console.print(
-        Text(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}"),
-        soft_wrap=True,
-    )
+    kind, samples = "images", f"{width}x{height}x{channels}"
+    if classifier.takes_vectors:
+        kind, samples = "vectors", f"{channels} numbers"
+    say(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
     versions = folder.versions if folder.exists() else []
     table = _table("class", "learnt in version", f"{kind} in memory")
     came = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
@@ -220,7 +209,7 @@ def show(
         write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
         most = max(map(len, memory.values()), default=0)
         some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
-        console.print(Text(f"Memory: {sheet}{some}"), soft_wrap=True)
+        say(f"Memory: {sheet}{some}")
     return 0
 
 
@@ -238,7 +227,7 @@ def rollback(
     folder.check()  # that there is none is told before a folder is made for it
     with folder.teaching():
         version = folder.rollback(to)
-    console.print(Text(f"Version {version} of {model} is in use."), soft_wrap=True)
+    say(f"Version {version} of {model} is in use.")
     return 0
 
 
@@ -261,7 +250,7 @@ def forget(
     label = next((label for label in known if str(label) == name), name)  # in Python it may be a number
     version = forget(folder, label, all_versions=all_versions, device="cpu")
     left = "" if all_versions else " Earlier versions still have it; once more with --all-versions removes it there."
-    console.print(Text(f"'{name}' is forgotten; version {version} of {model} is in use.{left}"), soft_wrap=True)
+    say(f"'{name}' is forgotten; version {version} of {model} is in use.{left}")
     return 0
 
 
@@ -280,12 +269,9 @@ def export(
     classifier = ContinualClassifier.load(model, device="cpu")
     file = classifier.export(out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
-    console.print(
-        Text(
-            f"{file}: uint8 images (n, {channels}, {height}, {width}) to scores and probabilities of "
-            f"{len(classifier.classes_)} classes, the same as here."
-        ),
-        soft_wrap=True,
+    say(
+        f"{file}: uint8 images (n, {channels}, {height}, {width}) to scores and probabilities of "
+        f"{len(classifier.classes_)} classes, the same as here."
     )
     return 0
 

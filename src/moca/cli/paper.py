@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 from rich.box import SIMPLE
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from moca.cli.show import aside, console, say
 from moca.errors import Interrupted, MocaError
 from moca.settings import Run, validate
 from moca.starting import loading
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from moca.recipes.standing import Standing
 
 app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
-console = Console(highlight=False)
 
 _RESULTS = Path("results")
 Names = Annotated[str, Parameter(help="tables and figures, such as table2 or fig10; or all")]
@@ -61,13 +60,13 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     for name in (name for name in names if name in drawn()):
         console.print(Text(f"{name}: {exhibits()[name]}", "bold"))
         for command in drawn()[name]:
-            console.print(Text(command), soft_wrap=True)
+            say(command)
     if names and all(name in drawn() for name in names):
         return
     standing = _standing(names, only, [results], seeds)
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
-        console.print(Text(f"{number}: {one.command(seeds)}"), soft_wrap=True)
+        say(f"{number}: {one.command(seeds)}")
     _tell_empty(standing, results)
 
 
@@ -110,7 +109,7 @@ def run(
     if outcome.interrupted:
         raise Interrupted("; ".join(["stopped; the same command goes on", *bad]))
     for line in bad:
-        Console(stderr=True).print(Text(line, "red"), soft_wrap=True)
+        aside(line, "red")
     return 1 if bad else 0
 
 
@@ -135,9 +134,9 @@ def report(
     except OSError as error:
         raise MocaError(f"'{out}' cannot be written ({error.strerror}); choose another with out=") from None
     for line in standing.found.unreadable:
-        Console(stderr=True).print(Text(f"left out: {line}", "dim"), soft_wrap=True)
+        aside(f"left out: {line}")
     _tell_empty(standing, results)
-    console.print(Text(f"{len(standing.found.results)} runs found; page: {out}"), soft_wrap=True)
+    say(f"{len(standing.found.results)} runs found; page: {out}")
 
 
 def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: int) -> Standing:
@@ -151,7 +150,7 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
     if not places[0].is_dir() and places[0] != _RESULTS:
         raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
-    chosen = cells.of(names)
+    chosen = cells.in_exhibits(names)
     if not chosen:
         how = f"moca paper show {names[0]} says how it is drawn" if names[0] in cells.drawn() else "it is a sketch"
         raise MocaError(f"{', '.join(names)} has no numbers; {how}")
@@ -161,9 +160,10 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
 def _tell_empty(standing: Standing, results: Path) -> None:
     """Why nothing is measured, where no run was found."""
     if not standing.found.results:
-        console.print(
-            Text(f"No run was found below '{results.resolve()}': nothing counts as measured. Name the folder with "
-                 "--results, or carry runs out with moca paper run."), soft_wrap=True)  # fmt: skip
+        say(
+            f"No run was found below '{results.resolve()}': nothing counts as measured. Name the folder with "
+            "--results, or carry runs out with moca paper run."
+        )
 
 
 def _show(standing: Standing) -> None:
@@ -179,7 +179,7 @@ def _show(standing: Standing) -> None:
                 table.add_row(Text(" ".join(filter(None, row[:tags]))), *map(Text, row[tags:]))
             console.print(table)
             for said in dict.fromkeys(text for entry in shown for text in (entry.waits, entry.cell.note) if text):
-                console.print(Text(f"- {said}", "dim"), soft_wrap=True)
+                say(f"- {said}", "dim")
 
 
 def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]], on_cpu: bool) -> None:
@@ -193,7 +193,7 @@ def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int
     runs = sum(len(seeds) for _, seeds in wanted)
     total = f"about {max(1, standing.minutes(wanted)):,.0f} GPU minutes"
     long = f"{total} on an NVIDIA H200, far longer on this CPU" if on_cpu else total
-    console.print(f"{runs} run{'s' * (runs != 1)}, {long}." if runs else "Nothing is missing.", soft_wrap=True)
+    say(f"{runs} run{'s' * (runs != 1)}, {long}." if runs else "Nothing is missing.")
 
 
 def _table(head: Sequence[str]) -> Table:

@@ -13,7 +13,7 @@ from moca.data import catalogue
 from moca.data.inventory import Listed, listing
 from moca.errors import MocaError, nearest
 from moca.parts import KINDS, LEARNERS, PERTURBATIONS, Kind, by_path, kind_of, paper_in
-from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Settings, names
+from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Settings, by_name
 from moca.settings.choice import options_of as settings_of
 
 _TITLES = {"learner": "learners", "perturb": "perturbations", "model": "models", "track": "trackers"}
@@ -46,7 +46,7 @@ def lines() -> dict[str, dict[str, tuple[str, str]]]:
     """By kind: each name with one line about it and its paper in short."""
     listed = {_TITLES[kind]: _with_papers(parts) for kind, parts in KINDS.items()}
     for kind, choices in _CLOSED.items():
-        listed[f"{kind}s"] = {name: (line, "") for name, line in names(choices).items()}
+        listed[f"{kind}s"] = {name: (_line(choice), "") for name, choice in by_name(choices).items()}
     return listed
 
 
@@ -83,10 +83,13 @@ def _found(name: str) -> Iterator[About]:
         said = inspect.getdoc(part) or ""
         yield _part(name, kind_of(part), part, said.split("\n")[0], paper_in(said))
     for kind, choices in _CLOSED.items():
-        if name in names(choices):
-            choice = choices[list(names(choices)).index(name)]
-            yield About(name, kind, names(choices)[name], options=_options(name, choice))
+        if choice := by_name(choices).get(name):
+            yield About(name, kind, _line(choice), options=_options(name, choice))
     yield from (_data_set(one) for one in listing() if one.name == name)
+
+
+def _line(choice: type[Settings]) -> str:
+    return (choice.__doc__ or "").split("\n")[0]
 
 
 def _data_set(one: Listed) -> About:

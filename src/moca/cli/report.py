@@ -7,6 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from moca.cli.show import busy, console, say
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
 from moca.starting import loading
@@ -39,7 +40,6 @@ def report(
         Also write the tables as LaTeX to this file.
     """
     with loading():
-        from moca.cli.show import busy, console, say
         from moca.report.chosen import told_in
         from moca.report.comparison import Comparison
         from moca.report.page import latex_tables, write_report

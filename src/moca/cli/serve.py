@@ -6,9 +6,9 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from cyclopts import Parameter
-from rich.text import Text
 
-from moca.cli.model import Device, Model, console
+from moca.cli.model import Device, Model
+from moca.cli.show import say
 from moca.errors import MocaError
 from moca.starting import loading
 
@@ -55,7 +55,7 @@ def serve(
             raise MocaError("serving needs an extra; install it with: pip install 'moca-cl[serve]'")
         from moca.serve.limits import Limits
         from moca.serve.run import serve
-        from moca.serve.teaching import Manner
+        from moca.serve.teaching import LessonRules
 
     serve(
         model,
@@ -65,8 +65,8 @@ def serve(
         limits=Limits(
             int(max_mb * (1 << 20)), max_images, int(max_megapixels * (1 << 20)), rate, int(waiting * (1 << 20))
         ),
-        manner=Manner(held_out, tolerate, device),
+        rules=LessonRules(held_out, tolerate, device),
         teach=teach,
-        say=lambda line: console.print(Text(line), soft_wrap=True),
+        say=say,
     )
     return 0

@@ -24,9 +24,19 @@ def busy(doing: str) -> Status:
     return Console(stderr=True).status(f"{doing} ...")
 
 
-def say(line: str) -> None:
+def say(line: str, style: str = "") -> None:
     """A line as it is: nothing in it is read as markup, and the terminal alone may break it."""
-    console.print(Text(line), soft_wrap=True)
+    console.print(Text(line, style), soft_wrap=True)
+
+
+def aside(line: str, style: str = "dim") -> None:
+    """The same on the error stream, for what is no result."""
+    Console(stderr=True).print(Text(line, style), soft_wrap=True)
+
+
+def complain(line: str) -> None:
+    """Tell of a mistake, or of what could not be done."""
+    aside(f"moca: {line}", "red")
 
 
 def in_bytes(size: float) -> str:
@@ -88,22 +98,21 @@ def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None
         table.add_row(Text(title, "bold"))
         for entry, (line, paper) in entries.items():
             table.add_row(f"  {entry}", Text.assemble(line, (f" ({paper})" if paper else "", "dim")))
-    Console().print(table)
-    Console().print(Text(more), soft_wrap=True)
+    console.print(table)
+    say(more)
 
 
 def show_about(this: About) -> None:
     """One thing that can be chosen by name."""
-    print_ = Console(highlight=False).print
-    print_(Text.assemble((this.name, "bold"), f" ({this.kind}). {this.line}"))
+    console.print(Text.assemble((this.name, "bold"), f" ({this.kind}). {this.line}"))
     if this.paper:
-        print_(Text(f"Paper: {this.paper}"))
+        console.print(Text(f"Paper: {this.paper}"))
     if this.card:
-        print_(Text(f"Card: {this.card}"), soft_wrap=True)
+        say(f"Card: {this.card}")
     if this.use:
-        print_(Text(this.use), soft_wrap=True)
+        say(this.use)
     elif not this.options:
-        print_(Text(f"{this.name} has no options."))
+        console.print(Text(f"{this.name} has no options."))
     _rows("Options", this.options)
     _rows("Recipes by protocol; what is given wins", this.recipes.items())
     _rows("Refuses" if this.kind == "learner" else "Refused by", this.refused)
@@ -114,5 +123,5 @@ def _rows(title: str, rows: Iterable[tuple[str, ...]]) -> None:
     for first, *others in rows:
         table.add_row(Text(f"  {first}"), *map(Text, others))
     if table.row_count:
-        Console().print(Text(title, "bold"))
-        Console(highlight=False).print(table)
+        console.print(Text(title, "bold"))
+        console.print(table)

@@ -57,12 +57,23 @@ def given(data: Any, split: str) -> Given:
         )
     if len(images) == 0 or images.size == 0:
         raise MocaError(f"{split} has no images; give at least two of each class")
-    if len(images) != len(labels):
-        raise MocaError(f"{split} has {len(images)} images and {len(labels)} labels; there must be a label for each")
+    _refuse_other_count(labels, len(images), split)
     _refuse_range(images, split)
     kept = images[..., :3]
     shape = (images.shape[1], images.shape[2], kept.shape[3])
     return Given(labels, shape, lambda rows: _bytes(kept[rows]), images.shape[3] == 4)
+
+
+def labels_of(labels: Any, count: int, split: str) -> list[Label]:
+    """A label for each of so many samples."""
+    told = _labels(labels, split)
+    _refuse_other_count(told, count, split)
+    return told
+
+
+def _refuse_other_count(labels: list[Label], images: int, split: str) -> None:
+    if images != len(labels):
+        raise MocaError(f"{split} has {images} images and {len(labels)} labels; there must be a label for each")
 
 
 def _array(images: Any, split: str) -> NDArray[Any]:

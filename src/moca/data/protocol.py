@@ -38,6 +38,11 @@ class Protocol:
     white: float = 255
     """The value that stands for 1: of bytes 255; vectors are numbers already."""
 
+    @property
+    def vectors(self) -> bool:
+        """Whether samples are vectors of numbers, not images."""
+        return self.white == 1
+
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
         """The customary split or, where there is none, five tasks; fewer where a task would have a single class."""
         return self.tasks or max(1, min(5, classes // 2))

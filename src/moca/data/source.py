@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +59,11 @@ class Source:
     test: Part | None
     classes: tuple[str, ...] | None = None
     """Where the container names them."""
+
+
+def together(files: Sequence[Path]) -> str:
+    """The files of one split, for messages."""
+    return f"{files[0]}{' and on' if len(files) > 1 else ''}"
 
 
 def array_part(chunks: Callable[[], Iterable[Pixels]], labels: NDArray[np.generic], where: str) -> Part:

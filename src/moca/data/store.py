@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from moca.errors import MocaError
 from moca.locking import lock
+from moca.whole import whole
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"
@@ -136,17 +137,14 @@ class Store:
                 tmp.mkdir(parents=True, exist_ok=True)
             except (NotADirectoryError, FileExistsError, FileNotFoundError) as error:
                 raise _unwritable(self.directory, error) from None
-            with lock(self.directory / "lock"):
-                self._sweep(tmp)
-                work = Path(tempfile.mkdtemp(dir=tmp))
-                alive = lock(work.with_suffix(".lock"))
-                alive.__enter__()
-            try:
+            with ExitStack() as afterwards:
+                with lock(self.directory / "lock"):
+                    self._sweep(tmp)
+                    work = Path(tempfile.mkdtemp(dir=tmp))
+                    afterwards.callback(work.with_suffix(".lock").unlink, missing_ok=True)
+                    afterwards.enter_context(lock(work.with_suffix(".lock")))
+                    afterwards.callback(shutil.rmtree, work, ignore_errors=True)
                 yield work
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-                alive.__exit__(None, None, None)
-                work.with_suffix(".lock").unlink(missing_ok=True)
 
     def _sweep(self, tmp: Path) -> None:
         for left in [p for p in tmp.iterdir() if p.is_dir()]:
@@ -174,9 +172,8 @@ class Store:
     def _point(self, name: str, record: dict[str, Any]) -> None:
         self.names.mkdir(exist_ok=True)
         before = self.entry(name)["address"] if name in self else None
-        fresh = self.names / f"{name}.new"
-        fresh.write_text(json.dumps(record, indent=1) + "\n")
-        fresh.replace(self.names / f"{name}.json")
+        with whole(self.names / f"{name}.json") as part:
+            part.write_text(json.dumps(record, indent=1) + "\n")
         if before and before != record["address"]:
             self._drop(before)
 

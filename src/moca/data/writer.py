@@ -24,10 +24,6 @@ class ColourFound(Exception):
     """A colour image after grey ones: the set has to be read again as colour."""
 
 
-class MixedSizes(MocaError):
-    """Images of more than one size."""
-
-
 @dataclass(frozen=True)
 class Raw:
     """The images of a split in the order of their source, on disk, with what was learned while writing them."""
@@ -97,7 +93,7 @@ def write_splits(
 
 def _fitting(images: NDArray[np.uint8], shape: Shape, name: Callable[[], str]) -> NDArray[np.uint8]:
     if images.shape[1:3] != shape[:2]:
-        raise MixedSizes(
+        raise MocaError(
             f"{name()} has {images.shape[1]}x{images.shape[2]} pixels, images before it {shape[0]}x{shape[1]}; "
             "bring all to one size with --size (moca run: --image-size)"
         )

@@ -60,10 +60,10 @@ class FirstTask:
                 self._hand_over(run)
             else:
                 self.trained_by = run.folder.path
-        self.needs_not(run.folder.path)
+        self.drop(run.folder.path)
 
-    def needs_not(self, folder: Path) -> None:
-        """The run of a folder has it, or has been done without."""
+    def drop(self, folder: Path) -> None:
+        """The run of a folder waits for it no longer: it has it, or was done before."""
         self.to_come.discard(folder)
         if not self.to_come:
             self.kept, self.lines = b"", {}

@@ -9,8 +9,8 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -36,6 +36,17 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
     endings: list[Ending] = [None] * len(runs)
     defect: RuntimeError | None = None
     waiting, busy, said = deque(enumerate(runs)), dict[int, _Child](), SimpleQueue[tuple[int, str]]()
+
+    @contextmanager
+    def settled(number: int) -> Iterator[None]:
+        """Inside, a run that another process is at waits again, and one that cannot be done says why."""
+        try:
+            yield
+        except Held:
+            waiting.append((number, runs[number]))
+        except MocaError as error:
+            endings[number] = error
+
     with Interrupt() as interrupt:
         try:
             while busy or (waiting and not interrupt.requested):
@@ -43,17 +54,13 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                     if len(busy) >= jobs or interrupt.requested:
                         break
                     number, (name, given_folder) = waiting.popleft()
-                    try:
+                    with settled(number):
                         folder = given_folder()
                         if (folder / RESULT).is_file():
                             endings[number] = result = Result.load(folder)
                             bar(result.steps, f"{name} done before")
                         else:
                             busy[number] = _Child(number, name, folder, jobs, said)
-                    except Held:
-                        waiting.append((number, runs[number]))
-                    except MocaError as error:
-                        endings[number] = error
                 if interrupt.requested:
                     for child in busy.values():
                         child.stop()
@@ -66,11 +73,8 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                         busy[number].told(line, lambda steps, where: bar(steps, f"run {done}/{len(runs)} {where}"))  # noqa: B023
                         continue
                     try:
-                        endings[number] = busy.pop(number).ending()
-                    except Held:
-                        waiting.append((number, runs[number]))
-                    except MocaError as error:
-                        endings[number] = error
+                        with settled(number):
+                            endings[number] = busy.pop(number).ending()
                     except RuntimeError as error:
                         defect = defect or error
                         interrupt.request()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moca.engine import compare
-from moca.engine.compare import Plan
+from moca.engine import plan as planning
+from moca.engine.plan import Plan
 from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.settings import Own, Run, validate
@@ -47,7 +47,7 @@ def plan(settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Pa
     data = settings.get("data")
     if any(isinstance(one, Stream) for one in (data if isinstance(data, list) else [data])):
         raise MocaError("choose= holds out training images, and a stream has its own tasks; give it a data set instead")
-    plans = compare.plan(settings | {"validation": how.share}, seeds_apart(how.seeds or len(tested), tested), out)
+    plans = planning.plan(settings | {"validation": how.share}, seeds_apart(how.seeds or len(tested), tested), out)
     several = {label for labels in methods(plans) if len(labels) > 1 for label in labels}
     if not several:
         raise MocaError(

@@ -1,35 +1,29 @@
-"""Several runs at once: every combination of the settings that vary, each with every seed."""
+"""The runs of a comparison, carried out: in processes on a CPU, packed on a GPU, begun, gone on with or just read."""
 
 from __future__ import annotations
 
-import itertools
-import re
 import time
-import warnings
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from moca.engine.alike import FirstTask, beginning
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
-from moca.engine.device import check_execution, pick_device
+from moca.engine.device import pick_device
 from moca.engine.folder import RESULT, SETTINGS, TRACEBACK, RunFolder
-from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
+from moca.engine.plan import Plan
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.engine.run import Running
-from moca.engine.schedule import Schedule
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
-from moca.errors import Held, MocaError, MocaWarning, Unfit
+from moca.errors import Held, MocaError
 from moca.parts import TRACKERS
-from moca.settings import Choice, Own, Run, Settings, validate
-from moca.streams import Stream
+from moca.settings import Choice, Run
 
 _PACKED = 8
 """Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
@@ -37,90 +31,6 @@ _PACKED = 8
 
 Watch = Watcher | Callable[[], Watcher]
 """A watcher that is told about all runs, or what makes each run one of its own."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """One run of a comparison: what to run on which stream, what to call it, and where; and what was asked for."""
-
-    label: str
-    settings: Run
-    stream: Stream
-    folder: Path
-    given: Run | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many it has."""
-        return Schedule(self.settings, self.stream).total
-
-    @property
-    def tasks(self) -> int:
-        """How many it learns, one after the other."""
-        return len(Schedule(self.settings, self.stream).tasks)
-
-
-def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
-    """Every combination of the settings given as lists, each with every seed. Where a learner cannot take one of the
-    perturbations, that pair is left out with a warning, as long as something is left."""
-    if "seed" in settings:
-        raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
-    varied = {key: values for key, values in settings.items() if isinstance(values, list)}
-    fixed = {key: value for key, value in settings.items() if key not in varied}
-    plans, unfit, material = [], dict[str, Unfit](), Material()
-    for combination in itertools.product(*varied.values()):
-        chosen = dict(zip(varied, combination, strict=True))
-        for seed in seeds:
-            try:
-                given = validate(Run, fixed | chosen | {"seed": seed})
-                run, stream = material(given)
-            except Unfit as error:
-                unfit.setdefault(error.pair, error)
-                continue
-            check_execution(run)
-            name = label(given, set(varied))
-            plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
-    if unfit and not plans:
-        raise next(iter(unfit.values()))
-    for pair, refusal in unfit.items():
-        # From here whoever asks: runs to choose by are planned as well as those to test, and one line is enough.
-        warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=1)
-    if not plans:
-        raise MocaError("nothing to run: give at least one seed and one value of every setting")
-    if len({p.folder for p in plans}) < len(plans) or len({_known(p.settings) for p in plans}) < len(plans):
-        raise MocaError("two of the runs are the same; give each value and seed once")
-    return plans
-
-
-def _known(run: Run) -> tuple[Any, ...]:
-    return tuple(id(value) if isinstance(value, Own) else str(value.__dict__ if isinstance(value, Settings) else value)
-                 for _, value in run)  # fmt: skip
-
-
-def label(run: Run, varied: Iterable[str] = ()) -> str:
-    """What a run is called: learner and perturbation with the options given, and whatever else varies."""
-    name = run.learner.as_given() + f"+{run.perturb.as_given()}" * (run.perturb.name != "none")
-    others = [f"{key}={_value(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
-    return " ".join([name, *others])
-
-
-def in_short(run: Run) -> str:
-    """Learner and perturbation of a run that leaves nothing open: with the options that differ from their defaults."""
-    return str(run.learner) + f"+{run.perturb}" * (run.perturb.name != "none")
-
-
-def _value(value: Any) -> str:
-    """A varied option stands in the label also at its default."""
-    if isinstance(value, Own):
-        return value.name
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return value.as_given() if isinstance(value, Settings) else str(value)
-
-
-def folder_name(name: str) -> str:
-    """The name with everything replaced that a file system or a shell may not like."""
-    return re.sub(r"[^A-Za-z0-9+=._-]+", "_", name)
 
 
 @dataclass(frozen=True)
@@ -263,7 +173,7 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
         if RESULT in found:
             result = Result.load(p.folder)
             advance(result.steps, "done before")
-            first_task.needs_not(p.folder)
+            first_task.drop(p.folder)
             return result
         made = [_made(watcher) for watcher in watchers]
         run = Running(p.settings, p.stream, advance, watchers=made, first_task=first_task)

@@ -16,7 +16,7 @@ that a stop is not waited for."""
 
 
 class Stopped(Exception):
-    """Whoever asked for it does not want to know any more."""
+    """Raised where a stop was asked for in the middle of a test."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +61,15 @@ def evaluate(
 
 @torch.no_grad()
 def in_evaluation(
-    model: Model, half: Callable[[Tensor], Tensor], images: Tensor, index: Tensor, protocol: Protocol
+    model: Model, network: Callable[[Tensor], Tensor], images: Tensor, index: Tensor, protocol: Protocol
 ) -> Tensor:
-    """What the model, its encoder or a learner makes of these raw images in evaluation mode; its own mode is left as it
-    was."""
+    """What a network makes of these raw images (the model, its encoder, or what a learner predicts by) while the model
+    is in evaluation mode; its own mode is left as it was."""
     device, training = next(model.parameters()).device, model.training
     transform = Transform.plain(protocol, device)
     model.eval()
     try:
-        return torch.cat([half(transform(images[some].to(device))) for some in index.split(_BATCH[device.type])])
+        return torch.cat([network(transform(images[some].to(device))) for some in index.split(_BATCH[device.type])])
     finally:
         model.train(training)
 

@@ -143,11 +143,7 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> None:
         """Write a JSON file in one go."""
-        self._replace(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
-
-    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
-        """Write a file in one go."""
-        self._replace(name, content)
+        self.write_bytes(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
     def append(self, name: str, records: list[dict[str, Any]]) -> None:
         """Add lines to a JSON-lines file."""
@@ -161,7 +157,7 @@ class RunFolder:
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
         content = io.BytesIO()
         torch.save({"state": state, "lengths": lengths}, content)
-        self._replace(CHECKPOINT, content.getbuffer())
+        self.write_bytes(CHECKPOINT, content.getbuffer())
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
@@ -203,9 +199,9 @@ class RunFolder:
 
         content = io.BytesIO()
         torch.save({name: part for name, part in state.items() if name != "model"}, content)
-        self._replace(LEARNING, content.getbuffer())
+        self.write_bytes(LEARNING, content.getbuffer())
         tensors = {name: tensor.contiguous() for name, tensor in state["model"].items()}
-        self._replace(MODEL, safetensors.torch.save(tensors, {"moca": json.dumps(about)}))
+        self.write_bytes(MODEL, safetensors.torch.save(tensors, {"moca": json.dumps(about)}))
 
     def load_model(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What was kept: the facts, and the state."""
@@ -231,7 +227,7 @@ class RunFolder:
         try:
             with _writing(self.path):
                 self.path.mkdir(parents=True, exist_ok=True)
-            self._replace(TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace"))
+            self.write_bytes(TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace"))
         except MocaError as refused:
             return f"{said}; {refused}"
         return f"{said}; the traceback is in {self.path / TRACEBACK}"
@@ -243,7 +239,8 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
         self.release()
 
-    def _replace(self, name: str, content: bytes | memoryview) -> None:
+    def write_bytes(self, name: str, content: bytes | memoryview) -> None:
+        """Write a file in one go; what a killed process left of one is written over by the next."""
         temporary = self.path / (name + _PART)
         with _writing(self.path):
             try:

@@ -15,7 +15,7 @@ from moca.batch import Batch
 from moca.data import Protocol, Transform
 from moca.engine.device import has_bfloat16, pick_device
 from moca.engine.numerics import Numerics
-from moca.engine.optimiser import build_optimiser, grown, load_optimiser
+from moca.engine.optimiser import build_optimiser, carry_over, load_optimiser
 from moca.engine.outputs import Outputs
 from moca.engine.passes import Passes
 from moca.errors import MocaError
@@ -80,7 +80,7 @@ class Learning(Stateful):
         self.transform = Transform(
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
-        self.sample_bytes = math.prod(shape) * (4 if protocol.white == 1 else 1)
+        self.sample_bytes = math.prod(shape) * (4 if protocol.vectors else 1)
         """Of an image as bytes, or of a vector of floats."""
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
@@ -193,7 +193,7 @@ class Learning(Stateful):
         if self.memory is not None:
             self.memory.grow(classes)
         self._new_optimiser()
-        grown(self.optimiser, old, dict(zip(self.model.parameters(), before, strict=True)))
+        carry_over(old, self.optimiser, dict(zip(self.model.parameters(), before, strict=True)))
         self.classes = classes
         if self.memory is not None and self.settings.memory.per == "bytes":
             self.memory.shrink(self._that_fit())  # the logits that are kept have become longer

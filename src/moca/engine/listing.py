@@ -7,7 +7,7 @@ import math
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -281,7 +281,7 @@ SORTS: dict[str, Callable[[Listed], Any]] = {
 
 
 def chosen(
-    runs: Sequence[Listed] | Iterator[Listed],
+    runs: Iterable[Listed],
     learner: Sequence[str] = (),
     perturb: Sequence[str] = (),
     data: Sequence[str] = (),

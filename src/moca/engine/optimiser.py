@@ -34,13 +34,12 @@ def load_optimiser(optimiser: Optimizer, state: dict[str, object], lr: Tensor) -
         group["lr"] = lr
 
 
-def grown(new: Optimizer, old: Optimizer, renewed: dict[nn.Parameter, nn.Parameter]) -> Optimizer:
-    """The new optimiser with the old one's state, where `renewed` parameters have taken the place of shorter ones: what
+def carry_over(old: Optimizer, new: Optimizer, renewed: dict[nn.Parameter, nn.Parameter]) -> None:
+    """Give the new optimiser the old one's state, where `renewed` parameters have taken the place of shorter ones: what
     it knows about rows that have come is zero."""
     for parameter, before in renewed.items():
         if before in old.state:
             new.state[parameter] = {name: _longer(v, before, parameter) for name, v in old.state[before].items()}
-    return new
 
 
 def _longer(value: object, before: Tensor, now: Tensor) -> object:

@@ -181,7 +181,7 @@ class _Active:
         self.ending = run.result
 
     def tell(self) -> None:
-        """Whoever wants to know of a run that has ended."""
+        """Hand the result of a run that has ended to whoever asked for it."""
         if self.job.ended is not None and isinstance(self.ending, Result) and self.ending.status != "interrupted":
             self.job.ended(self.ending)
 

@@ -52,9 +52,14 @@ class Result:
     """What the classes are called, in the order in which they arrive; empty in results of older versions."""
 
     @property
+    def finished(self) -> bool:
+        """Whether it came to its end; only then its numbers count."""
+        return self.status == "finished"
+
+    @property
     def summary(self) -> Summary:
         """Final and average incremental accuracy, forgetting, backward and forward transfer; NaN for half a run."""
-        if self.status != "finished":
+        if not self.finished:
             return Summary(*[math.nan] * 5)
         return summarise(self.accuracy_matrix, self.task_classes)
 
@@ -66,7 +71,7 @@ class Result:
     @property
     def task_il_accuracy(self) -> float:
         """Final accuracy when the task of each sample is given."""
-        return final_accuracy(self.task_il_matrix, self.task_classes) if self.status == "finished" else math.nan
+        return final_accuracy(self.task_il_matrix, self.task_classes) if self.finished else math.nan
 
     @property
     def anytime_accuracy(self) -> float:
@@ -77,7 +82,7 @@ class Result:
     @property
     def accuracy_over_tasks(self) -> list[float]:
         """Mean accuracy over the tasks learned so far, after each of them; empty for half a run."""
-        return accuracy_over_tasks(self.accuracy_matrix, self.task_classes) if self.status == "finished" else []
+        return accuracy_over_tasks(self.accuracy_matrix, self.task_classes) if self.finished else []
 
     def numbers(self) -> dict[str, float]:
         """Every scalar of the run by name."""
@@ -119,7 +124,7 @@ class Result:
         own, settings = {f.name for f in fields(cls)} & kept.keys(), folder.settings()
         try:
             result = cls(settings, folder.path, **{name: kept[name] for name in own})
-            if result.status == "finished" and not all(map(len, result.accuracy_matrix or [[]])):
+            if result.finished and not all(map(len, result.accuracy_matrix or [[]])):
                 raise ValueError("no accuracies")
             result.numbers()
         except (TypeError, ValueError, IndexError, ZeroDivisionError):

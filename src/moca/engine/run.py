@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import torch
-
-from moca.engine.alike import SHARED, FirstTask
+from moca.engine.alike import FirstTask
 from moca.engine.evaluate import Stopped, evaluate
 from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
 from moca.engine.journal import Journal
-from moca.engine.learning import Step
+from moca.engine.notes import notes
 from moca.engine.result import Result, Status
+from moca.engine.telling import Telling
+from moca.engine.tested import Tested, mean_over
 from moca.engine.trainer import Trainer
-from moca.engine.watch import Advance, Guard, Progress, StepRecord, TaskRecord, Watcher
+from moca.engine.watch import Advance, Guard, Progress, Watcher
 from moca.environment import environment
 from moca.errors import Diverged, MocaError
-from moca.measures import accuracy
 from moca.settings import Run
 from moca.streams import Stream
 
 if TYPE_CHECKING:
     from moca.measures.record.recorder import Recorder
-
-_FLUSH = (50, 500)
-"""Steps between two looks at the losses, on the CPU and on a GPU, which waits for the host each time; of steps with
-outputs, which take room, no more than the former."""
 
 
 def recorder_of(settings: Run) -> Recorder | None:
@@ -88,40 +83,40 @@ class Running:
         self.trainer = Trainer(settings, stream, [name for watcher in watchers for name in watcher.wants])
         self.advance = advance or (lambda steps, where: None)
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
-        self.class_il: list[list[float]] = []
-        self.task_il: list[list[float]] = []
-        self.over_stream: list[list[float]] = []
+        self.tested = Tested(self.trainer.schedule)
         self.seconds = 0.0
-        self.waiting: list[tuple[tuple[int, int, int, float], Step]] = []
+        self.telling = Telling(self.watchers, self.trainer.learning.device)
         if self.recorder:
             self.recorder.attach(self)
 
     def start(self, out: Path) -> Self:
         """A new run, in a fresh folder."""
-        self.folder = RunFolder.create(out, self.settings)
-        self.started = _now()
-        try:
+        self.folder, self.started = RunFolder.create(out, self.settings), _now()
+        with self._holding_the_folder():
             self.first_task.begin(self)
-        except BaseException:
-            self.folder.release()
-            raise
         return self
 
     def resume(self, out: Path) -> Self:
         """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
         self.folder = RunFolder.open(out)
         self.folder.claim()
-        try:
+        with self._holding_the_folder():
             refuse_ended(out)
             kept = self.folder.load_checkpoint(self.trainer.learning.device)
             if kept is not None:
                 self.load_state_dict(kept)
             self.started = (kept or {}).get("started") or _now()
             self.first_task.begin(self)
+        return self
+
+    @contextmanager
+    def _holding_the_folder(self) -> Iterator[None]:
+        """Inside, others may write there again only if something fails."""
+        try:
+            yield
         except BaseException:
             self.folder.release()
             raise
-        return self
 
     @property
     def steps_done(self) -> int:
@@ -133,7 +128,7 @@ class Running:
         for watcher in self.watchers:
             watcher.begin(self)
         try:
-            if not self.class_il:
+            if not self.tested.class_il:
                 self._evaluate(interrupt)
             while True:
                 yield from self._train_task(interrupt)
@@ -159,25 +154,18 @@ class Running:
         self._ended("finished")
 
     def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
-        learning, begun = self.trainer.learning, time.perf_counter()
-        rhythm, holding = _FLUSH[learning.device.type == "cuda"], 0
-        schedule, every = self.trainer.schedule, self.settings.evaluate_every
+        schedule, every, begun = self.trainer.schedule, self.settings.evaluate_every, time.perf_counter()
         try:
             self._ask()
             for step in self.trainer.steps():
-                place = (schedule.steps_done, schedule.task, schedule.epoch, schedule.learning_rate)
-                self.waiting.append((place, step))
-                holding += bool(step.outputs)
-                if len(self.waiting) == rhythm or holding == _FLUSH[0]:
-                    self._flush()
-                    holding = 0
+                self.telling.add(schedule, step)
                 self._ask()
                 if every and schedule.steps_done % every == 0:
                     self._look()
                 if interrupt.requested:
                     break
                 yield
-            self._flush()
+            self.telling.tell()
         finally:
             self.seconds += time.perf_counter() - begun
 
@@ -187,54 +175,22 @@ class Running:
             schedule = self.trainer.schedule
             self.trainer.learning.outputs.due = any(watcher.due(schedule) for watcher in self.asking)
 
-    def _flush(self) -> None:
-        """Read the losses of the last steps from the device, once for all who watch."""
-        if not self.waiting:
-            return
-        values = iter(torch.stack([loss for _, step in self.waiting for loss in step.losses.values()]).tolist())
-        records = [
-            StepRecord(*place, {name: next(values) for name in step.losses}, step.outputs)
-            for place, step in self.waiting
-        ]
-        self.waiting = []
-        for watcher in self.watchers:
-            watcher.steps(records)
-
     def _evaluate(self, interrupt: Interrupt) -> None:
         learning = self.trainer.learning
         self.advance(0, "testing")
         with learning.numerics():
             accuracies = evaluate(learning.model, learning.predict, self.stream, lambda: interrupt.requested)
-        self.class_il.append(accuracies.class_il)
-        self.task_il.append(accuracies.task_il)
-        learned = len(self.class_il) - 1
-        record = TaskRecord(
-            learned, accuracies, self.steps_done, self.seconds, len(self._first(learned)), self.accuracy
-        )
+        record = self.tested.add(accuracies, self.seconds)
         for watcher in self.watchers:
             watcher.task(record)
-
-    @property
-    def accuracy(self) -> float:
-        """The mean over the tasks learned so far, when they were last tested; NaN before there is one."""
-        tasks = self._first(max(0, len(self.class_il) - 1))
-        if not len(tasks):
-            return math.nan
-        return accuracy.final_accuracy([self.class_il[-1][: len(tasks)]], [len(task.tested) for task in tasks])
-
-    def _first(self, tasks: int) -> Stream:
-        """What the first tasks of the schedule are of the stream: joint training has them all in one."""
-        joint = len(self.trainer.schedule.tasks) < len(self.stream)
-        return self.stream[: len(self.stream) * bool(tasks) if joint else tasks]
 
     def _look(self) -> None:
         """The mean accuracy over the tasks begun so far, in the middle of one; its time does not count."""
         schedule, learning, begun = self.trainer.schedule, self.trainer.learning, time.perf_counter()
-        tasks = self._first(schedule.task + 1)
+        tasks = self.tested.first(schedule.task + 1)
         with learning.numerics():
             accuracies = evaluate(learning.model, learning.predict, tasks).class_il
-        mean = accuracy.final_accuracy([accuracies], [len(task.tested) for task in tasks])
-        self.over_stream.append([schedule.steps_done, mean])
+        self.tested.over_stream.append([schedule.steps_done, mean_over(tasks, accuracies)])
         self.seconds -= time.perf_counter() - begun
 
     def _save_model(self) -> None:
@@ -254,18 +210,18 @@ class Running:
             self.folder.path,
             status,
             message,
-            self.class_il,
-            self.task_il,
-            self.steps_done,
-            self.seconds,
-            trained / max(self.seconds, 1e-9),
-            self._environment(),
-            self._notes(status),
-            trained - self.images_before,
-            [len(task.tested) for task in self.stream],
-            self.over_stream,
-            self.started,
-            list(self.stream.names),
+            accuracy_matrix=self.tested.class_il,
+            task_il_matrix=self.tested.task_il,
+            steps=self.steps_done,
+            seconds=self.seconds,
+            images_per_second=trained / max(self.seconds, 1e-9),
+            environment=self._environment(),
+            notes=notes(self, status == "finished"),
+            images_this_time=trained - self.images_before,
+            task_classes=[len(task.tested) for task in self.stream],
+            over_stream=self.tested.over_stream,
+            started=self.started,
+            class_names=list(self.stream.names),
         )
         if status == "interrupted":
             self.folder.release()
@@ -283,32 +239,9 @@ class Running:
         with learning.numerics():
             return environment(learning.device) | ({"packed": self.packed} if self.packed > 1 else {})
 
-    def _notes(self, status: Status) -> list[str]:
-        memory, tasks = self.trainer.learning.memory, self.trainer.schedule.tasks
-        samples, learnt = sum(len(task.train) for task in tasks), len({c for task in tasks for c in task.classes})
-        notes = list(self.stream.dataset.notes)
-        if self.shared_with:
-            notes.append(f"{SHARED} '{self.shared_with}', which begins alike")
-        if memory is not None and memory.size >= samples:
-            notes.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
-        if learnt < self.stream.classes:
-            notes.append(f"the tasks have {learnt} of the {self.stream.classes} classes; the others were left out")
-        if status == "finished" and self._at_chance(learnt):
-            larger = ", more classes a task" * (len(self.stream[-1].tested) == 1)
-            notes.append(f"the last task was not learnt better than by guessing; another lr than {self.settings.lr:g}"
-                         f"{larger} or more epochs may help")  # fmt: skip
-        return notes
-
-    def _at_chance(self, learnt: int) -> bool:
-        """Whether even the task learned last is told no better than by guessing, its classes alone competing; all that
-        were learnt, where it has but one."""
-        several = len(self.stream[-1].tested) > 1
-        rivals, judged = (len(self.stream[-1].tested), self.task_il) if several else (learnt, self.class_il)
-        return rivals > 1 and judged[-1][-1] < 1.1 / rivals
-
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
-        self.advance(len(self.waiting) - self.steps_done, "waits")
+        self.advance(len(self.telling.waiting) - self.steps_done, "waits")
         self.first_task.leave(self)
         self.folder.release()
 
@@ -316,9 +249,9 @@ class Running:
         """The trainer's state itself, to be written before the run goes on, and what has been measured so far."""
         return {
             "trainer": self.trainer.state(),
-            "class_il": self.class_il,
-            "task_il": self.task_il,
-            "over_stream": self.over_stream,
+            "class_il": self.tested.class_il,
+            "task_il": self.tested.task_il,
+            "over_stream": self.tested.over_stream,
             "seconds": self.seconds,
             "started": self.started,
             "shared_with": self.shared_with,
@@ -348,7 +281,7 @@ class Running:
             )
         try:
             self.trainer.load_state_dict(state["trainer"])
-            self.over_stream, self.shared_with = state["over_stream"], state["shared_with"]
+            self.tested.over_stream, self.shared_with = state["over_stream"], state["shared_with"]
             self.task_ended = state["task_ended"]
             if self.recorder:
                 self.recorder.load_state_dict(state["recorded"])
@@ -357,6 +290,6 @@ class Running:
                 f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "
                 "with that version, or begin a new run"
             ) from None
-        self.class_il, self.task_il = state["class_il"], state["task_il"]
+        self.tested.class_il, self.tested.task_il = state["class_il"], state["task_il"]
         self.seconds, self.images_before = state["seconds"], self.trainer.learning.images_trained
         self.advance(self.steps_done, "resumed")

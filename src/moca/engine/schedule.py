@@ -25,6 +25,11 @@ class Schedule(Stateful):
         self.task = self.epoch = self.batch = self.steps_done = 0
 
     @property
+    def joint(self) -> bool:
+        """Whether all tasks of the stream are learnt at once."""
+        return len(self.tasks) < len(self.stream)
+
+    @property
     def current(self) -> Task:
         """The task that is being learnt."""
         return self.tasks[self.task]

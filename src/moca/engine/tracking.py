@@ -6,8 +6,9 @@ from typing import Any
 
 from moca.engine.folder import RunFolder
 from moca.errors import MocaError
-from moca.settings import Choice, validate
-from moca.settings.run import TrackerChoice
+from moca.parts import TRACKERS
+from moca.settings import Choice
+from moca.settings.choice import choice_of
 
 TRACKING = "tracking.json"
 
@@ -15,7 +16,7 @@ TRACKING = "tracking.json"
 def chosen(track: Any) -> list[Choice]:
     """Trackers in any of the accepted forms, one or several; each must be there and can be reached."""
     given = list(track) if isinstance(track, list | tuple) else [track]
-    choices = [of(one) for one in given if one is not None]
+    choices = [as_choice(one) for one in given if one is not None]
     for number, choice in enumerate(choices):
         if choice.name in [other.name for other in choices[:number]]:
             raise MocaError(f"a run has one tracker '{choice.name}'; give it once")
@@ -26,7 +27,7 @@ def chosen(track: Any) -> list[Choice]:
 def kept(folder: RunFolder) -> list[Choice]:
     """Those that the run had before, but for objects of Python, which must be handed in again."""
     try:
-        return [of(told["tracker"]) for told in _read(folder).values() if not told["tracker"].get("own")]
+        return [as_choice(told["tracker"]) for told in _read(folder).values() if not told["tracker"].get("own")]
     except (MocaError, KeyError, TypeError, AttributeError) as error:
         raise MocaError(f"{folder.path / TRACKING}: {error}; remove it to go on without trackers") from None
 
@@ -43,9 +44,9 @@ def keep(folder: RunFolder, tracker: Choice, run: str | None = None) -> None:
     folder.write_json(TRACKING, _read(folder) | {tracker.name: entry})
 
 
-def of(tracker: Any) -> Choice:
+def as_choice(tracker: Any) -> Choice:
     """A tracker, in any of the accepted forms, as it is written down."""
-    return validate(TrackerChoice, {"track": tracker}).track
+    return choice_of(TRACKERS, tracker)
 
 
 def _read(folder: RunFolder) -> dict[str, Any]:

@@ -98,7 +98,7 @@ class Progress(Watcher):
 
     def begin(self, run: Running) -> None:
         """Know how many tasks there are, and how well those before were learned."""
-        self.tasks, self.accuracy = len(run.trainer.schedule.tasks), run.accuracy
+        self.tasks, self.accuracy = len(run.trainer.schedule.tasks), run.tested.accuracy
 
     def steps(self, records: Sequence[StepRecord]) -> None:
         """So many more are done."""

@@ -44,7 +44,7 @@ def generator_of(
         raise MocaError(f"'{dataset.name}' holds vectors; only of images can a generator make more")
     where = pick_device(device)
     narrow_one = place_of(dataset, data_dir)
-    wide_one = beside(narrow_one)
+    wide_one = wide_place(narrow_one)
     wide = dataset.shape[0] > 1 and (where.type == "cuda" or _finished(wide_one))
     path = wide_one if wide else narrow_one
     kept = _read(path)
@@ -70,7 +70,7 @@ def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
     return Store(data_dir).directory / "generators" / f"{digest.hexdigest()}.pt"
 
 
-def beside(path: Path) -> Path:
+def wide_place(path: Path) -> Path:
     """Where the wide one is kept."""
     return path.with_stem(f"{path.stem}-wide")
 

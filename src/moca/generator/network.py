@@ -79,7 +79,7 @@ class _Up(nn.Module):
 
     def __init__(self, before: int, after: int, about: int) -> None:
         super().__init__()
-        self.norms = nn.ModuleList(_ToldNorm(width, about) for width in (before, after))
+        self.norms = nn.ModuleList(_ConditionalNorm(width, about) for width in (before, after))
         self.first, self.second = nn.Conv2d(before, after, 3, padding=1), nn.Conv2d(after, after, 3, padding=1)
         self.beside = nn.Conv2d(before, after, 1)
 
@@ -90,8 +90,8 @@ class _Up(nn.Module):
         return made
 
 
-class _ToldNorm(nn.Module):
-    """A group norm whose scale and shift are told."""
+class _ConditionalNorm(nn.Module):
+    """A group norm whose scale and shift come from the latent numbers and the class."""
 
     def __init__(self, width: int, about: int) -> None:
         super().__init__()

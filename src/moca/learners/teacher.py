@@ -18,8 +18,9 @@ from moca.errors import MocaError
 from moca.learners.base import Learner, Losses, OfficialPasses
 from moca.models.batches import batches_apart
 from moca.models.model import Model
-from moca.parts import option
+from moca.parts import LEARNERS, option
 from moca.perturb.base import Perturbation
+from moca.settings.choice import choice_of
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -51,10 +52,7 @@ class Teacher(Learner):
 
     def check(self) -> None:
         """Make the learner within, whose facts are those of the whole."""
-        from moca.settings.base import validate
-        from moca.settings.run import LearnerChoice
-
-        self.inner: Learner = validate(LearnerChoice, {"learner": self.of.replace("/", ",")}).learner.make()
+        self.inner: Learner = choice_of(LEARNERS, self.of.replace("/", ",")).make()
         if isinstance(self.inner, Teacher):
             raise MocaError(f"of = '{self.of}': a teacher is around a learner, not around another teacher")
         for fact in _FACTS:

@@ -118,7 +118,7 @@ def analyse(
         missing += why
         looked_for = set(COMPUTED) if anew else looked_for
         write(folder, recorded | computed, looked_for)
-    if result.status == "finished" and not ended.weights and (again or "confusion" not in computed):
+    if result.finished and not ended.weights and (again or "confusion" not in computed):
         missing.append(f"{_MODEL}: {_NOT_KEPT}")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
         try:
@@ -159,7 +159,7 @@ class EndedRun:
     @cached_property
     def learning(self) -> Learning:
         """As it ended."""
-        if self.result.status != "finished":
+        if not self.result.finished:
             raise MocaError(f"there is no final model, the run has {self.result.status}")
         if not self.weights:
             raise MocaError(_NOT_KEPT)
@@ -191,14 +191,14 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
     lines, pointless = [], ["perturbation"] * (result.settings.perturb.name == "none")
     if _without_batch_norm(result.settings.model):
         pointless += _OF_BATCH_NORM
-    finished = result.status == "finished"
-    gone = finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record)
-    lost = f"{FILE} no longer has it; run again" if gone else "there was none to be found"
+    lost = "there was none to be found" if result.finished else "the run did not come so far"
+    if result.finished and not found and not {"angles", "gradients"}.isdisjoint(result.settings.record):
+        lost = f"{FILE} no longer has it; run again"
     for name, kind in KINDS.items():
         if kind.leads_to in found or name in pointless:
             continue
         if name in result.settings.record:
-            lines.append(f"{kind.about}: was recorded, but {lost if finished else 'the run did not come so far'}")
+            lines.append(f"{kind.about}: was recorded, but {lost}")
         else:
             lines.append(f"{kind.about}: was not recorded; run again with --record {name}")
     return lines
@@ -217,7 +217,7 @@ def _without_batch_norm(encoder: Choice | None) -> bool:
 
 def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
     """What the files of a run tell, and why some of them do not."""
-    if ended.result.status != "finished":
+    if not ended.result.finished:
         return {}, [f"{_MODEL}: there is none, the run has {ended.result.status}"]
     by_class = _by_class(ended.folder)
     older = f"{_FORGETTING}: the run is of an older moca, which did not write it down"
@@ -254,6 +254,7 @@ def _forgetting(stages: list[list[float | None]], came: dict[int, int], names: S
     fallen = forgetting_by_class(stages, [came[c] for c in range(len(came))])
     lost = [100 * value for value in fallen if value is not None]
     old = [c for c, value in enumerate(fallen) if value is not None]
+    x, y = Axis("Class", [names[c] for c in old]), Axis("Accuracy lost")
     return Analysis(
         "Forgetting of each class",
         "How far the accuracy on a class has fallen from the best that it had after an earlier task.",
@@ -261,12 +262,5 @@ def _forgetting(stages: list[list[float | None]], came: dict[int, int], names: S
             "mean over old classes (%)": sum(lost) / len(lost) if lost else None,
             "of the class that lost most (%)": max(lost, default=None),
         },
-        {
-            "forgetting_by_class": Plot(
-                "bars",
-                Axis("Class", [names[c] for c in old]),
-                Axis("Accuracy lost"),
-                {"test": listed(fallen[c] for c in old)},
-            )
-        },
+        {"forgetting_by_class": Plot("bars", x, y, {"test": listed(fallen[c] for c in old)})},
     )

@@ -55,7 +55,7 @@ class OfModel:
     @cached_property
     def features(self) -> Tensor:
         """Of all test images."""
-        return self._of(self.stream.test.images, self.test)
+        return self._encoded(self.stream.test.images, self.test)
 
     @cached_property
     def scores(self) -> Tensor:
@@ -73,9 +73,9 @@ class OfModel:
     @cached_property
     def training_features(self) -> Tensor:
         """Of these training images, not augmented."""
-        return self._of(self.stream.train.images, self.train)
+        return self._encoded(self.stream.train.images, self.train)
 
-    def _of(self, images: Tensor, index: Tensor) -> Tensor:
+    def _encoded(self, images: Tensor, index: Tensor) -> Tensor:
         return in_evaluation(self.model, self.model.encode, images, index, self.stream.protocol).cpu()
 
     @cached_property
@@ -97,18 +97,12 @@ class OfModel:
         """Of test features (Fig. 1, as its caption has it)."""
         by_class = angle_deviation(self.features, self.labels)
         old, new = mean_over(by_class, self.old), mean_over(by_class, self.new)
+        x, y = Axis("", ["old classes", "new classes"]), Axis("Angle deviation (degrees)")
         return Analysis(
             "Intra-class angle deviation of test features",
             "Mean angle between the test features of a class and their mean direction, of the final model.",
             {"old classes (degrees)": old, "new classes (degrees)": new},
-            {
-                "test_angle_deviation": Plot(
-                    "bars",
-                    Axis("", ["old classes", "new classes"]),
-                    Axis("Angle deviation (degrees)"),
-                    {"test": listed([old, new])},
-                )
-            },
+            {"test_angle_deviation": Plot("bars", x, y, {"test": listed([old, new])})},
         )
 
     def classifier_angles(self) -> Analysis:
@@ -118,6 +112,7 @@ class OfModel:
         shown = [
             listed(value if a <= b else None for b, value in enumerate(row)) for a, row in enumerate(angles.tolist())
         ]
+        task = Axis("Task", numbered(len(angles)))
         return Analysis(
             "Angles between the classifiers of tasks",
             "Mean angle between the class vectors of two tasks; on the diagonal, between different classes of one.",
@@ -125,15 +120,7 @@ class OfModel:
                 "between tasks (degrees)": angles[upper].mean().item(),
                 "within tasks (degrees)": angles.diagonal().nanmean().item(),
             },
-            {
-                "classifier_angles": Plot(
-                    "matrix",
-                    Axis("Task", numbered(len(angles))),
-                    Axis("Task", numbered(len(angles))),
-                    {"class vectors": shown},
-                    "mean angle (degrees)",
-                )
-            },
+            {"classifier_angles": Plot("matrix", task, task, {"class vectors": shown}, "mean angle (degrees)")},
         )
 
     def fisher_score(self) -> Analysis:
@@ -144,18 +131,12 @@ class OfModel:
         }
         scores = {name: [angular_fisher_score(x, y, unit) for unit in (False, True)] for name, (x, y) in of.items()}
         kinds = ["raw features", "unit features"]
+        x, y = Axis("", kinds), Axis("Angular Fisher score")
         return Analysis(
             "Angular Fisher score",
             "Spread within classes over spread between them, by cosines; lower is better.",
             {f"{name}, {kind}": s for name, pair in scores.items() for kind, s in zip(kinds, pair, strict=True)},
-            {
-                "angular_fisher_score": Plot(
-                    "bars",
-                    Axis("", list(kinds)),
-                    Axis("Angular Fisher score"),
-                    {n: listed(s) for n, s in scores.items()},
-                )
-            },
+            {"angular_fisher_score": Plot("bars", x, y, {name: listed(pair) for name, pair in scores.items()})},
         )
 
     def confusion(self) -> Analysis:
@@ -165,6 +146,7 @@ class OfModel:
         shares = counts.double() / counts.sum(1, keepdim=True).clamp_min(1)
         came = sorted(self.came, key=lambda c: (self.came[c], c))
         of_old = counts[self.old]
+        taken = 100 * (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item() if self.old else math.nan
         plots = {"confusion_of_tasks": _shares(numbered(len(blocks)), "task", blocks)}
         if len(came) <= _NAMES:
             names = [self.stream.names[c] for c in came]
@@ -174,10 +156,7 @@ class OfModel:
             "Of the test images of each class (a row), the share taken for each class.",
             {
                 "accuracy on all test images (%)": 100 * (counts.diagonal().sum() / counts.sum()).item(),
-                "old classes taken for new ones (%)": 100
-                * (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item()
-                if self.old
-                else math.nan,
+                "old classes taken for new ones (%)": taken,
             },
             plots,
             arrays={"counts": counts.numpy()},
@@ -188,6 +167,7 @@ class OfModel:
         if type(self.learning.learner).predict is not Learner.predict:
             return None
         found = reliability(self.scores.softmax(1), self.labels)
+        x, y, right = Axis("Confidence", found.centres), Axis("Accuracy"), {"predictions": listed(found.accuracy)}
         return Analysis(
             "Calibration",
             "How often a prediction is right against how sure the classifier is of it; ECE is their mean distance.",
@@ -195,15 +175,7 @@ class OfModel:
                 "expected calibration error (%)": 100 * found.ece,
                 "confidence above accuracy (%)": 100 * found.overconfidence,
             },
-            {
-                "calibration": Plot(
-                    "lines",
-                    Axis("Confidence", found.centres),
-                    Axis("Accuracy"),
-                    {"predictions": listed(found.accuracy)},
-                    diagonal=True,
-                )
-            },
+            {"calibration": Plot("lines", x, y, right, diagonal=True)},
             arrays={"counts": torch.tensor(found.counts).numpy(), "confidence": torch.tensor(found.confidence).numpy()},
         )
 
@@ -216,19 +188,14 @@ class OfModel:
         def share(rows: Tensor, chosen: Sequence[int]) -> float:
             return rows[torch.isin(self.labels, torch.tensor(chosen))].double().mean().item()
 
+        x, y = Axis("Task", numbered(len(self.tasks))), Axis("Accuracy on its test images")
+        shares = {name: listed(share(rows, task) for task in self.tasks) for name, rows in right.items()}
         return Analysis(
             "Linear probe",
             f"Accuracy of a linear classifier fitted to the features of {len(self.train)} training images of all "
             "tasks: what the encoder knows, whatever the classifier has forgotten.",
             {f"accuracy, {name} (%)": 100 * rows.double().mean().item() for name, rows in right.items()},
-            {
-                "linear_probe": Plot(
-                    "bars",
-                    Axis("Task", numbered(len(self.tasks))),
-                    Axis("Accuracy on its test images"),
-                    {name: listed(share(rows, task) for task in self.tasks) for name, rows in right.items()},
-                )
-            },
+            {"linear_probe": Plot("bars", x, y, shares)},
         )
 
     def plane(self) -> Analysis | None:
@@ -242,24 +209,16 @@ class OfModel:
             replayed = torch.isin(y, torch.tensor(self.old))
             images, labels = [image[replayed], *images], [y[replayed], *labels]
         pixels, y = torch.cat(images), torch.cat(labels)
-        trained = self._of(pixels, torch.arange(len(pixels)))
+        trained = self._encoded(pixels, torch.arange(len(pixels)))
         vectors = self.model.class_vectors.detach().cpu().tolist()
+        points = {"training": self._points(trained, y, vectors),
+                  "test": self._points(self.features, self.labels, vectors)}  # fmt: skip
         return Analysis(
             "Features in the plane",
             "What a two-unit feature layer makes of images of old and new classes; training: what the memory holds of "
             "old classes, and the last task.",
             {},
-            {
-                "feature_plane": Plot(
-                    "points",
-                    Axis("First feature"),
-                    Axis("Second feature"),
-                    {
-                        "training": self._points(trained, y, vectors),
-                        "test": self._points(self.features, self.labels, vectors),
-                    },
-                )
-            },
+            {"feature_plane": Plot("points", Axis("First feature"), Axis("Second feature"), points)},
             arrays={
                 "training": trained.numpy(),
                 "training classes": y.numpy(),
@@ -303,10 +262,5 @@ def _some(index: Tensor, most: int) -> Tensor:
 
 
 def _shares(names: list[Any], of: str, values: Tensor) -> Plot:
-    return Plot(
-        "matrix",
-        Axis(f"Predicted {of}", names),
-        Axis(f"True {of}", names),
-        {"test": values.tolist()},
-        "share of the row",
-    )
+    x, y = Axis(f"Predicted {of}", names), Axis(f"True {of}", names)
+    return Plot("matrix", x, y, {"test": values.tolist()}, "share of the row")

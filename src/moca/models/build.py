@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 from moca.models.encoders.base import Encoder
 from moca.models.encoders.pretrained import Pretrained
 from moca.models.heads import build_head
@@ -52,10 +52,10 @@ def build_model(
         return model
 
 
-def made_encoder(choice: Choice, shape: Shape, seed: int = 0) -> Made:
-    """An encoder alone, with weights that depend on the seed unless it brings its own."""
+def made_encoder(choice: Choice, shape: Shape) -> Made:
+    """An encoder alone, with the initial weights of seed 0 unless it brings its own."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "init"))
+        torch.default_generator.manual_seed(derive(0, "init"))
         return _made(choice, shape)
 
 
@@ -88,8 +88,8 @@ def _features(body: nn.Module, shape: Shape, name: str) -> int:
         with torch.no_grad():
             made = body.eval()(torch.zeros(2, *shape))
     except Exception as error:
-        first = str(error).strip().partition("\n")[0]
-        raise MocaError(f"model '{name}' cannot take images of {shape[0]}x{shape[1]}x{shape[2]}: {first}") from None
+        size = "x".join(map(str, shape))
+        raise MocaError(f"model '{name}' cannot take images of {size}: {first_line(error)}") from None
     finally:
         body.train(training)
     if not isinstance(made, torch.Tensor) or made.dim() != 2 or len(made) != 2:

@@ -11,9 +11,10 @@ import safetensors
 import torch
 from torch import Tensor, nn
 
-from moca.errors import MocaError
-from moca.settings import Choice, validate
-from moca.settings.run import ModelChoice
+from moca.errors import MocaError, first_line
+from moca.parts import ENCODERS
+from moca.settings import Choice
+from moca.settings.choice import choice_of
 
 _PREFIX = "encoder."
 """Of the encoder's tensors among those of a whole model."""
@@ -40,7 +41,7 @@ def read_weights(source: Path, base: str | None = None) -> Weights:
     spec: Any = about["settings"]["model"] if about else base and base.replace("/", ",")
     if not spec:
         raise MocaError(f"'{source}' does not say which encoder it is of; say it with base, such as base=resnet18")
-    choice = validate(ModelChoice, {"model": spec}).model
+    choice = choice_of(ENCODERS, spec)
     if choice.name == "pretrained":
         raise MocaError(f"base = '{base}': say which encoder the weights are of, such as base=resnet18")
     protocol = about.get("protocol")
@@ -67,8 +68,7 @@ def _of_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         else:
             tensors = dict(torch.load(path, weights_only=True, map_location="cpu"))
     except Exception as error:
-        first = str(error).strip().partition("\n")[0]
-        raise MocaError(f"weights '{path}' cannot be read: {first}; a state_dict is needed") from None
+        raise MocaError(f"weights '{path}' cannot be read: {first_line(error)}; a state_dict is needed") from None
     if not tensors or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise MocaError(f"weights '{path}' hold something else than tensors by name; save the state_dict of an encoder")
     return about, _of_encoder(tensors)

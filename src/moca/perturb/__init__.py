@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from moca.parts import PERTURBATIONS
 from moca.perturb.base import Perturbation
 from moca.random import Random
+from moca.settings.choice import choice_of
 
 if TYPE_CHECKING:
     from moca.models import Model
@@ -30,9 +32,6 @@ def perturbation(
     `wap`, `fgsm` and a few options ask for `model` (with `encode` and `classify`), `wap` for `lr`, `vt` for `classes`.
     A class or an object of your own is taken as well.
     """
-    from moca.settings.base import validate
-    from moca.settings.run import PerturbChoice
-
-    made: Perturbation = validate(PerturbChoice, {"perturb": spec}).perturb.make()
+    made: Perturbation = choice_of(PERTURBATIONS, spec).make()
     device = next(model.parameters()).device if model is not None else "cpu"
     return made.attach(Random(operator.index(seed), "perturb", device), model, lr, classes)

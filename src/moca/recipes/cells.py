@@ -105,7 +105,7 @@ def drawn() -> dict[str, list[str]]:
     return commands
 
 
-def of(names: Sequence[str]) -> list[Cell]:
+def in_exhibits(names: Sequence[str]) -> list[Cell]:
     """The cells of these tables and figures; `all` are all of them."""
     for name in names:
         if name not in exhibits() and name != "all":

@@ -31,7 +31,7 @@ class Claim:
     def differences(self) -> list[float]:
         """Points between ours, for each seed that finished with both."""
         ours, theirs = (
-            {str(r.settings.seed): entry.cell.read(r) for r in entry.results if r.status == "finished"}
+            {str(r.settings.seed): entry.cell.read(r) for r in entry.results if r.finished}
             for entry in (self.better, self.worse)
         )
         return [value - theirs[seed] for seed, value in ours.items() if seed in theirs]

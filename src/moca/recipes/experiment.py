@@ -13,11 +13,11 @@ import torch
 
 from moca.data import Dataset, Split, catalogue, load
 from moca.defaults import complete
-from moca.engine import compare
+from moca.engine.plan import label, spelt
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
 from moca.report import sameness
-from moca.settings import Run, Settings, validate
+from moca.settings import Run, validate
 
 _OPTIONS = ("lambda", "fixed_angle", "steps")
 """What a cell says about its perturbation in the perturbation's own words."""
@@ -43,7 +43,7 @@ class Experiment:
     def label(self) -> str:
         """What it is called: data set, method and all else that is given."""
         others = self.given.model_fields_set - {"data", "learner", "perturb"}
-        return f"{self.given.data_name} {compare.label(self.given, others)}"
+        return f"{self.given.data_name} {label(self.given, others)}"
 
     @property
     def steps(self) -> int:
@@ -56,7 +56,7 @@ class Experiment:
     def command(self, seeds: int) -> str:
         """What makes its runs, by themselves."""
         fields = [name for name in Run.model_fields if name in self.given.model_fields_set]
-        words = [word for name in fields for word in (f"--{name.replace('_', '-')}", _word(getattr(self.given, name)))]
+        words = [word for name in fields for word in (f"--{name.replace('_', '-')}", spelt(getattr(self.given, name)))]
         return shlex.join(["moca", "compare", *words, "--seeds", str(seeds)])
 
 
@@ -119,9 +119,3 @@ def _without_images(run: Run) -> Dataset:
     default = next(iter(known.protocols.values()))
     data = Dataset(known.name, none, none, known.classes, default, known.protocols, known.orders)
     return data if run.protocol is None else data.using(run.protocol)
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return value.as_given() if isinstance(value, Settings) else str(value)

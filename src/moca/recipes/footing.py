@@ -15,6 +15,7 @@ from moca.report.spread import Spread
 RULE = "b"
 """The statistics of replayed batches alone."""
 _METRIC = "final_accuracy"
+_HEAD = ["where", "method", "paper", "n", "as its code tests", "replayed batches alone", "gain", "p", "past the best"]
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,13 @@ class _Tested:
 def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
     """As a table: where, the method, the paper's number, ours with its own statistics, ours with the rule, the gain
     over the method's learner under the rule, and how far that is above the paper's best number of the learner."""
-    head = [
-        "where",
-        "method",
-        "paper",
-        "n",
-        "as its code tests",
-        "replayed batches alone",
-        "gain",
-        "p",
-        "past the best",
-    ]
     claimed = [entry for entry in entries if entry.cell.counts and entry.cell.metric == _METRIC]
     best: dict[_Place, float] = {}
     for entry in claimed:
         best[_place(entry)] = max(entry.cell.value, best.get(_place(entry), -math.inf))
     tested = _tested(claimed)
     plain = {place: one for (place, perturb), one in tested.items() if perturb == "none"}
-    return head, [_row(one, plain.get(place), best[place]) for (place, _), one in tested.items()]
+    return _HEAD, [_row(one, plain.get(place), best[place]) for (place, _), one in tested.items()]
 
 
 _Place = tuple[str, ...]
@@ -66,7 +56,7 @@ def _tested(entries: Sequence[Entry]) -> dict[tuple[_Place, str], _Tested]:
     for entry in entries:
         key = _place(entry), entry.cell.perturb
         if key not in found:
-            finished = [result for result in entry.results if result.status == "finished"]
+            finished = [result for result in entry.results if result.finished]
             recorded = {str(result.settings.seed): final_accuracies(analyses_of(result)) for result in finished}
             recorded = {seed: accuracies for seed, accuracies in recorded.items() if RULE in accuracies}
             if recorded:

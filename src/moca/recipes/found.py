@@ -46,7 +46,7 @@ class Found:
         return {
             str(result.settings.seed): result
             for result in self.by_identity.get(experiment.identity, ())
-            if result.status != "finished" or has(result, experiment.given.record)
+            if not result.finished or has(result, experiment.given.record)
         }
 
     def missing(self, experiment: Experiment, seeds: int) -> list[int]:
@@ -68,7 +68,7 @@ class Entry:
     @property
     def values(self) -> list[float]:
         """Accuracies in %, a seed each; of runs that finished."""
-        return [self.cell.read(result) for result in self.results if result.status == "finished"]
+        return [self.cell.read(result) for result in self.results if result.finished]
 
     @property
     def ours(self) -> Spread:

@@ -11,6 +11,7 @@ from moca.engine import compare
 from moca.engine.device import check_execution
 from moca.engine.folder import RESULT, SETTINGS, TASKS, RunFolder
 from moca.engine.material import Material
+from moca.engine.plan import Plan, folder_name
 from moca.engine.result import Result
 from moca.errors import Held, MocaError
 from moca.measures.analyse import analyse
@@ -38,13 +39,13 @@ def carry_out(
             given |= {"seed": seed, "device": device, "record": (*experiment.given.record, *record)}
             run, stream = material(validate(Run, given))
             check_execution(run)
-            folder = work / compare.folder_name(f"{experiment.label}-s{seed}")
-            plans.append(compare.Plan(experiment.label, run, stream, folder))
+            folder = work / folder_name(f"{experiment.label}-s{seed}")
+            plans.append(Plan(experiment.label, run, stream, folder))
     if not plans:
         return compare.Outcome([], interrupted=False, cost=None)
     outcome = compare.carry_out(plans, jobs, shown, ended=partial(keep, out=out), among_others=True)
     for result in outcome.results:
-        if result.status == "finished" and "weights" in result.settings.record and not outcome.interrupted:
+        if result.finished and "weights" in result.settings.record and not outcome.interrupted:
             _analyse(result, device)
     gather(work, out)
     return outcome

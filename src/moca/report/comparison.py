@@ -38,7 +38,7 @@ class Row:
     @property
     def finished(self) -> list[Result]:
         """Only runs that reached the end count."""
-        return [r for r in self.results if r.status == "finished"]
+        return [r for r in self.results if r.finished]
 
     @property
     def run(self) -> Run:

@@ -9,15 +9,15 @@ from typing import Any
 
 from moca.engine.result import Result
 from moca.report.comparison import Setting
-from moca.report.sameness import judged, word
-from moca.settings import RECIPE, Choice, Run, Seeds
+from moca.report.sameness import judged
+from moca.settings import RECIPE, Choice, Run, Seeds, word
 
 
 def sentences(setting: Setting) -> str:
     """One paragraph: data, tasks, memory, epochs, seeds, what is measured, hardware and versions."""
     results, methods = setting.results, len(setting.rows)
     runs = [r.settings for r in results]
-    replaying = [run for run in runs if run.keeps_samples]
+    replaying = [run for run in runs if run.uses_memory]
     memory = f" with a memory of {_memory(replaying)}," if replaying else ""
     return (
         f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from moca.report.comparison import Row, Setting
 from moca.report.palette import LOOKS
-from moca.report.sameness import word
+from moca.settings import word
 
+T = TypeVar("T")
 MOST = len(LOOKS)
 """Lines of a figure."""
 
@@ -44,14 +47,18 @@ def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
 
 def _shared(title: str, first: list[Row], others: list[Row]) -> list[Facet]:
     """The others, evenly, in figures that all begin with the first."""
-    room = MOST - len(first)
-    figures = -(-len(others) // room)
-    each = -(-len(others) // max(figures, 1))
-    parts = [others[start : start + each] for start in range(0, len(others), max(each, 1))]
+    parts = evenly(others, MOST - len(first))
     return [
-        Facet(title + (f" ({number} of {figures})" if figures > 1 else ""), [*first, *part])
+        Facet(title + (f" ({number} of {len(parts)})" if len(parts) > 1 else ""), [*first, *part])
         for number, part in enumerate(parts, 1)
     ]
+
+
+def evenly(things: Sequence[T], most: int) -> list[Sequence[T]]:
+    """In order, in as few parts of at most so many as can be, and these as equal."""
+    parts = -(-len(things) // most)
+    each = -(-len(things) // max(parts, 1))
+    return [things[part * each :][:each] for part in range(parts)]
 
 
 def colours(setting: Setting) -> list[int | None]:

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from moca.engine.compare import folder_name
+from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
 from moca.report.comparison import Comparison, Row
 from moca.report.facets import Facet, facets

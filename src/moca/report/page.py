@@ -158,7 +158,7 @@ def _part(setting: Setting, data: _Data) -> dict[str, Any]:
         "same": same,
         "methods": [(label, command) for label, command in commands.items() if command],
         "runs": data.table(tables.runs(setting)),
-        "unfinished": [(row.label, r) for row in setting.rows for r in row.results if r.status != "finished"],
+        "unfinished": [(row.label, r) for row in setting.rows for r in row.results if not r.finished],
         "notes": notes(setting.rows),
     }
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
-from moca.settings import COMMON, ELSEWHERE, Run, Settings
-from moca.settings.choice import Own
+from moca.settings import COMMON, ELSEWHERE, Run, Settings, word
 
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """What decides which samples come when, and which images the numbers are about."""
@@ -86,7 +84,7 @@ def labels(runs: Sequence[Run]) -> list[str]:
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
-        using = [run.keeps_samples or name != "memory" for run in runs]
+        using = [run.uses_memory or name != "memory" for run in runs]
         varies = name in COMMON and len({value for value, used in zip(values, using, strict=True) if used}) > 1
         unclear = _of_several(made, values)
         made = [label + f" {name}={value}" * ((varies and used and value != "None") or label in unclear)
@@ -108,10 +106,3 @@ def _with_options(choice: Settings, among: Sequence[Settings]) -> str:
     fields = type(choice).model_fields
     told = [f"{fields[key].alias or key}={word(value)}" for key, value in varied.items() if value is not None]
     return name + (":" + ",".join(told) if told else "")
-
-
-def word(value: Any) -> str:
-    """A setting in short."""
-    if isinstance(value, Own):
-        return value.name
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -70,7 +70,7 @@ def difference(ours: Row, theirs: Row) -> Difference:
     return Difference(Spread(a.mean - b.mean, math.nan), counts, p=_welch(a, b, counts))
 
 
-def put_right(differences: Sequence[Difference]) -> list[Difference]:
+def holm_adjusted(differences: Sequence[Difference]) -> list[Difference]:
     """Those that are told together, each p adjusted for all of them."""
     chances = holm([d.p for d in differences])
     return [replace(d, adjusted=p) for d, p in zip(differences, chances, strict=True)]

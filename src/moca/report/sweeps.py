@@ -9,7 +9,7 @@ from typing import Any
 
 from moca.report import sameness
 from moca.report.comparison import Row, Setting
-from moca.report.facets import MOST
+from moca.report.facets import MOST, evenly
 from moca.settings import ELSEWHERE, Run
 
 _LEAST = 3
@@ -34,7 +34,7 @@ class Sweep:
     """A figure: methods with several values of one number, and beside them their learners, if they have no such one."""
 
     name: str
-    lines: list[Line]
+    lines: Sequence[Line]
     levels: list[Row]
 
     @property
@@ -49,10 +49,10 @@ def sweeps(setting: Setting) -> list[Sweep]:
     told = {row.label: dict(_flat(row.run)) for row in setting.finished}
     places = dict.fromkeys(place for settings in told.values() for place in settings)
     varied = [p for p in places if len({str(settings.get(p)) for settings in told.values()}) >= _LEAST]
-    return [sweep for place in varied for sweep in _of(setting, place, told)]
+    return [sweep for place in varied for sweep in _sweeps_over(setting, place, told)]
 
 
-def _of(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> list[Sweep]:
+def _sweeps_over(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> list[Sweep]:
     families: dict[str, dict[float, Row]] = {}
     for row in setting.finished:
         rest = dict(told[row.label])
@@ -67,9 +67,7 @@ def _of(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> li
     lines = [Line(label, points) for label, points in zip(_labels(several, place), several, strict=True)]
     name = place[0] if place[-1] == "size" else place[-1]  # of the memory
     levels = levels[: MOST - 1]
-    figures = -(-len(lines) // (MOST - len(levels)))
-    each = -(-len(lines) // max(figures, 1))
-    return [Sweep(name, lines[part * each :][:each], levels) for part in range(figures)]
+    return [Sweep(name, part, levels) for part in evenly(lines, MOST - len(levels))]
 
 
 def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[str]:

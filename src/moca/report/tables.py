@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from moca.engine.result import Result
 from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
-from moca.report.sameness import word
-from moca.report.significance import FEW, LEVEL, Difference, difference, put_right
+from moca.report.significance import FEW, LEVEL, Difference, difference, holm_adjusted
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
-from moca.settings import Run
+from moca.settings import Run, word
 
 _MOST_PAIRS = 8
 """Learners up to which each is held against each other; more of them against the best one."""
@@ -32,45 +31,24 @@ class Column:
     unit: str = "percent"
 
 
+_UP, _DOWN = "\N{NO-BREAK SPACE}↑", "\N{NO-BREAK SPACE}↓"
 COLUMNS = (
-    Column(
-        "final_accuracy",
-        "Final accuracy\N{NO-BREAK SPACE}↑",
-        "mean accuracy over all tasks after the last one; all classes compete",
-    ),
-    Column(
-        "average_incremental_accuracy",
-        "Average incremental\N{NO-BREAK SPACE}↑",
-        "mean, over the stages, of the mean accuracy over the tasks learned by then",
-    ),
-    Column(
-        "forgetting",
-        "Forgetting\N{NO-BREAK SPACE}↓",
-        "how far each earlier task has fallen from the best it ever was since it was learned, on average",
-    ),
-    Column(
-        "bwt",
-        "BWT\N{NO-BREAK SPACE}↑",
-        "backward transfer: how much each earlier task has changed since it was learned, on average",
-    ),
-    Column(
-        "fwt",
-        "FWT\N{NO-BREAK SPACE}↑",
-        "forward transfer: accuracy on each task just before it is learned, above that of the untrained model",
-    ),
-    Column(
-        "task_il_accuracy",
-        "Task-IL accuracy\N{NO-BREAK SPACE}↑",
-        "final accuracy when the task of each sample is known, so that only the classes of its task compete",
-    ),
-    Column(
-        "anytime_accuracy",
-        "Anytime accuracy\N{NO-BREAK SPACE}↑",
-        "mean accuracy over the stream, of the tasks begun by then",
-    ),
+    Column("final_accuracy", f"Final accuracy{_UP}",
+           "mean accuracy over all tasks after the last one; all classes compete"),
+    Column("average_incremental_accuracy", f"Average incremental{_UP}",
+           "mean, over the stages, of the mean accuracy over the tasks learned by then"),
+    Column("forgetting", f"Forgetting{_DOWN}",
+           "how far each earlier task has fallen from the best it ever was since it was learned, on average"),
+    Column("bwt", f"BWT{_UP}",
+           "backward transfer: how much each earlier task has changed since it was learned, on average"),
+    Column("fwt", f"FWT{_UP}",
+           "forward transfer: accuracy on each task just before it is learned, above that of the untrained model"),
+    Column("task_il_accuracy", f"Task-IL accuracy{_UP}",
+           "final accuracy when the task of each sample is known, so that only the classes of its task compete"),
+    Column("anytime_accuracy", f"Anytime accuracy{_UP}", "mean accuracy over the stream, of the tasks begun by then"),
     Column("seconds", "Seconds", "training time of a run, evaluation excluded", "seconds"),
     Column("images_per_second", "Images/s", "new and replayed images trained on in a second", "rate"),
-)
+)  # fmt: skip
 
 
 def columns(setting: Setting) -> list[Column]:
@@ -112,7 +90,7 @@ _TEST = (
 def against_own_learner(setting: Setting) -> list[tuple[Row, Row, Difference]]:
     """Each method with a perturbation, its learner without, and how far it is above that."""
     pairs = [(row, own) for row in setting.rows if (own := setting.own_learner(row))]
-    gains = put_right([difference(row, own) for row, own in pairs])
+    gains = holm_adjusted([difference(row, own) for row, own in pairs])
     return [(row, own, gain) for (row, own), gain in zip(pairs, gains, strict=True)]
 
 
@@ -140,7 +118,7 @@ def learners(setting: Setting) -> list[Table]:
 
 def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The methods with each memory; one that has none stands beside all of them."""
-    using = [row for row in rows if row.run.keeps_samples]
+    using = [row for row in rows if row.run.uses_memory]
     sizes = list(dict.fromkeys(word(row.run.memory) for row in using))
     if len(sizes) < 2:
         return {"": list(rows)}
@@ -156,13 +134,13 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
     if len(plain) > _MOST_PAIRS:
         best = max(plain, key=_final)
         others = [row for row in plain if row is not best]
-        found = put_right([difference(row, best) for row in others])
+        found = holm_adjusted([difference(row, best) for row in others])
         rows = [(Cell(row.label), *_told(d)) for row, d in zip(others, found, strict=True)]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
         caption = f"{said}; each against {best.label}, which has the highest mean. {_TEST}"
         return Table("learners", head, rows, caption, where)
     pairs = [(a, b) for a in range(len(plain)) for b in range(a)]
-    every = dict(zip(pairs, put_right([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
+    every = dict(zip(pairs, holm_adjusted([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
 
     def cell(a: int, b: int) -> Cell:
         if a == b:
@@ -230,11 +208,11 @@ def _told(gain: Difference) -> tuple[Cell, ...]:
         Cell(f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN),
         Cell(gain.n),
         Cell(gain.test or "none"),
-        *(Cell(chance(p) if gain.test else UNKNOWN) for p in (gain.p, gain.adjusted)),
+        *(Cell(p_value(p) if gain.test else UNKNOWN) for p in (gain.p, gain.adjusted)),
     )
 
 
-def chance(p: float) -> str:
+def p_value(p: float) -> str:
     """A p as papers print it."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 

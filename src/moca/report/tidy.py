@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moca.engine.result import Result
-from moca.report.sameness import word
-from moca.settings import Run
+from moca.settings import Run, word
 from moca.whole import whole
 
 if TYPE_CHECKING:

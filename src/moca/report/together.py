@@ -91,11 +91,11 @@ def _over_seeds(values: list[Any]) -> tuple[Any, Any]:
 
 def groups(rows: Sequence[Row], only: Sequence[str] | None = None) -> list[Group]:
     """The analyses in the folders of these methods, all of them or some; of finished runs, where there are any."""
-    return [Group(row.label, [_of(result, only) for result in row.finished or row.results]) for row in rows]
+    return [Group(row.label, [_analyses_of(result, only) for result in row.finished or row.results]) for row in rows]
 
 
-def _of(result: Result, only: Sequence[str] | None) -> Analyses:
-    """None where the file is damaged: it must not hide the others, but is told."""
+def _analyses_of(result: Result, only: Sequence[str] | None) -> Analyses:
+    """What the folder of a run holds; nothing where the file is damaged, which is told: it must not hide the others."""
     try:
         found = read(RunFolder(result.folder), arrays=False)
     except MocaError as error:

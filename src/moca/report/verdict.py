@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from moca.report.comparison import Row, Setting
-from moca.report.significance import FEW, Difference, difference, put_right
-from moca.report.tables import against_own_learner, chance, signed
+from moca.report.significance import FEW, Difference, difference, holm_adjusted
+from moca.report.tables import against_own_learner, p_value, signed
 
 _MOST_NAMED = 6
 
@@ -38,7 +38,7 @@ def _learners(setting: Setting) -> str:
     if len(known) < 2:
         return ""
     best, *others = sorted(known, key=lambda row: -means[row.label])
-    leads = put_right([difference(best, other) for other in others])
+    leads = holm_adjusted([difference(best, other) for other in others])
     of = f"Of the {len(known)} methods without perturbation" if len(known) > 2 else "Without perturbation"
     shared = "" if leads[0].spread.mean > 0 else "; with the seeds that both have it is not higher"  # others decided
     led = f"{of} {best.label} has the highest mean, before {others[0].label}{shared}"
@@ -62,7 +62,7 @@ def _caution(gain: Difference, among: Sequence[Difference]) -> str:
     several = f" (put right for {tests} such differences)" if tests > 1 else ""
     sure = "more than chance" if gain.clear else "it may well be chance"
     few = f"; {max(gain.seeds)} seeds are few, and only large differences can be told" if min(gain.seeds) <= FEW else ""
-    return f"{name}, n = {gain.n}, p = {chance(gain.adjusted)}{several}: {sure}{few}.".replace("= <", "<")
+    return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {sure}{few}.".replace("= <", "<")
 
 
 def _named(labels: list[str]) -> str:

@@ -103,6 +103,6 @@ class InUse:
     def _load(self) -> Version:
         number = self.folder.current if self.folder.exists() else None
         classifier = self.folder.load(ContinualClassifier, number, device=self._device)
-        if classifier.keeps_vectors and classifier.frozen_ is None:
+        if classifier.takes_vectors:
             raise MocaError(f"'{self.folder.path}' has learnt vectors, and images are what is served; use it in Python")
         return Version(number, classifier)

@@ -18,7 +18,7 @@ from moca.errors import MocaError
 from moca.serve.app import create_app
 from moca.serve.in_use import InUse
 from moca.serve.limits import Limits
-from moca.serve.teaching import Manner, Teaching
+from moca.serve.teaching import LessonRules, Teaching
 
 _CONNECTIONS = 256
 """Requests at a time before others are told to come later."""
@@ -31,17 +31,17 @@ def serve(
     port: int,
     key: str | None,
     limits: Limits,
-    manner: Manner,
+    rules: LessonRules,
     teach: bool,
     say: Callable[[str], None],
 ) -> None:
     """Serve a model until Ctrl-C. Open to this machine alone unless there is a key."""
     family, address = _resolved(host, port)
     _check_key(key, address)
-    in_use = InUse(path, manner.device)
+    in_use = InUse(path, rules.device)
     warnings.simplefilter("error", Image.DecompressionBombWarning)  # as large as that is refused anyway
     with bound(family, address, port) as listening:
-        teaching = Teaching(in_use.folder, manner, in_use.look) if teach else None
+        teaching = Teaching(in_use.folder, rules, in_use.look) if teach else None
         server = server_of(create_app(in_use, teaching, limits, key))
         classes, number = len(in_use.version.names), in_use.version.number
         which = "a finished run" if number is None else f"version {number}"

@@ -46,8 +46,8 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How lessons are held."""
+class LessonRules:
+    """How lessons are held: the share of images to judge by, and how much accuracy old classes may lose."""
 
     held_out: float = 0.1
     tolerate: float = 0.2
@@ -61,8 +61,8 @@ class Busy(Exception):
 class Teaching:
     """At most one lesson at a time; `ended` is called after each, before its result is told."""
 
-    def __init__(self, folder: ModelFolder, manner: Manner, ended: Callable[[], object]) -> None:
-        self._folder, self._manner, self._ended = folder, manner, ended
+    def __init__(self, folder: ModelFolder, rules: LessonRules, ended: Callable[[], object]) -> None:
+        self._folder, self._rules, self._ended = folder, rules, ended
         self._one = threading.Lock()
         self._process: BaseProcess | None = None
         self._follower: threading.Thread | None = None
@@ -119,7 +119,7 @@ class Teaching:
         with told:
             with tells:  # closed here, so that its end is seen when the process ends
                 process = context.Process(  # type: ignore[attr-defined]
-                    target=_hold, args=(tells, self._folder, given, label, self._manner), daemon=True
+                    target=_hold, args=(tells, self._folder, given, label, self._rules), daemon=True
                 )
                 process.start()
             self._process = process
@@ -162,7 +162,7 @@ def _context() -> BaseContext:
     return context
 
 
-def _hold(told: Connection, folder: ModelFolder, given: Readable, label: Label, manner: Manner) -> None:
+def _hold(told: Connection, folder: ModelFolder, given: Readable, label: Label, rules: LessonRules) -> None:
     """A lesson as `moca learn` holds it, in a process: tells (steps done, of so many), then what came of it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends this
     if hasattr(os, "nice"):
@@ -175,9 +175,9 @@ def _hold(told: Connection, folder: ModelFolder, given: Readable, label: Label, 
                 given.images,
                 [label] * len(given.images),
                 names=given.names,
-                held_out=manner.held_out,
-                tolerate=manner.tolerate,
-                device=manner.device,
+                held_out=rules.held_out,
+                tolerate=rules.tolerate,
+                device=rules.device,
                 said=lambda done, steps: told.send((done, steps)),
             )
         except MocaError as error:

@@ -63,7 +63,7 @@ def _spelling(cls: type[Settings], field: str) -> str:
 
 
 def word(value: Any) -> str:
-    """A value as it is written on the command line."""
+    """A setting in short."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -94,7 +94,7 @@ def _tuple(value: Any) -> tuple[Any, ...]:
 
 def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
     """Turn any accepted form into one of `classes`, chosen by its name."""
-    by_name = {cls.model_fields["name"].default: cls for cls in classes}
+    known = by_name(classes)
 
     def choose(value: Any) -> Settings:
         if isinstance(value, classes):
@@ -103,9 +103,9 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
             raise MocaError(f"a {kind} is written as name:option=value or as a mapping, not as {value!r}")
         options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
-        if not isinstance(name, str) or name not in by_name:
-            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), by_name)}")
-        return by_name[name](**options)
+        if not isinstance(name, str) or name not in known:
+            raise MocaError(f"unknown {kind} {str(name)!r}; {nearest(str(name), known)}")
+        return known[name](**options)
 
     return BeforeValidator(choose)
 
@@ -119,18 +119,9 @@ def short(cls: type[Settings]) -> BeforeValidator:
     return BeforeValidator(read)
 
 
-def names(choices: tuple[type[Settings], ...]) -> dict[str, str]:
-    """Each choice's name and its one-line description."""
-    return {cls.model_fields["name"].default: (cls.__doc__ or "").split("\n")[0] for cls in choices}
-
-
-def options(choice: type[Settings]) -> dict[str, tuple[str, str]]:
-    """Each option of a choice, with its default and what it means."""
-    return {
-        field.alias or name: (str(field.default), field.description or "")
-        for name, field in choice.model_fields.items()
-        if name != choice.leading
-    }
+def by_name(choices: tuple[type[Settings], ...]) -> dict[str, type[Settings]]:
+    """The choices that there are."""
+    return {cls.model_fields["name"].default: cls for cls in choices}
 
 
 def _options(location: tuple[int | str, ...]) -> list[str]:

@@ -7,7 +7,8 @@ from pydantic import BeforeValidator, Field
 from moca.errors import MocaError, nearest
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.settings.base import Settings, validate
-from moca.settings.run import AtLeastOne, LearnerChoice, Precision, Run
+from moca.settings.choice import choice_of
+from moca.settings.run import AtLeastOne, Precision, Run
 
 
 def _several(value: Any) -> Any:
@@ -25,7 +26,7 @@ def method(text: str) -> dict[str, str]:
     if ("." not in name and name not in learners) or (perturb and "." not in moved and moved not in moves):
         known = [*learners, *(f"{one}+{way}" for one in learners for way in moves if way != "none")]
         raise MocaError(f"unknown method '{text}'; {nearest(name + (f'+{moved}' if perturb else ''), known)}")
-    if not validate(LearnerChoice, {"learner": learner}).learner.make().draws:
+    if not choice_of(LEARNERS, learner).make().draws:
         raise MocaError(f"'{name}' replays nothing; a benchmark takes the methods that do")
     return {"learner": learner, "perturb": perturb or "none"}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, PrivateAttr, SerializerFunctionWrapHandler, create_model
 from pydantic import model_serializer as serializer
 
 from moca.errors import MocaError
-from moca.parts import Kind, Part, called, declared_options, path_of
+from moca.parts import KINDS, Kind, Part, called, declared_options, path_of
 from moca.settings.base import Settings, parse, validate
 
 
@@ -154,6 +154,21 @@ def chosen(kind: Kind) -> BeforeValidator:
         return _given(value, kind)
 
     return BeforeValidator(choose)
+
+
+def _alone(kind: Kind) -> type[Settings]:
+    """Settings that are one choice and nothing else."""
+    field: dict[str, Any] = {kind.setting: (Annotated[Choice, chosen(kind)], ...)}
+    return create_model(kind.name, __base__=Settings, **field)
+
+
+_ALONE = {setting: _alone(kind) for setting, kind in KINDS.items()}
+
+
+def choice_of(kind: Kind, spec: Any) -> Choice:
+    """A part by itself, in any of the accepted forms."""
+    made: Choice = getattr(validate(_ALONE[kind.setting], {kind.setting: spec}), kind.setting)
+    return made
 
 
 def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:

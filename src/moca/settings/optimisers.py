@@ -7,14 +7,14 @@ from pydantic import BeforeValidator, Field
 
 from moca.settings.base import Settings, choice
 
-_LARGEST = 1e30
+LARGEST = 1e30
 """What float32 holds, with room to spare."""
 
 
 class OptimiserSettings(Settings):
     """What every optimiser has."""
 
-    weight_decay: float = Field(0.0, ge=0, le=_LARGEST, description="weight decay")
+    weight_decay: float = Field(0.0, ge=0, le=LARGEST, description="weight decay")
     anew: bool = Field(True, description="forget its state at the beginning of every task")
 
 
@@ -39,7 +39,7 @@ class AdamW(Adam):
     """Adam with decoupled weight decay."""
 
     name: Literal["adamw"] = "adamw"  # type: ignore[assignment]
-    weight_decay: float = Field(0.01, ge=0, le=_LARGEST, description="weight decay")
+    weight_decay: float = Field(0.01, ge=0, le=LARGEST, description="weight decay")
 
 
 OPTIMISERS = (SGD, Adam, AdamW)

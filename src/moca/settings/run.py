@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError, Unfit, nearest
-from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, TRACKERS, Kind
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, short
 from moca.settings.choice import Choice, Own, chosen
 from moca.settings.heads import Cosine, Head
 from moca.settings.memory import Memory
-from moca.settings.optimisers import SGD, Constant, Optimiser, Schedule
+from moca.settings.optimisers import LARGEST, SGD, Constant, Optimiser, Schedule
 
 
 class Seeds(Settings):
@@ -73,9 +73,6 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Recorded = Annotated[tuple[str, ...], BeforeValidator(_recorded)]
 Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
-_LARGEST = 1e30
-"""What float32 holds, with room to spare."""
-
 
 def _data(value: Any) -> Any:
     """A name or a path; or data of the user's own."""
@@ -125,7 +122,7 @@ class Run(Settings):
     epochs: int = Field(1, ge=1, le=1_000_000, description="passes over each task; 1 is online learning")
     batch: int = Field(32, ge=1, description="new samples a step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
-    lr: float = Field(0.1, gt=0, le=_LARGEST, description="learning rate")
+    lr: float = Field(0.1, gt=0, le=LARGEST, description="learning rate")
     optimiser: Optimiser = Field(SGD(), description="how the weights follow the gradients")
     schedule: Schedule = Field(Constant(), description="how the learning rate changes")
     model: Model | None = Field(None, description="encoder")
@@ -197,14 +194,14 @@ class Run(Settings):
         return [(kind, made) for name, kind in kinds.items() if (made := getattr(self, name)) is not None]
 
     @property
+    def uses_memory(self) -> bool:
+        """Whether its learner keeps samples; of one that is not there nobody knows, and most do."""
+        return self.learner.part is None or self.learner.make().has_memory
+
+    @property
     def data_name(self) -> str:
         """What the data set is called: without the folders above it."""
         return self.data.name if isinstance(self.data, Own) else Path(self.data).name
-
-    @property
-    def keeps_samples(self) -> bool:
-        """Whether its learner has a use for the memory; of one that is not there, nobody knows."""
-        return self.learner.part is None or self.learner.make().has_memory
 
     @field_validator("learner", mode="before")
     @classmethod
@@ -227,8 +224,8 @@ class Run(Settings):
         if self.memory.size == 0 and learner.has_memory:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
         epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
-        if self.lr * max(self.schedule.factor(epoch, epochs) for epoch in (0, epochs - 1)) > _LARGEST:
-            raise MocaError(f"the learning rate may be {_LARGEST:.0e} at most; use a smaller lr or schedule")
+        if self.lr * max(self.schedule.factor(epoch, epochs) for epoch in (0, epochs - 1)) > LARGEST:
+            raise MocaError(f"the learning rate may be {LARGEST:.0e} at most; use a smaller lr or schedule")
         if self.short_batch == "skip" and self.replay_batch not in (None, self.batch):
             raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
         if why := learner.why_not(perturb):
@@ -260,27 +257,3 @@ TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedu
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)
 """All that recipes fill in."""
-
-
-class LearnerChoice(Settings):
-    """A learner written in any of the accepted forms."""
-
-    learner: Learner
-
-
-class PerturbChoice(Settings):
-    """A perturbation written in any of the accepted forms."""
-
-    perturb: Perturb
-
-
-class ModelChoice(Settings):
-    """An encoder written in any of the accepted forms."""
-
-    model: Model
-
-
-class TrackerChoice(Settings):
-    """A tracker written in any of the accepted forms."""
-
-    track: Annotated[SerializeAsAny[Choice], chosen(TRACKERS)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moca.engine import tracking
 from moca.engine.watch import StepRecord, TaskRecord, Watcher
-from moca.errors import MocaError, MocaWarning
+from moca.errors import MocaError, MocaWarning, first_line
 from moca.parts import Part, option
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Tracker(Part, Watcher):
         try:
             return importlib.import_module(name)
         except ImportError as error:
-            why = "" if isinstance(error, ModuleNotFoundError) else f" ({str(error).splitlines()[0]})"
+            why = "" if isinstance(error, ModuleNotFoundError) else f" ({first_line(error)})"
             raise MocaError(
                 f"track={self.extra} needs the extra {self.extra}{why}: pip install 'moca-cl[{self.extra}]'"
             ) from None
@@ -116,7 +116,7 @@ class Tracker(Part, Watcher):
     def end(self, result: Result) -> None:
         """The numbers at the end, and how it ended."""
         self._summarise()
-        finished = result.numbers() if result.status == "finished" else {}
+        finished = result.numbers() if result.finished else {}
         numbers = {f"result/{name}": value for name, value in finished.items() if math.isfinite(value)}
         if self._pass_on(now=True):
             self._try(lambda: self.close(result.status, Point(result.steps, numbers)))
@@ -146,7 +146,7 @@ class Tracker(Part, Watcher):
 
     def _open_and_log(self) -> None:
         if not self.opened:
-            tracked = tracking.of(self)
+            tracked = tracking.as_choice(self)
             run = self.open(self.about, tracking.known_by(self.folder, tracked))
             tracking.keep(self.folder, tracked, run)
             self.opened = True
@@ -161,7 +161,7 @@ class Tracker(Part, Watcher):
             self.not_before, self.pause = time.monotonic() + self.pause, 2 * self.pause
             if not self.warned:
                 self.warned = True
-                name, why = tracking.of(self).name, _without_keys((str(error).splitlines() or [""])[0])[:200]
+                name, why = tracking.as_choice(self).name, _without_keys(first_line(error))[:200]
                 said = f"run '{self.folder.path}' goes on, but tracker '{name}' failed ({type(error).__name__}: {why})"
                 warnings.warn(MocaWarning(said), stacklevel=2)
             return False

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 from moca.parts import option
 from moca.trackers.base import About, Point, Tracker
 
@@ -117,5 +117,5 @@ def _patience() -> Iterator[None]:
 
 def _in_short(error: Exception) -> str:
     """The last cause that it names, which is where the reason is."""
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
+    said = first_line(error) or type(error).__name__
     return said.rpartition(": ")[2].strip("\"')>( ")[:120]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from moca.errors import MocaError
+from moca.errors import MocaError, first_line
 from moca.parts import option
 from moca.trackers.base import About, Point, Tracker
 
@@ -31,7 +31,7 @@ class WandB(Tracker):
         try:
             known = wandb.login(prompt=False, verify=True)
         except Exception as error:
-            why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+            why = (first_line(error) or type(error).__name__)[:200]
             raise MocaError(
                 f"track=wandb cannot reach its server ({why}); try again, or write files only with "
                 "--track wandb:mode=offline"

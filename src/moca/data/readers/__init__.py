@@ -20,16 +20,8 @@ from moca.data.source import Options, Source
 from moca.errors import MocaError
 
 READERS: tuple[ModuleType, ...] = (
-    cifar_python,
-    cifar_binary,
-    idx,
-    npz,
-    parquet,
-    sprites,
-    tiny_imagenet,
-    mini_imagenet,
-    folder,
-)
+    cifar_python, cifar_binary, idx, npz, parquet, sprites, tiny_imagenet, mini_imagenet, folder
+)  # fmt: skip
 """In the order of asking: the particular before the general."""
 _DEPTH, _WIDTH = 4, 50
 

@@ -1,6 +1,5 @@
 """What CIFAR's two published forms have in common: the names of their files."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +31,3 @@ def files(path: Path, suffix: str = "") -> Files:
     if lost:
         raise MocaError(f"{path} lacks {', '.join(lost)}; extract the whole archive")
     return Files(hundred, train, test)
-
-
-def together(paths: Sequence[Path]) -> str:
-    """Files of one split, for messages."""
-    return f"{paths[0]}{' and on' if len(paths) > 1 else ''}"

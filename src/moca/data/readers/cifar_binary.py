@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from moca.data.readers.cifar import TEN, files, together
-from moca.data.source import Options, Part, Pixels, Source, array_part
+from moca.data.readers.cifar import TEN, files
+from moca.data.source import Options, Part, Pixels, Source, array_part, together
 from moca.errors import MocaError
 
 _PIXELS = 3 * 32 * 32

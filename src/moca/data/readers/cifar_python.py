@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from moca.data.readers.cifar import TEN, files, together
-from moca.data.source import Options, Part, Pixels, Source, array_part
+from moca.data.readers.cifar import TEN, files
+from moca.data.source import Options, Part, Pixels, Source, array_part, together
 from moca.data.unpickle import unpickle
 from moca.errors import MocaError
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from moca.data.decoders import CHUNK, encoded_part
-from moca.data.source import Options, Part, Source, as_labels
-from moca.errors import MocaError
+from moca.data.source import Options, Part, Source, as_labels, together
+from moca.errors import MocaError, first_line
 
 _IMAGE = ("image", "img", "images")
 _LABEL = ("fine_label", "label", "labels", "target")
@@ -42,7 +42,7 @@ def _opened(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except Exception as error:
-        raise MocaError(f"{path} is not a readable parquet file ({_line(error)}); fetch it again") from None
+        raise MocaError(f"{path} is not a readable parquet file ({_why(error)}); fetch it again") from None
 
 
 def _part(files: Sequence[Path], options: Options) -> Part:
@@ -57,10 +57,10 @@ def _part(files: Sequence[Path], options: Options) -> Part:
             except MocaError:
                 raise
             except Exception as error:
-                raise MocaError(f"{path} cannot be read ({_line(error)}); fetch it again") from None
+                raise MocaError(f"{path} cannot be read ({_why(error)}); fetch it again") from None
 
     labels = np.concatenate([file.read(columns=[label]).column(0).to_numpy() for file in opened])
-    where = f"{files[0]}{' and on' if len(files) > 1 else ''}"
+    where = together(files)
     return encoded_part(chunks, as_labels(labels, where), lambda row: f"image {row} of {where}", options)
 
 
@@ -89,5 +89,5 @@ def _classes(file: Any) -> tuple[str, ...] | None:
         return None
 
 
-def _line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def _why(error: Exception) -> str:
+    return first_line(error) or type(error).__name__

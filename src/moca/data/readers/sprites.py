@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from moca.data.decode import pixels_of
-from moca.data.source import Options, Part, Pixels, Source, array_part
+from moca.data.source import Options, Part, Pixels, Source, array_part, together
 from moca.errors import MocaError
 
 _TRAIN = tuple(f"data_batch_{i}.png" for i in range(1, 6))
@@ -40,4 +40,4 @@ def _part(path: Path, files: Sequence[str], split: str) -> Part:
         labels = np.array(json.loads((path / _LABELS[split]).read_text()))
     except (OSError, ValueError, RecursionError) as error:
         raise MocaError(f"cannot read {path / _LABELS[split]} ({error}); fetch the package again") from None
-    return array_part(chunks, labels, f"{path / files[0]}{' and on' if len(files) > 1 else ''}")
+    return array_part(chunks, labels, together([path / file for file in files]))

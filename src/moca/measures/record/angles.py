@@ -76,12 +76,8 @@ class Angles(Recording):
             for of, word in _WORDS.items()
             for when in ("old", "new")
         }
-        over_tasks = Plot(
-            "lines",
-            Axis("Tasks learned", numbered(len(self.tasks))),
-            angle,
-            {name: values for name, values in lines.items() if any(value is not None for value in values)},
-        )
+        known = {name: values for name, values in lines.items() if any(value is not None for value in values)}
+        over_tasks = Plot("lines", Axis("Tasks learned", numbered(len(self.tasks))), angle, known)
         return Analysis(
             "Intra-class angle deviation",
             "Mean angle between the features of a class and their mean direction, in training as the classifier sees "

@@ -53,7 +53,7 @@ class Recording:
     def old(self) -> list[int]:
         """Classes of earlier tasks; of joint training, those of all tasks of the stream but the last."""
         schedule, stream = self.run.trainer.schedule, self.run.stream
-        if len(schedule.tasks) < len(stream):
+        if schedule.joint:
             return sorted({c for task in stream[:-1] for c in task.classes} - set(stream[-1].classes))
         return list(self.run.trainer.learning.learner.old.nonzero().flatten().tolist())
 

@@ -65,25 +65,17 @@ class StatisticsShift(Recording):
             layers = task["apart"].get(name)
             return sum(layers) / len(layers) if layers else None
 
-        apart = Axis("Distance of the statistics")
+        layer, learned = numbered(len(last["layers"])), [task["learned"] for task in self.tasks]
+        x, over_tasks = Axis("BatchNorm layer, from the image on", layer), Axis("Tasks learned", learned)
+        y, means = Axis("Distance of the statistics"), {n: [mean(task, n) for task in self.tasks] for n in names}
         return Analysis(
             "BatchNorm statistics against each other",
             "Root mean square over channels of how far means and standard deviations are apart, in standard "
             "deviations; 0 is the same.",
             {f"mean distance, {name}": mean(last, name) for name in last["apart"]},
             {
-                "batch_norm_shift": Plot(
-                    "lines",
-                    Axis("BatchNorm layer, from the image on", numbered(len(last["layers"]))),
-                    apart,
-                    last["apart"],
-                ),
-                "batch_norm_shift_over_tasks": Plot(
-                    "lines",
-                    Axis("Tasks learned", [task["learned"] for task in self.tasks]),
-                    apart,
-                    {name: [mean(task, name) for task in self.tasks] for name in names},
-                ),
+                "batch_norm_shift": Plot("lines", x, y, last["apart"]),
+                "batch_norm_shift_over_tasks": Plot("lines", over_tasks, y, means),
             },
             "recorded",
         )

@@ -76,25 +76,17 @@ class Gradients(Recording):
         last = self.tasks[-1]
         ranks = {name: [effective_rank(task[name]) if name in task else None for task in self.tasks] for name in kinds}
         count = min(_SHOWN, len(last[ALL]))
+        x, y = Axis("Index", numbered(count)), Axis("Singular value / sum", log=True)
+        over_tasks, rank = Axis("Tasks learned", numbered(len(self.tasks))), Axis("Effective rank of feature gradients")
+        spectra = {name: shares(last[name])[:count].tolist() for name in kinds}
         return Analysis(
             "Singular values of feature gradients",
             "Each divided by their sum. The faster they fall, the fewer directions the gradients have; the "
             "effective rank is exp of their entropy.",
             {f"effective rank, {name}": ranks[name][-1] for name in kinds},
             {
-                "singular_values": Plot(
-                    "lines",
-                    Axis("Index", numbered(count)),
-                    Axis("Singular value / sum", log=True),
-                    {name: shares(last[name])[:count].tolist() for name in kinds},
-                    mark=last["classes"],
-                ),
-                "effective_rank": Plot(
-                    "lines",
-                    Axis("Tasks learned", numbered(len(self.tasks))),
-                    Axis("Effective rank of feature gradients"),
-                    dict(ranks),
-                ),
+                "singular_values": Plot("lines", x, y, spectra, mark=last["classes"]),
+                "effective_rank": Plot("lines", over_tasks, rank, dict(ranks)),
             },
             "recorded",
             {

@@ -60,23 +60,16 @@ class Moved(Recording):
         degrees = sum(task.get("degrees", math.nan) for task in self.tasks)
         centres = (torch.arange(_BINS).double() + 0.5) * 180 / _BINS
         steps, low, middle, high = zip(*(line for task in self.tasks for line in task["course"]), strict=True)
+        x, shares = Axis("Angle (degrees)", centres.tolist()), {"features": (total / total.sum()).tolist()}
+        course = {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)}
         return Analysis(
             "Angle of the perturbation",
             "By how much replayed old-class features were moved on their sphere.",
             {"mean angle (degrees)": degrees / total.sum().item(), "median at the end (degrees)": middle[-1]},
             {
-                "perturbation_angle": Plot(
-                    "lines",
-                    Axis("Angle (degrees)", centres.tolist()),
-                    Axis("Share of features"),
-                    {"features": (total / total.sum()).tolist()},
-                    trim=True,
-                ),
+                "perturbation_angle": Plot("lines", x, Axis("Share of features"), shares, trim=True),
                 "perturbation_angle_over_steps": Plot(
-                    "lines",
-                    Axis("Step", list(steps)),
-                    Axis("Angle (degrees)"),
-                    {"median": list(middle), "10 % are below": list(low), "90 % are below": list(high)},
+                    "lines", Axis("Step", list(steps)), Axis("Angle (degrees)"), course
                 ),
             },
             "recorded",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from moca.engine.evaluate import evaluate
+from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
-from moca.measures.accuracy import final_accuracy
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, RULES, Estimates, N, Rule, holding, layers_moved
 from moca.measures.record.base import Recording
@@ -29,8 +29,7 @@ class RulesTested(Recording):
         run, learning = self.run, self.run.trainer.learning
         if not layers_moved(learning.model):
             return
-        all_at_once = len(run.trainer.schedule.tasks) < len(run.stream)
-        tasks = run.stream if all_at_once else run.stream[: record.learned]
+        tasks = run.tested.first(record.learned)
         rules = {name: rule for name in RULES if (rule := Rule.of(name)) == N or learning.memory is not None}
         estimates, tested = Estimates(run.trainer, _BATCHES), dict[Rule, list[float]]()
         for rule in dict.fromkeys(map(estimates.meant, rules.values())):
@@ -38,8 +37,7 @@ class RulesTested(Recording):
                 tested[rule] = evaluate(learning.model, learning.predict, tasks).class_il
         class_il = {OWN: record.accuracies.class_il[: len(tasks)]}
         class_il |= {name: tested[estimates.meant(rule)] for name, rule in rules.items()}
-        classes = [len(task.tested) for task in tasks]
-        accuracy = {name: final_accuracy([accuracies], classes) for name, accuracies in class_il.items()}
+        accuracy = {name: mean_over(tasks, accuracies) for name, accuracies in class_il.items()}
         self.tasks.append({"learned": record.learned, "class_il": class_il, "accuracy": accuracy})
 
     def analysis(self) -> Analysis | None:
@@ -48,19 +46,13 @@ class RulesTested(Recording):
             return None
         last = self.tasks[-1]["accuracy"]
         over_tasks = {rule: [100 * task["accuracy"][rule] for task in self.tasks] for rule in last}
+        x = Axis("Tasks learned", [task["learned"] for task in self.tasks])
         return Analysis(
             "Accuracy under other rules of whose statistics BatchNorm holds",
             "The same weights, tested with statistics of new batches (n), of replayed ones (b), of both in turn "
             "(nb, nbb, ...), by their classes, or of the memory; own is what the run was tested with.",
             {f"final accuracy, {rule}, %": 100 * accuracy for rule, accuracy in last.items()},
-            {
-                NAME: Plot(
-                    "lines",
-                    Axis("Tasks learned", [task["learned"] for task in self.tasks]),
-                    Axis("Accuracy of the classes so far, %"),
-                    over_tasks,
-                )
-            },
+            {NAME: Plot("lines", x, Axis("Accuracy of the classes so far, %"), over_tasks)},
             "recorded",
         )
 

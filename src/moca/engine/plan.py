@@ -1,0 +1,98 @@
+"""Which runs a comparison has: every combination of the settings that vary, each with every seed, and its name."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from moca.engine.device import check_execution
+from moca.engine.material import Material
+from moca.engine.schedule import Schedule
+from moca.errors import MocaError, MocaWarning, Unfit
+from moca.settings import Own, Run, Settings, validate, word
+from moca.streams import Stream
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a comparison: what to run on which stream, what to call it, and where; and what was asked for."""
+
+    label: str
+    settings: Run
+    stream: Stream
+    folder: Path
+    given: Run | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many it has."""
+        return Schedule(self.settings, self.stream).total
+
+    @property
+    def tasks(self) -> int:
+        """How many it learns, one after the other."""
+        return len(Schedule(self.settings, self.stream).tasks)
+
+
+def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
+    """Every combination of the settings given as lists, each with every seed. Where a learner cannot take one of the
+    perturbations, that pair is left out with a warning, as long as something is left."""
+    if "seed" in settings:
+        raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
+    varied = {key: values for key, values in settings.items() if isinstance(values, list)}
+    fixed = {key: value for key, value in settings.items() if key not in varied}
+    plans, unfit, material = [], dict[str, Unfit](), Material()
+    for combination in itertools.product(*varied.values()):
+        chosen = dict(zip(varied, combination, strict=True))
+        for seed in seeds:
+            try:
+                given = validate(Run, fixed | chosen | {"seed": seed})
+                run, stream = material(given)
+            except Unfit as error:
+                unfit.setdefault(error.pair, error)
+                continue
+            check_execution(run)
+            name = label(given, set(varied))
+            plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
+    if unfit and not plans:
+        raise next(iter(unfit.values()))
+    for pair, refusal in unfit.items():
+        # From here whoever asks: runs to choose by are planned as well as those to test, and one line is enough.
+        warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=1)
+    if not plans:
+        raise MocaError("nothing to run: give at least one seed and one value of every setting")
+    if len({p.folder for p in plans}) < len(plans) or len({_known(p.settings) for p in plans}) < len(plans):
+        raise MocaError("two of the runs are the same; give each value and seed once")
+    return plans
+
+
+def _known(run: Run) -> tuple[Any, ...]:
+    return tuple(id(value) if isinstance(value, Own) else str(value.__dict__ if isinstance(value, Settings) else value)
+                 for _, value in run)  # fmt: skip
+
+
+def label(run: Run, varied: Iterable[str] = ()) -> str:
+    """What a run is called: learner and perturbation with the options given, and whatever else varies."""
+    name = run.learner.as_given() + f"+{run.perturb.as_given()}" * (run.perturb.name != "none")
+    others = [f"{key}={spelt(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
+    return " ".join([name, *others])
+
+
+def in_short(run: Run) -> str:
+    """Learner and perturbation of a run that leaves nothing open: with the options that differ from their defaults."""
+    return str(run.learner) + f"+{run.perturb}" * (run.perturb.name != "none")
+
+
+def spelt(value: Any) -> str:
+    """A setting as one would give it, with the options that were given, also at their defaults."""
+    return value.as_given() if isinstance(value, Settings) else word(value)
+
+
+def folder_name(name: str) -> str:
+    """The name with everything replaced that a file system or a shell may not like."""
+    return re.sub(r"[^A-Za-z0-9+=._-]+", "_", name)

@@ -1,0 +1,97 @@
+"""Which runs a comparison has, and what they are called."""
+
+import pickle
+import warnings
+
+import pytest
+
+from moca import MocaError
+from moca.engine import choose
+from moca.engine.plan import in_short, plan
+from moca.errors import MocaWarning, Unfit
+from moca.settings import Run, validate
+
+
+def test_every_combination_with_every_seed(tmp_path):
+    plans = plan({"learner": ["er", "derpp"], "memory": [10, 20], "lr": 0.3}, (0, 5), tmp_path)
+    assert [p.label for p in plans] == [
+        f"{learner} memory={memory}" for learner in ("er", "derpp") for memory in (10, 20) for _ in (0, 5)
+    ]
+    assert [p.settings.seed.seed for p in plans] == [0, 5] * 4
+    assert [p.settings.memory.size for p in plans] == [10, 10, 20, 20] * 2
+    assert all(p.settings.lr == 0.3 for p in plans)
+    assert len({p.folder for p in plans}) == 8
+    assert all(p.folder.parent == tmp_path for p in plans)
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels"),
+    [
+        ({}, ["er"]),
+        ({"learner": "er_ace", "perturb": "wap:lambda=1.5,steps=2"}, ["er_ace+wap:lambda=1.5,steps=2"]),
+        ({"perturb": ["none", "gaussian", "gaussian:lambda=3"]}, ["er", "er+gaussian", "er+gaussian:lambda=3.0"]),
+        ({"lr": [0.1, 0.2]}, ["er lr=0.1", "er lr=0.2"]),
+        ({"learner": ["derpp:alpha=0.3"]}, ["derpp:alpha=0.3"]),
+        ({"tasks": [2, 5], "epochs": [1]}, ["er epochs=1 tasks=2", "er epochs=1 tasks=5"]),
+        ({"perturb": ["gaussian:lambda=1", "gaussian:lambda=2"]}, ["er+gaussian:lambda=1.0", "er+gaussian:lambda=2.0"]),
+        ({"head": ["cosine:scale=1", "linear"]}, ["er head=cosine:scale=1.0", "er head=linear"]),
+    ],
+)
+def test_labels_say_what_differs(tmp_path, settings, labels):
+    plans = plan(settings, (0,), tmp_path)
+    assert [p.label for p in plans] == labels
+    for p in plans:
+        assert all(c.isalnum() or c in "+=._-" for c in p.folder.name)
+
+
+def test_a_run_that_goes_on_is_called_in_short():
+    """Its settings leave nothing open, but most of them are what they would be anyway."""
+    whole = validate(Run, {"learner": "derpp:alpha=0.1,beta=0.7", "perturb": "wap:lambda=2,steps=3"})
+    read_back = validate(Run, whole.model_dump(mode="json", by_alias=True))
+    assert in_short(read_back) == "derpp:beta=0.7+wap:steps=3"
+    assert in_short(validate(Run, {})) == "er"
+
+
+@pytest.mark.parametrize(
+    ("settings", "seeds", "words"),
+    [
+        ({"perturb": ["gaussian", "gaussian:lambda=1"]}, (0,), "two of the runs are the same"),
+        ({}, (1, 1), "two of the runs are the same"),
+        ({}, (), "nothing to run"),
+        ({"perturb": []}, (0,), "nothing to run"),
+        ({"seed": 3}, (0,), "takes seeds="),
+        ({"perturb": ["none", "gausian"]}, (0,), "did you mean 'gaussian'"),
+        ({"learner": ["finetune", "lwf"], "perturb": "vt"}, (0,), "'finetune' cannot take 'vt': it replays nothing"),
+    ],
+)
+def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, words):
+    with pytest.raises(MocaError, match=words) as error:
+        plan(settings, seeds, tmp_path)
+    assert "\n" not in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pair_that_does_not_go_together_is_left_out_and_told_once(tmp_path):
+    with pytest.warns(MocaWarning) as told:
+        plans = plan({"learner": ["er", "finetune"], "perturb": ["none", "vt"]}, (0, 1), tmp_path)
+    assert [p.label for p in plans] == ["er", "er", "er+vt", "er+vt", "finetune", "finetune"]
+    assert [str(one.message) for one in told] == [
+        "finetune+vt is left out: it replays nothing, so there is nothing to move"
+    ]
+
+
+def test_it_is_told_once_where_values_are_chosen_first(tmp_path):
+    settings = {"learner": ["er", "finetune"], "perturb": "vt", "lr": [0.1, 0.2]}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        plan(settings, (0,), tmp_path)
+        choose.plan(settings, choose.asked(0.1), (0,), tmp_path)
+    assert len(told) == 1
+
+
+def test_a_refusal_reaches_another_process():
+    """As where an estimator is tried with several options side by side."""
+    with pytest.raises(Unfit) as error:
+        validate(Run, {"learner": "finetune", "perturb": "vt"})
+    again = pickle.loads(pickle.dumps(error.value))
+    assert (str(again), again.pair) == (str(error.value), "finetune+vt")
