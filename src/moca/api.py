@@ -57,7 +57,7 @@ def run(
     given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
-    told = [choices_told(given, complete, stream.dataset), unused_told(settings, [complete])]
+    told = [*choices_told([(given, complete, stream.dataset)]), unused_told(settings, [complete])]
     name = label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, told)
@@ -114,7 +114,7 @@ def compare(
     images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.
     A pair of learner and perturbation that do not go together is left out, with a warning.
     A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
-    what of yours is not used, in a line.
+    what was chosen for you, and what of yours is not used, a line each.
     """
     try:
         numbers = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
@@ -123,11 +123,15 @@ def compare(
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
 
     def carry_out(plans: Sequence[Plan], among_others: bool = False) -> Outcome:
-        return comparing.carry_out(plans, jobs, progress, watchers, among_others=among_others, trackers=trackers)
+        first = None if among_others else begun
+        return comparing.carry_out(
+            plans, jobs, progress, watchers, among_others=among_others, trackers=trackers, begun=first
+        )
 
     with _place(out, "compare") as folder:
         plans = plan(given, numbers, folder)
-        _tell(say, [unused_told(settings, [p.settings for p in plans])])
+        chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
+        begun = partial(_tell, say, [*chosen, unused_told(settings, [p.settings for p in plans])])
         if choose is None:
             return _compared(plans, carry_out(plans), folder, Comparison)
         held_out = choosing.plan(given, choosing.asked(choose), numbers, folder / CHOOSING)

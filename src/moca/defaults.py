@@ -8,7 +8,7 @@ from typing import Any
 
 from moca.data import Dataset
 from moca.engine.device import pick_device
-from moca.settings import TRAINING, Run, validate
+from moca.settings import TRAINING, Run, validate, word
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
@@ -75,17 +75,33 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     }
 
 
-def choices_told(given: Run, run: Run, dataset: Dataset) -> str:
-    """In one line what was chosen for a run, and why; empty where nothing was."""
-    told = TRAINING if run.uses_memory else TRAINING[:-1]
+def choices_told(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
+    """In a line for each data set what was chosen for these runs, of which there is what was given and what became of
+    it, and why; nothing where all was given."""
+    found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    for given, run, dataset in runs:
+        own = not dataset.protocol.recipe
+        why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
+        values = found.setdefault((dataset.name, why), {})
+        for name in _chosen(given, run):
+            values.setdefault(name, {})[_told(getattr(run, name))] = None
+    lines = {
+        (data, why): ", ".join(f"{name} {' or '.join(told)}" for name, told in values.items())
+        for (data, why), values in found.items()
+    }
+    return [f"{data}: {line} (by {why}; any option given wins)" for (data, why), line in lines.items() if line]
+
+
+def _told(value: Any) -> str:
+    """Tasks of the same size by their number."""
+    return str(len(value)) if isinstance(value, tuple) and len(set(value)) == 1 else word(value)
+
+
+def _chosen(given: Run, run: Run) -> list[str]:
+    """The settings that were left open and have a value now."""
+    told = [name for name in ("tasks", *TRAINING) if name != "memory" or run.uses_memory]
     chosen = [name for name in told if _open(given, name) and getattr(run, name) is not None]
-    chosen += [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
-    if not chosen:
-        return ""
-    values = ", ".join(f"{name} {getattr(run, name)}" for name in chosen)
-    own = not dataset.protocol.recipe
-    why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
-    return f"{dataset.name}: {values} (by {why}; any option given wins)"
+    return chosen + [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
 
 
 def unused_told(given: Container[str], runs: Iterable[Run]) -> str:

@@ -66,7 +66,7 @@ MISTAKES = [
     ("--methods er joint", "'joint' replays nothing"),
     ("--methods er+wap:lamda=1", "unknown option 'lamda' of 'wap'; did you mean 'lambda'?"),
     ("--methods none", "methods = ()"),
-    ("--ways eagr", "ways = 'eagr': input should be 'eager', 'compiled' or 'captured'"),
+    ("--ways eagr", "ways = 'eagr': must be 'eager', 'compiled' or 'captured'"),
     ("--packed 0", "packed = '0'"),
     ("--steps 0", "steps = '0'"),
     ("--width many", "width = 'many'"),

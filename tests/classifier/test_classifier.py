@@ -178,6 +178,11 @@ def test_bad_lessons(small, images, labels, said):
         model.predict(bars(0, 1))
 
 
+def test_a_lesson_has_at_least_one_pass(small):
+    with pytest.raises(MocaError, match="epochs = 0: must be 1 or more"):
+        small(epochs=0).learn(*lesson(0, 1))
+
+
 def test_a_learner_that_needs_all_at_once_is_refused(small):
     with pytest.raises(MocaError, match="'joint' needs all classes at once"):
         small(learner="joint", perturb="none").learn(*lesson(0, 1))

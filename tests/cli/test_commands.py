@@ -176,6 +176,7 @@ def test_ls_of_a_data_set(moca, monkeypatch, tmp_path):
     )
     text = " ".join(moca("ls", "digits")[1].split())
     assert "Learn it: moca run --data digits. See it: moca data show digits" in text and "options" not in text
+    assert "small 5 tasks --model convnet --epochs 20" in text
 
 
 @pytest.mark.parametrize(
@@ -202,6 +203,8 @@ def test_a_run(moca, tmp_path):
     assert code == 0
     result = json.loads((tmp_path / "a" / "result.json").read_text())
     assert f"{100 * result['final_accuracy']:.2f} %" in out
+    assert "backward transfer (BWT) " in out
+    assert "task-incremental accuracy " in out
     assert "Run folder: a" in out
     assert "/s" in err
     settings = json.loads((tmp_path / "a" / "settings.json").read_text())
@@ -247,7 +250,10 @@ MISTAKES = [
     ("run --perturb gaussian:lambda=-1", "perturb.lambda = '-1'"),
     ("run --perturb gaussian:lambda=nan", "perturb.lambda = 'nan'"),
     ("run --perturb gaussian:lambda=inf", "perturb.lambda = 'inf'"),
-    ("run --perturb gaussian:lambda=far", "perturb.lambda = 'far'"),
+    ("run --perturb gaussian:lambda=far", "perturb.lambda = 'far': must be a number"),
+    ("run --perturb gaussian,lambda=2", "'gaussian,lambda=2': options follow a colon: gaussian:lambda=2"),
+    ("run --seed one", "seed = 'one': must be a whole number"),
+    ("run --augment maybe", "augment = 'maybe': must be true or false"),
     ("run --memory 0", "memory must be at least 1 (it is 0)"),
     ("run --memory -5", "memory.size = '-5'"),
     ("run --tasks 11", "'digits' has 10 classes, too few for 11 tasks; use tasks <= 10"),
@@ -264,7 +270,7 @@ MISTAKES = [
     ("run --schedule steps:at=3,-3", "schedule.at = '-3'"),
     ("run --schedule stepps", "unknown schedule 'stepps'; did you mean 'steps'?"),
     ("run --optimiser sgd:momentun=0.9", "unknown option 'momentun' of 'sgd'; did you mean 'momentum'?"),
-    ("run --perturb wap:steps=1000000000", "perturb.steps = '1000000000': input should be less than or equal to 100"),
+    ("run --perturb wap:steps=1000000000", "perturb.steps = '1000000000': must be 100 or less"),
     ("run --seeds 3", "use moca compare"),
     ("run --jobs 2", "use moca compare"),
     ("run --learner er derpp", "use moca compare"),
@@ -296,6 +302,12 @@ MISTAKES = [
     ("paper run table2 --record --dry-run", "--record needs a value: "),
     ("analyse used --only", "--only needs a value: see moca analyse --help"),
     ("runs --state", "--state needs a value: "),
+    ("analyse", "moca analyse needs RUNS: see moca analyse --help"),
+    ("model show", "moca model show needs MODEL: folder of a model"),
+    (
+        "run --protocol proxy",
+        "leave it out (one pass a task is --epochs 1, prototypes in place of a memory are --learn",
+    ),
 ]
 
 
@@ -416,7 +428,7 @@ def test_own_parts_by_their_dotted_paths(moca, tmp_path, monkeypatch):
     assert kept["perturb"]["name"] == "mypackage.Opposite"
     monkeypatch.syspath_prepend(tmp_path)
     _, _, err = moca("run", "--learner", "mypackage.Mine:weight=-1")
-    assert err == "moca: learner.weight = '-1': input should be greater than or equal to 0\n"
+    assert err == "moca: learner.weight = '-1': must be 0 or more\n"
     _, out, _ = moca("ls", "mypackage.Mine")
     assert "mypackage.Mine:weight=1.0" in out
     del sys.modules["mypackage"]

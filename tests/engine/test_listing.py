@@ -153,6 +153,7 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "e": {"schedule": "steps:at=3,4"},
         "f": {"perturb": "none", "lr": 7},
         "g": {"validation": 0.1, "tasks": (1, 9)},
+        "h": {"learner": "derpp", "lr": 9, "batch": 1},
     }.items():
         place(tmp_path, name, **one | {"tasks": (5, 5)} | other)
     runs = list(listed(tmp_path))
@@ -164,4 +165,5 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "e": "schedule=steps",
         "f": "",
         "g": "tasks=1,9",
+        "h": "batch=1",
     }

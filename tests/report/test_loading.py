@@ -60,6 +60,15 @@ def test_the_memory_is_named_wherever_it_varies(tmp_path):
     assert labels(tmp_path) == ["derpp memory=200", "er memory=100"]
 
 
+def test_other_conditions_are_named_in_every_method(tmp_path):
+    place(tmp_path, "a", memory=100, batch=1)
+    place(tmp_path, "b", memory=100, learner="derpp", lr=9)
+    place(tmp_path, "c", memory=200, learner="pass", classes="unknown")
+    assert labels(tmp_path) == [
+        "derpp classes=known batch=32", "er classes=known batch=1", "pass classes=unknown batch=32"], (
+        "PASS keeps no samples, so there is one memory")  # fmt: skip
+
+
 def test_the_machine_makes_no_other_method(tmp_path):
     place(tmp_path, "a", seed=0, threads=1)
     place(tmp_path, "b", seed=1, threads=4, device="cpu", data_dir="/elsewhere")

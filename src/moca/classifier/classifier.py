@@ -108,7 +108,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
-        self.epochs_ = self.epochs or self._epochs(task.dataset)
+        self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
         settings = self.settings_.model_copy(update={"epochs": self.epochs_})
         trainer = Trainer(settings, task, learning=self.learning_)
         total = trainer.schedule.total
@@ -140,7 +140,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
-                 "offer": "once"}  # fmt: skip
+                 "offer": "once", "epochs": self.epochs}  # fmt: skip
         run = validate(Run, {k: v for k, v in given.items() if v is not None})
         if run.learner.make().sees_all_tasks:
             raise MocaError(f"'{run.learner.name}' needs all classes at once; choose another learner")

@@ -32,11 +32,12 @@ from moca.traces import from_theirs_on, noted
 app = App(
     name="moca",
     version=__version__,
-    help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.",
-    help_epilogue="Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2",
+    help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.\n\n"
+    "To begin: moca run learns digits in seconds; moca ls lists what else there is.",
     suppress_keyboard_interrupt=False,  # `main` says that it stopped
 )
 
+_CHOICES = "Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2. Which it has: moca ls wap"
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
 _CHOOSE = (
     "0.1: for each learner with each perturbation choose the best combination on a tenth of the training images, held "
@@ -72,9 +73,9 @@ def run(
     return _ended(api.run(progress=True, say=aside, **settings))
 
 
-app.command(with_run_options(run), name="run")
+app.command(with_run_options(run), name="run", help_epilogue=_CHOICES)
 app.command(data_app)
-app.command(learn)
+app.command(learn, help_epilogue=_CHOICES)
 app.command(predict)
 app.command(serve)
 app.command(model_app)
@@ -137,7 +138,7 @@ def compare(
     return _unfinished(comparison)
 
 
-app.command(with_run_options(compare, several=True, without=("seed",)), name="compare")
+app.command(with_run_options(compare, several=True, without=("seed",)), name="compare", help_epilogue=_CHOICES)
 
 
 app.command(analyse)

@@ -145,4 +145,7 @@ def _tell_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
 
 def _above(folders: Sequence[Path]) -> Path:
     """The run's own folder, or the one above all of them."""
-    return folders[0] if len(folders) == 1 else Path(os.path.commonpath([f.absolute().parent for f in folders]))
+    if len(folders) == 1:
+        return folders[0]
+    above = Path(os.path.commonpath([f.absolute().parent for f in folders]))
+    return above.relative_to(Path.cwd()) if above.is_relative_to(Path.cwd()) else above

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from moca.cli.show import say
+from moca.cli.show import in_bytes, say
 from moca.errors import MocaError
 from moca.starting import loading
 
@@ -40,7 +40,7 @@ def list_sets(*, data_dir: DataDir = None) -> None:
         if info is not None:
             pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
-            table.add_row(one.name, *counts, pixels, f"{info.bytes / 1e6:,.0f} MB", _about(one))
+            table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _about(one))
         elif one.state == "embedded":
             table.add_row(one.name, "", "", "", "", "embedded", _about(one))
         else:

@@ -96,9 +96,13 @@ def _data_set(one: Listed) -> About:
     name, line, recipes = one.name, one.title, {}
     if name in catalogue.names():
         line = catalogue.descriptions()[name]
-        for protocol in catalogue.known(name).protocols.values():
-            tasks = f"{len(protocol.tasks)} tasks " if protocol.tasks else ""
-            recipes[protocol.name] = tasks + _spelt(name, dict(protocol.recipe))
+        from moca.data.loading import load
+
+        known = catalogue.known(name)
+        for protocol in known.protocols.values() or [load(name).protocol]:
+            tasks = protocol.tasks_for(len(known.classes))
+            count = tasks if isinstance(tasks, int) else len(tasks)
+            recipes[protocol.name] = f"{count} tasks {_spelt(name, dict(protocol.recipe))}"
     here = one.state in ("stored", "embedded")
     use = f"Learn it: moca run --data {name}. See it: moca data show {name}"
     return About(name, "data set", line, recipes=recipes, use=use if here else f"Not stored; get it with: {one.state}")

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from moca.cli.show import in_bytes
 from moca.engine.listing import RUNS, Listed, State, chosen, listed, told_apart
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
@@ -71,7 +72,7 @@ def runs(
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
     more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
-    console.print(Text(f"{states}; {_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
+    console.print(Text(f"{states}; {in_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
     if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
 
@@ -111,7 +112,7 @@ def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table
         "accuracy %": [Text(_accuracy(run)) for run in shown],
         "started": [Text(_when(run.started)) for run in shown],
         "time": [Text(_long(run.seconds)) for run in shown],
-        "size": [Text(_bytes(run.size)) for run in shown],
+        "size": [Text(in_bytes(run.size)) for run in shown],
     }
     if width < _WIDE:
         del columns["size"], columns["method"], columns["started"]  # the name says most of it
@@ -157,11 +158,3 @@ def _long(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02} min"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"

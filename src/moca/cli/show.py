@@ -39,6 +39,22 @@ def complain(line: str) -> None:
     aside(f"moca: {line}", "red")
 
 
+def in_bytes(size: float) -> str:
+    """A size on disk."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+
+
+_IN_FULL = {
+    "bwt": "backward transfer (BWT)",
+    "fwt": "forward transfer (FWT)",
+    "task_il_accuracy": "task-incremental accuracy",
+}
+
+
 def show_result(result: Result) -> None:
     """The numbers of one run and where its files are."""
     from moca.report.sameness import judged
@@ -47,7 +63,8 @@ def show_result(result: Result) -> None:
     for name, value in result.numbers().items():
         if math.isfinite(value):
             percent = name not in ("seconds", "images_per_second")
-            table.add_row(name.replace("_", " "), f"{100 * value:.2f} %" if percent else f"{value:,.1f}")
+            called = _IN_FULL.get(name, name.replace("_", " "))
+            table.add_row(called, f"{100 * value:.2f} %" if percent else f"{value:,.1f}")
     console.print(table)
     if result.settings.validation:
         say(f"On {judged(result.settings)}, not on the test images.")

@@ -20,9 +20,14 @@ def as_options(message: str) -> str:
 def hinted(error: CycloptsError) -> str:
     """What the parser says of a command, and what to give, or where to look, where that can be told."""
     message, command = str(error), error.command_chain
-    if isinstance(error, MissingArgumentError) and error.argument and error.keyword:
-        told = error.argument.parameter.help or f"see moca {' '.join(command or ())} --help"
-        return f"{error.keyword} needs a value: {told}"
+    if isinstance(error, MissingArgumentError) and error.argument:
+        called = f"moca {' '.join(command or ())}"
+        told = error.argument.parameter.help or f"see {called} --help"
+        return (
+            f"{error.keyword} needs a value: {told}"
+            if error.keyword
+            else f"{called} needs {error.argument.name}: {told}"
+        )
     if "Unused Tokens: [" in message:
         extra = message.partition("[")[2].partition("]")[0]
         if command == ("model", "forget"):

@@ -78,7 +78,8 @@ class Dataset:
             others = (
                 nearest(protocol, self.protocols)
                 if self.protocols
-                else "it has only its own; leave the protocol out (one pass is epochs=1)"
+                else "it has none; leave it out (one pass a task is epochs=1, prototypes in place of a memory are "
+                "learner=pass)"
             )
             raise MocaError(f"'{self.name}' has no protocol '{protocol}'; {others}")
         return replace(self, protocol=self.protocols[protocol])

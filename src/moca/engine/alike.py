@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SHARED = "its first task was trained by"
 """How the note of a run begins that took it over."""
-SHARED_IN_SHORT = "first task taken from a run that begins alike, with its seconds"
+SHARED_IN_SHORT = "the first task, which no perturbation touches, was trained once; its seconds count in each run"
 """The same of several runs."""
 _OWN = "perturbation"
 """What each run keeps of its own, wherever in its state: it has not been asked yet."""

@@ -52,6 +52,7 @@ def carry_out(
     ended: Callable[[Result], None] | None = None,
     among_others: bool = False,
     trackers: Sequence[Choice] = (),
+    begun: Callable[[], None] | None = None,
 ) -> Outcome:
     """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
 
@@ -60,11 +61,12 @@ def carry_out(
     done. A run that diverges, cannot be done, or
     fails while code of the user's own takes part in it does not stop the others. After Ctrl-C the results so far come
     back, the last ones interrupted. `ended` is told of each run of this process as it ends. The folder above the runs
-    holds no others, unless they lie `among_others`. Each run has trackers of its own, where there are some.
+    holds no others, unless they lie `among_others`. Each run has trackers of its own, where there are some. `begun`
+    is called once nothing stands in the way.
     """
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
-    begun, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
+    since, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
@@ -73,6 +75,8 @@ def carry_out(
     if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     _check_folders(plans, among_others)
+    if begun:
+        begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
         if on_gpu or at_a_time == 1:
             watching = [*watchers, *(tracker.make for tracker in trackers)]
@@ -86,7 +90,7 @@ def carry_out(
     return Outcome(
         results,
         None in endings or any(r.status == "interrupted" for r in results),
-        Cost.of(results, time.perf_counter() - begun, at_a_time),
+        Cost.of(results, time.perf_counter() - since, at_a_time),
     )
 
 

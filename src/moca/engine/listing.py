@@ -18,7 +18,7 @@ from moca import __version__
 from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
 from moca.errors import MocaError
 from moca.locking import is_held
-from moca.settings import ELSEWHERE, Run
+from moca.settings import COMMON, ELSEWHERE, Run
 from moca.settings.older import renewed
 
 RUNS = Path("runs")
@@ -216,12 +216,18 @@ def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def told_apart(runs: Sequence[Listed]) -> list[str]:
-    """Of each run what method, data, seed and name do not say: its settings that are unlike those of most runs of the
-    same method on the same data."""
-    alike: dict[tuple[str, str], list[Listed]] = {}
+    """Of each run what method, data, seed and name do not say: its settings that are unlike those of most runs on the
+    same data, and those that a method may have of its own, such as lr, unlike most of the same method."""
+    on_data: dict[str, list[Listed]] = {}
+    of_method: dict[tuple[str, str], list[Listed]] = {}
     for run in runs:
-        alike.setdefault((run.data, run.method), []).append(run)
-    usual = {key: _usual(some) for key, some in alike.items()}
+        on_data.setdefault(run.data, []).append(run)
+        of_method.setdefault((run.data, run.method), []).append(run)
+    common = {
+        data: {name: value for name, value in _usual(some).items() if name.partition(".")[0] in COMMON}
+        for data, some in on_data.items()
+    }
+    usual = {(data, method): _usual(some) | common[data] for (data, method), some in of_method.items()}
     return [_unlike(run, usual[run.data, run.method]) for run in runs]
 
 

@@ -20,12 +20,13 @@ from moca.streams import Stream
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a comparison: what to run on which stream, what to call it, and where."""
+    """One run of a comparison: what to run on which stream, what to call it, and where; and what was asked for."""
 
     label: str
     settings: Run
     stream: Stream
     folder: Path
+    given: Run | None = None
 
     @property
     def steps(self) -> int:
@@ -57,7 +58,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
                 continue
             check_execution(run)
             name = label(given, set(varied))
-            plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}")))
+            plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
     if unfit and not plans:
         raise next(iter(unfit.values()))
     for pair, refusal in unfit.items():

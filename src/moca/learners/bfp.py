@@ -43,6 +43,7 @@ class BFP(DERpp, Distilling):
         super().prepare()
         d = self.model.head.weight.shape[1]
         self.projector = nn.utils.skip_init(nn.Linear, d, d, bias=False, device=self.came.device)
+        nn.init.zeros_(self.projector.weight)  # until a task begins: what the memory happens to hold may be no number
         self.velocity = torch.zeros(d, d, device=self.came.device)
 
     @torch.no_grad()

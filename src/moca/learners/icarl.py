@@ -59,7 +59,9 @@ class ICaRL(Distilling):
         """The classes' means, and how many samples of each class earlier tasks had."""
         super().prepare()
         if self.memory is not None and self.memory.size < len(self.came):
-            raise MocaError(f"icarl needs a memory of at least one sample a class, here {len(self.came)}")
+            raise MocaError(
+                f"icarl needs a memory of at least one sample a class, here {len(self.came)} (it is {self.memory.size})"
+            )
         self.means = torch.zeros(len(self.came), self.model.head.weight.shape[1], device=self.came.device)
         self.new_share = 1.0
         self.offered = torch.zeros_like(self.came)

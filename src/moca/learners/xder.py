@@ -50,7 +50,9 @@ class XDER(Learner):
         """How often each slot was drawn in this task, and how many samples of each class earlier tasks had."""
         slots = 0 if self.memory is None else self.memory.size
         if self.memory is not None and slots < len(self.came):
-            raise MocaError(f"xder needs a memory of at least one sample a class, here {len(self.came)}")
+            raise MocaError(
+                f"xder needs a memory of at least one sample a class, here {len(self.came)} (it is {self.memory.size})"
+            )
         self.drawn = torch.zeros(slots, device=self.came.device)
         self.offered = torch.zeros_like(self.came)
 

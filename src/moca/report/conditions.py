@@ -79,10 +79,9 @@ def _where(results: Sequence[Result]) -> str:
 
 
 def _memory(runs: Sequence[Run]) -> str:
-    sizes = {unit: _distinct(run.memory.size for run in runs if run.memory.per == unit) for unit in ("total", "class")}
-    in_all = f"{_either(sizes['total'])} samples" if sizes["total"] else ""
-    each = f"{_either(sizes['class'])} samples a class" if sizes["class"] else ""
-    return " or ".join(filter(None, (in_all, each)))
+    units = {"total": "samples", "class": "samples a class", "bytes": "bytes"}
+    sizes = {unit: _distinct(run.memory.size for run in runs if run.memory.per == unit) for unit in units}
+    return " or ".join(f"{_either(sizes[unit])} {called}" for unit, called in units.items() if sizes[unit])
 
 
 def _seeds(seeds: Sequence[Seeds]) -> str:

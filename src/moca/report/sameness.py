@@ -8,12 +8,10 @@ from collections.abc import Iterable, Sequence
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
-from moca.settings import ELSEWHERE, Run, Settings, word
+from moca.settings import COMMON, ELSEWHERE, Run, Settings, word
 
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """What decides which samples come when, and which images the numbers are about."""
-_TELLING = ("memory", "model", "epochs", "augment")
-"""What a method is not named without, where it varies: beside it numbers say little."""
 
 
 def method(run: Run, without: Iterable[str] = ()) -> str:
@@ -78,16 +76,19 @@ def _tasks(run: Run) -> str:
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """A name for each run that is as short as can be while runs of two methods never share one: learner and
-    perturbation, those of their options that vary, and other settings that do."""
+    perturbation, those of their options that vary, and other settings that do: those that no method has of its own
+    wherever they vary, as numbers beside others say little without; the memory only of those that use it."""
     made = [_with_options(run.learner, [r.learner for r in runs]) for run in runs]
     moved = [_with_options(run.perturb, [r.perturb for r in runs]) for run in runs]
     made = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(made, moved, strict=True)]
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
-        unclear, telling = _of_several(made, values), name in _TELLING and len(set(values)) > 1
-        made = [label + f" {name}={value}" * ((telling and value != "None") or label in unclear)
-                for label, value in zip(made, values, strict=True)]  # fmt: skip
+        using = [run.uses_memory or name != "memory" for run in runs]
+        varies = name in COMMON and len({value for value, used in zip(values, using, strict=True) if used}) > 1
+        unclear = _of_several(made, values)
+        made = [label + f" {name}={value}" * ((varies and used and value != "None") or label in unclear)
+                for label, value, used in zip(made, values, using, strict=True)]  # fmt: skip
     return made
 
 

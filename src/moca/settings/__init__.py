@@ -5,9 +5,10 @@ from moca.settings.bench import Bench
 from moca.settings.choice import Choice, Own
 from moca.settings.heads import HEADS
 from moca.settings.optimisers import OPTIMISERS, SCHEDULES
-from moca.settings.run import ELSEWHERE, RECIPE, TRAINING, Run, Seeds
+from moca.settings.run import COMMON, ELSEWHERE, RECIPE, TRAINING, Run, Seeds
 
 __all__ = [
+    "COMMON",
     "ELSEWHERE",
     "HEADS",
     "OPTIMISERS",

@@ -4,7 +4,9 @@ A choice with options of its own (learner, perturbation, model, ...) can be writ
 or in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -68,6 +70,9 @@ def word(value: Any) -> str:
 def parse(text: str, leading: str) -> dict[str, Any]:
     """The options of a short form; a value without a name belongs to the option before it: `steps:at=35,45`."""
     head, _, rest = text.partition(":")
+    name, *given = re.split(r"[\s,;]+", head.strip())
+    if given and "=" in head:
+        raise MocaError(f"{text!r}: options follow a colon: {name}:{','.join(filter(None, [*given, rest]))}")
     options: dict[str, Any] = {leading: head.strip()}
     last = ""
     for part in filter(None, (p.strip() for p in rest.split(","))):
@@ -133,9 +138,35 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         first, *others = error.errors()
         # Of several forms that a value may have it was meant to be the one that went furthest.
         first = max([first, *(e for e in others if e["loc"][0] == first["loc"][0])], key=lambda e: len(e["loc"]))
-        where = ".".join(filter(None, [within, *_options(first["loc"])]))
-        reason = first["msg"].removeprefix("Value error, ")
-        reason = reason[:1].lower() + reason[1:]
+        where = ".".join(part for part, _ in groupby(filter(None, [within, *_options(first["loc"])])))
         if first["type"] == "missing":
             raise MocaError(f"{where} must be given") from None
-        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None
+        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {_reason(first)}") from None
+
+
+_WRONG = {
+    "int": "must be a whole number",
+    "float": "must be a number",
+    "bool": "must be true or false",
+    "finite_number": "must be a finite number",
+    "greater_than_equal": "must be {ge} or more",
+    "greater_than": "must be more than {gt}",
+    "less_than_equal": "must be {le} or less",
+    "less_than": "must be less than {lt}",
+    "literal_error": "must be {expected}",
+}
+"""What is wrong with a value, by the kinds of pydantic."""
+
+
+def _reason(error: Mapping[str, Any]) -> str:
+    kind = error["type"]
+    wrong = _WRONG.get(kind) or _WRONG.get(kind.partition("_")[0])
+    if wrong:
+        return wrong.format(
+            **{
+                name: f"{limit:g}" if isinstance(limit, float) else limit
+                for name, limit in error.get("ctx", {}).items()
+            }
+        )
+    reason: str = error["msg"].removeprefix("Value error, ")
+    return reason[:1].lower() + reason[1:]

@@ -107,7 +107,7 @@ class Run(Settings):
         Memory(), description="samples kept for replay, or what they may take: 50MB"
     )
     protocol: str | None = Field(
-        None, description="how the data set is used: offline, online, ... [default: its first, see moca data ls]"
+        None, description="how the data set is used: offline, online, ... [default: its first, see moca ls cifar100]"
     )
     tasks: Tasks | None = Field(None, description="how many tasks, or the classes of each: 50,10,10")
     class_order: ClassOrder | None = Field(None, description="natural, random, a named order, or class numbers")
@@ -251,6 +251,8 @@ class Run(Settings):
 
 ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
 """What makes no other method: another seed, another machine, or more written down."""
+COMMON = ("tasks", "class_order", "arrival", "classes", "protocol", "memory", "model", "epochs", "batch", "augment")
+"""What no learner has a value of its own for: methods that differ in it were not run under the same conditions."""
 TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)
