@@ -91,9 +91,7 @@ def by_learner(comparison: Comparison) -> dict[str, dict[str, Row]]:
     """The methods that finished with a seed: by learner, then by perturbation; the paper's come first."""
     found: dict[str, dict[str, Row]] = {}
     for row in sorted((row for row in comparison.rows if row.finished), key=is_ours):
-        found.setdefault(row.run.learner.name, {})[_short(row)] = row
-    if not any(is_ours(row) for row in comparison.rows):
-        raise MocaError("perturb names none of our own: benchmarks.own_perturbations.Matched, for example")
+        found.setdefault(str(row.run.learner), {})[_short(row)] = row
     return found
 
 

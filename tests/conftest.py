@@ -2,6 +2,7 @@
 
 import os
 import signal
+from importlib.util import find_spec
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")  # some machines name instructions that they refuse to do
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: tests send it themselves
@@ -13,6 +14,7 @@ import torch
 
 from moca.data import Dataset, Protocol, Split
 
+collect_ignore = [] if find_spec("fastapi") else ["serve"]  # where moca is installed without that extra
 torch.set_num_threads(1)
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before anything imports triton

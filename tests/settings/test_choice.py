@@ -85,7 +85,7 @@ class TestFoundAgain:
     def test_a_learner(self, given):
         made = run(learner=given)
         assert not made.learner.own
-        assert written(made)["learner"] == {"name": f"{HERE}.Mine", "passes": "separate", "weight": 0.5}
+        assert written(made)["learner"] == {"name": f"{HERE}.Mine", "passes": "separate", "weight": 0.5, "adjust": 0}
         again = validate(Run, written(made))
         assert again.learner.name == f"{HERE}.Mine"
         for settings in (made, again):
@@ -180,7 +180,7 @@ class TestInPythonOnly:
     def test_the_options_of_an_object_are_told(self):
         _, _, learner = self.parts()["learner"]
         kept = written(run(learner=learner))["learner"]
-        assert kept == {"name": "Local", "passes": "separate", "weight": 0.1, "own": True}
+        assert kept == {"name": "Local", "passes": "separate", "weight": 0.1, "adjust": 0, "own": True}
 
     def test_what_was_given_is_used_and_left_as_it_was(self):
         _, _, learner = self.parts()["learner"]
@@ -272,8 +272,8 @@ class TestDefaults:
 
 def test_options_of_a_part_are_made_once():
     assert options_of(Mine) is options_of(Mine)
-    assert list(options_of(Mine).model_fields) == ["name", "passes", "weight"]
-    assert options_of(Mine).checked({}) == {"passes": "separate", "weight": 0.5}
+    assert list(options_of(Mine).model_fields) == ["name", "adjust", "passes", "weight"]
+    assert options_of(Mine).checked({}) == {"passes": "separate", "weight": 0.5, "adjust": 0}
     assert options_of(Sideways).checked({"lambda": 1.0})["lam"] == 1.0
 
 

@@ -5,6 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+MULTIPLES = [step / 20 for step in range(-20, 61)]
+"""Of the lead, that are taken from new classes."""
+
 
 class Adjusted(NamedTuple):
     """Shares that are right after logit adjustment, a number for each multiple of the lead that was taken."""
@@ -19,3 +22,11 @@ def adjusted(scores: Tensor, labels: Tensor, lead: Tensor, multiples: list[float
     right = torch.stack([(scores - multiple * lead).argmax(1) == labels for multiple in multiples]).double()
     new = lead[labels] > 0
     return Adjusted(*(right[:, rows].mean(1).tolist() for rows in (new | ~new, ~new, new)))
+
+
+def told(accuracies: list[float]) -> dict[str, float | None]:
+    """The numbers of a curve over all multiples that are worth printing."""
+    best = max(range(len(MULTIPLES)), key=accuracies.__getitem__)
+    places = {"as trained": MULTIPLES.index(0), "adjust=1": MULTIPLES.index(1), "at best": best}
+    numbers: dict[str, float | None] = {f"accuracy, {name} (%)": 100 * accuracies[at] for name, at in places.items()}
+    return numbers | {"best adjust": MULTIPLES[best]}

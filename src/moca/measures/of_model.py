@@ -20,7 +20,7 @@ from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import by_task, confusion
 from moca.measures.fisher import angular_fisher_score
-from moca.measures.lead import adjusted
+from moca.measures.lead import MULTIPLES, adjusted, told
 from moca.measures.probe import probe_predictions
 from moca.streams import Stream
 
@@ -28,8 +28,6 @@ _PROBED = 5000
 """Training images that a linear probe is fitted to, at most."""
 _POINTS = 1000
 """Features of a plane that are kept to be drawn, at most."""
-_MULTIPLES = [step / 20 for step in range(-20, 61)]
-"""Of the lead of new classes that is taken from them."""
 _NAMES = 100
 """Classes up to which a confusion matrix has a row for each."""
 
@@ -189,17 +187,14 @@ class OfModel:
         lead = learner.lead.cpu()
         if not lead.any() or isinstance(learner, ICaRL):
             return None
-        found = adjusted(self.scores + learner.adjust * lead, self.labels, lead, _MULTIPLES)
-        best = max(range(len(_MULTIPLES)), key=lambda place: found.all[place])
-        places = {"as trained": _MULTIPLES.index(0), "adjust=1": _MULTIPLES.index(1), "at best": best}
-        numbers: dict[str, float | None] = {f"accuracy, {name} (%)": 100 * found.all[at] for name, at in places.items()}
-        x, y = Axis("Adjustment (times the lead)", _MULTIPLES), Axis("Accuracy")
+        found = adjusted(self.scores + learner.adjust * lead, self.labels, lead, MULTIPLES)
+        x, y = Axis("Adjustment (times the lead)", MULTIPLES), Axis("Accuracy")
         curves = {f"{name} classes": listed(curve) for name, curve in found._asdict().items()}
         return Analysis(
             "The lead of new classes",
             "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
             "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only.",
-            numbers | {"best adjust": _MULTIPLES[best]},
+            told(found.all),
             {"lead_of_new_classes": Plot("lines", x, y, curves, mark=1)},
         )
 

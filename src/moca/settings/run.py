@@ -51,7 +51,7 @@ def _tasks(value: Any) -> Any:
 
 CHEAP = ("angles", "gradients", "perturbation", "batch_norm", "weights")
 """What can be recorded while training without taking time."""
-RECORDINGS = (*CHEAP, "rules")
+RECORDINGS = (*CHEAP, "lead", "rules")
 """All that can be."""
 
 
@@ -154,8 +154,8 @@ class Run(Settings):
     record: Recorded = Field(
         (),
         description="what to write down for analyses (moca analyse), any of: angles, gradients, perturbation, "
-        "batch_norm, weights (which moca run keeps anyway), or all of these; and rules, which tests the run under "
-        "every rule of bn_passes",
+        "batch_norm, weights (which moca run keeps anyway), or all of these; and lead and rules, which test the run "
+        "with more and more taken from new classes and under every rule of bn_passes",
     )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")

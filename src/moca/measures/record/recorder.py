@@ -12,6 +12,7 @@ from moca.measures.record.angles import Angles
 from moca.measures.record.base import Recording
 from moca.measures.record.batch_norm import StatisticsShift
 from moca.measures.record.gradients import Gradients
+from moca.measures.record.lead import LeadTested
 from moca.measures.record.perturbation import Moved
 from moca.measures.record.rules import RulesTested
 
@@ -27,6 +28,7 @@ KINDS: dict[str, type[Recording]] = {
     "gradients": Gradients,
     "perturbation": Moved,
     "batch_norm": StatisticsShift,
+    "lead": LeadTested,
     "rules": RulesTested,
 }
 """By what `record` calls them."""

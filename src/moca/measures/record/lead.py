@@ -1,0 +1,77 @@
+"""How far new classes lead after every task: the run tested while more and more is taken from their scores."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from moca.engine.evaluate import in_evaluation
+from moca.engine.tested import mean_over
+from moca.engine.watch import TaskRecord
+from moca.learners.icarl import ICaRL
+from moca.measures.analysis import Analysis, Axis, Plot
+from moca.measures.batch_norm import OWN, Estimates, Rule, holding, layers_moved
+from moca.measures.lead import MULTIPLES, adjusted, told
+from moca.measures.record.base import Recording
+from moca.streams import Stream
+
+NAME = "lead_over_tasks"
+_REPLAYED = Rule.of("b")
+_BATCHES = 50
+"""That the statistics of replayed batches are estimated from."""
+
+
+class LeadTested(Recording):
+    """Accuracy of the tasks learned so far with each multiple of the lead taken: as the run is tested, and with
+    BatchNorm's statistics of replayed batches alone. Nothing of learners whose scores are distances."""
+
+    leads_to, about = NAME, "the lead of new classes after every task"
+
+    def task(self, record: TaskRecord) -> None:
+        """Test once as the run does, and once with the other statistics, where these are others."""
+        run, learning = self.run, self.run.trainer.learning
+        if isinstance(learning.learner, ICaRL):
+            return
+        tasks, estimates = run.tested.first(record.learned), Estimates(run.trainer, _BATCHES)
+        accuracy = {OWN: self._adjusted(tasks)}
+        if layers_moved(learning.model) and estimates.meant(_REPLAYED) == _REPLAYED:
+            with holding(learning.model, estimates.under(_REPLAYED)):
+                accuracy[_REPLAYED.mix] = self._adjusted(tasks)
+        self.tasks.append({"learned": record.learned, "accuracy": accuracy})
+
+    def _adjusted(self, tasks: Stream) -> list[float]:
+        """The accuracy over these tasks, for each multiple."""
+        learning, test = self.run.trainer.learning, tasks.test
+        lead, taken = learning.learner.lead, learning.learner.adjust
+
+        def of_task(index: Tensor) -> list[float]:
+            scores = in_evaluation(learning.model, learning.predict, test.images, index, tasks.protocol)
+            return adjusted(scores + taken * lead, test.labels[index].to(scores.device), lead, MULTIPLES).all
+
+        by_task = [of_task(task.test) for task in tasks]
+        return [mean_over(tasks, accuracies) for accuracies in zip(*by_task, strict=True)]
+
+    def analysis(self) -> Analysis | None:
+        """At the end, and over the tasks without and with the whole lead taken."""
+        if not self.tasks:
+            return None
+        last = self.tasks[-1]["accuracy"]
+
+        def over_tasks(rule: str, multiple: int) -> list[float]:
+            found = [task["accuracy"].get(rule, task["accuracy"][OWN]) for task in self.tasks]
+            return [100 * accuracies[MULTIPLES.index(multiple)] for accuracies in found]
+
+        x, learned = Axis("Adjustment (times the lead)", MULTIPLES), [task["learned"] for task in self.tasks]
+        at_the_end = {rule: [100 * accuracy for accuracy in accuracies] for rule, accuracies in last.items()}
+        taken = {f"{rule}, adjust={multiple}": over_tasks(rule, multiple) for rule in last for multiple in (0, 1)}
+        y = Axis("Accuracy of the classes so far, %")
+        return Analysis(
+            "The lead of new classes after every task",
+            "Accuracy while more and more is taken from the scores of the current task's classes; own: as the run was "
+            "tested, b: with BatchNorm's statistics of replayed batches alone.",
+            {f"{what}, {rule}": number for rule in last for what, number in told(last[rule]).items()},
+            {
+                "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=1),
+                NAME: Plot("lines", Axis("Tasks learned", learned), y, taken),
+            },
+            "recorded",
+        )
