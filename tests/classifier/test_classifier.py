@@ -145,6 +145,19 @@ def test_kept_and_taken_up_it_goes_on_as_if_nothing_had_happened(small, tmp_path
     assert again.classes_.tolist() == model.classes_.tolist()
 
 
+@pytest.mark.parametrize("learner", ["er:", "bic:hold=2,", "pass:", "teacher:of=er,"])
+def test_the_lead_of_the_last_lesson_is_taken_in_whichever_way_it_predicts(small, tmp_path, learner):
+    model = small(learner=f"{learner}adjust=0.5", perturb="none", epochs=1).learn(*lesson(0, 1, 2)).learn(*lesson(3))
+    x, _ = lesson(0, 1, 2, 3, seed=7)
+    scores = model.decision_function(x)
+    model.save(tmp_path / "kept")
+    again = ContinualClassifier.load(tmp_path / "kept", device="cpu")
+    np.testing.assert_array_equal(again.decision_function(x), scores)
+    model.learning_.learner.adjust = 0.0
+    taken = model.decision_function(x) - scores
+    np.testing.assert_allclose(taken, np.tile([0, 0, 0, 0.5 * np.log(1 + 4 / 1)], (len(x), 1)), atol=1e-5)
+
+
 def test_a_finished_run_is_one(tmp_path):
     run = moca.run(model="convnet:width=4", epochs=3, tasks=2, memory=50, device="cpu", out=tmp_path / "run")
     model = moca.load_model(run.folder, device="cpu")

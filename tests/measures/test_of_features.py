@@ -11,7 +11,7 @@ from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import by_task, confusion, forgetting_by_class
 from moca.measures.fisher import angular_fisher_score
-from moca.measures.lead import adjusted
+from moca.measures.lead import MULTIPLES, adjusted, summary
 from moca.measures.probe import linear_probe, probe_predictions
 from moca.measures.shift import distance
 
@@ -77,6 +77,12 @@ def test_what_is_taken_from_new_classes_goes_to_old_ones():
     assert found.old == [1 / 3, 2 / 3, 1]
     assert found.new == [1, 0, 0]
     assert found.all == [0.5, 0.5, 0.75]
+
+
+@pytest.mark.parametrize(("best", "nearest"), [([-1, -0.5, 1.5], -0.5), ([0.2, 2], 0.2), (MULTIPLES, 0)])
+def test_of_several_best_adjustments_the_nearest_to_none_is_named(best, nearest):
+    numbers = summary([0.8 if multiple in best else 0.5 for multiple in MULTIPLES])
+    assert (numbers["best adjust"], numbers["accuracy, at best (%)"]) == (nearest, 80)
 
 
 def test_forgetting_is_from_the_best_since_a_class_came():

@@ -87,7 +87,7 @@ class _Prediction(nn.Module):
     def __init__(self, classifier: ContinualClassifier) -> None:
         super().__init__()
         learning = classifier.learning_
-        self.model, self.learner, self.classes = learning.model, learning.learner, len(classifier.classes_)
+        self.model, self.predict, self.classes = learning.model, learning.predict, len(classifier.classes_)
         self.view = Transform.plain(classifier.protocol_, learning.device)
         frozen = classifier.frozen_
         self.first = None if frozen is None else frozen.encoder
@@ -98,7 +98,7 @@ class _Prediction(nn.Module):
             images = self.first(self.first_view(images))
         if images.dim() == 2:
             images = images[:, :, None, None]
-        scores = self.learner.predict(self.view(images))[:, : self.classes]
+        scores = self.predict(self.view(images))[:, : self.classes]
         return scores, scores.softmax(1)
 
 

@@ -178,8 +178,8 @@ class Learning(Stateful):
         return Batch(**drawn, x=self.transform(drawn["image"]), old=self.learner.is_old(drawn["y"]))
 
     def predict(self, x: Tensor) -> Tensor:
-        """The learner's score of every class, for images as the encoder sees them."""
-        return self.learner.predict(x)
+        """The learner's score of every class, adjusted, for images as the encoder sees them."""
+        return self.learner.adjusted(self.learner.predict(x))
 
     def grow(self, classes: int) -> None:
         """Make room for more classes: in the head, the optimiser, the counters of classes and the memory."""

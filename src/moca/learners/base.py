@@ -88,6 +88,8 @@ class Learner(Part, Stateful):
     """Whether what stands for old classes are samples with their images, or prototypes that are features only."""
     sees_all_tasks: ClassVar[bool] = False
     """Whether all tasks come at once."""
+    has_logits: ClassVar[bool] = True
+    """Whether the scores by which it predicts are logits, of which those of new classes may lead; not distances."""
     static: ClassVar[bool] = True
     """Whether a step is a function of tensors with fixed shapes that never asks the device; others run eagerly."""
     refuses: ClassVar[str] = ""
@@ -118,6 +120,11 @@ class Learner(Part, Stateful):
     """The current task, counted from 0; -1 before the first. On the device, so that steps of later tasks are alike."""
     first_task: bool
     """Whether no task came before."""
+
+    def check(self) -> None:
+        """Refuse to take from scores in which no class leads."""
+        if self.adjust and not self.has_logits:
+            raise MocaError("adjust is for logits, and this learner tells classes by distances; leave it out")
 
     def attach(
         self,
@@ -174,11 +181,12 @@ class Learner(Part, Stateful):
         evaluation mode."""
 
     def predict(self, x: Tensor) -> Tensor:
-        """A score of every class for images as the encoder sees them; the highest is the prediction."""
-        return self.adjusted(self.model(x))
+        """A score of every class for images as the encoder sees them; the highest, once adjusted, is the prediction."""
+        scores: Tensor = self.model(x)
+        return scores
 
     def adjusted(self, scores: Tensor) -> Tensor:
-        """The scores of every class, as much of the current ones' lead taken from them as was asked for."""
+        """What was predicted, as much of the current classes' lead taken from their scores as was asked for."""
         return scores - self.adjust * self.lead if self.adjust else scores
 
     def grow(self, classes: int) -> None:
@@ -228,10 +236,10 @@ class Learner(Part, Stateful):
     @property
     def lead(self) -> Tensor:
         """By how much a softmax prefers each class only because more samples are its own: the log of how many times as
-        often as an old class a current one is trained on, where the new samples of a step count as much as the replayed
-        ones and classes come equally often in either. Nothing while no class is old."""
+        often as another class a current one is trained on, where the new samples of a step count as much as the
+        replayed ones and classes come equally often in either. Nothing where the task has all classes so far."""
         times = 1 + self.seen.sum() / self.current.sum()
-        return torch.where(self.current & self.old.any(), times.log(), 0.0)
+        return torch.where(self.current & (self.seen & ~self.current).any(), times.log(), 0.0)
 
     @property
     def together(self) -> bool:

@@ -35,6 +35,7 @@ class ICaRL(Distilling):
     unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
 
     store = None
+    has_logits = False
     remembers = ("means", "new_share", "offered")
     refuses = "its replayed samples are learnt from the outputs of the old network, not from labels"
     recipes = {
@@ -49,11 +50,6 @@ class ICaRL(Distilling):
         super().__init__(**options)
         if self.form == "online":
             self.store, self.draw = Reservoir, Past
-
-    def check(self) -> None:
-        """Its classes are told by distances."""
-        if self.adjust:
-            raise MocaError("icarl tells classes by their mean features, where none leads; leave out adjust")
 
     def prepare(self) -> None:
         """The classes' means, and how many samples of each class earlier tasks had."""

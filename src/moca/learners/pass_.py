@@ -143,7 +143,7 @@ class PASS(Distilling):
 
     def predict(self, x: Tensor) -> Tensor:
         """The output for the upright image of each class seen so far."""
-        scores = self.adjusted(self.model(x)[:, :: self.outputs])
+        scores: Tensor = self.model(x)[:, :: self.outputs]
         return scores.masked_fill(~self.seen, -torch.inf)
 
     def grow(self, classes: int) -> None:

@@ -59,8 +59,11 @@ class Teacher(Learner):
         self.inner: Learner = choice_of(LEARNERS, self.of.replace("/", ",")).make()
         if isinstance(self.inner, Teacher):
             raise MocaError(f"of = '{self.of}': a teacher is around a learner, not around another teacher")
+        if self.inner.adjust:
+            raise MocaError(f"of = '{self.of}': adjust is an option of the teacher, as in teacher:of=er,adjust=1")
         for fact in _FACTS:
             setattr(self, fact, getattr(self.inner, fact))
+        super().check()
         inner = {place: _without(recipe, self.inner.options) for place, recipe in self.inner.recipes.items()}
         self.recipes = inner | {"small": {**inner.get("small", {}), "decay": 0.98}}  # type: ignore[misc]
 
@@ -162,7 +165,7 @@ class Teacher(Learner):
     def predict(self, x: Tensor) -> Tensor:
         """By the teacher, or by the mean of both networks; learners that predict in their own way go on doing so."""
         if self.tested == "student" or type(self.inner).predict is not Learner.predict:
-            return self.adjusted(self.inner.predict(x))
+            return self.inner.predict(x)
         self.stable.eval()
         tensors = dict(self.stable.state_dict())
         if self.form == "mkd":
@@ -170,7 +173,7 @@ class Teacher(Learner):
             tensors |= {k: (v + student[k]) / 2 for k, v in tensors.items() if v.is_floating_point()}
         scores: Tensor = torch.func.functional_call(self.stable, tensors, (x,))
         self.stable.train()
-        return self.adjusted(self.inner.adjusted(scores))
+        return scores
 
     def grow(self, classes: int) -> None:
         """Room for more classes, in the teachers as in the network."""

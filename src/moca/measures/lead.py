@@ -24,9 +24,9 @@ def adjusted(scores: Tensor, labels: Tensor, lead: Tensor, multiples: list[float
     return Adjusted(*(right[:, rows].mean(1).tolist() for rows in (new | ~new, ~new, new)))
 
 
-def told(accuracies: list[float]) -> dict[str, float | None]:
-    """The numbers of a curve over all multiples that are worth printing."""
-    best = max(range(len(MULTIPLES)), key=accuracies.__getitem__)
+def summary(accuracies: list[float]) -> dict[str, float | None]:
+    """The numbers of a curve over all multiples that are worth printing; of several best ones, the nearest to 0."""
+    best = max(range(len(MULTIPLES)), key=lambda place: (accuracies[place], -abs(MULTIPLES[place])))
     places = {"as trained": MULTIPLES.index(0), "adjust=1": MULTIPLES.index(1), "at best": best}
     numbers: dict[str, float | None] = {f"accuracy, {name} (%)": 100 * accuracies[at] for name, at in places.items()}
     return numbers | {"best adjust": MULTIPLES[best]}

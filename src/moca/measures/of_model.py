@@ -13,14 +13,13 @@ from torch import Tensor
 from moca.engine.evaluate import in_evaluation
 from moca.engine.learning import Learning
 from moca.learners import Learner
-from moca.learners.icarl import ICaRL
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbered
 from moca.measures.angles import angle_deviation, mean_over
 from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import by_task, confusion
 from moca.measures.fisher import angular_fisher_score
-from moca.measures.lead import MULTIPLES, adjusted, told
+from moca.measures.lead import MULTIPLES, adjusted, summary
 from moca.measures.probe import probe_predictions
 from moca.streams import Stream
 
@@ -185,7 +184,7 @@ class OfModel:
         """How much of the accuracy is lost as new classes are preferred; nothing where none leads, as with one task."""
         learner = self.learning.learner
         lead = learner.lead.cpu()
-        if not lead.any() or isinstance(learner, ICaRL):
+        if not lead.any() or not learner.has_logits:
             return None
         found = adjusted(self.scores + learner.adjust * lead, self.labels, lead, MULTIPLES)
         x, y = Axis("Adjustment (times the lead)", MULTIPLES), Axis("Accuracy")
@@ -194,7 +193,7 @@ class OfModel:
             "The lead of new classes",
             "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
             "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only.",
-            told(found.all),
+            summary(found.all),
             {"lead_of_new_classes": Plot("lines", x, y, curves, mark=1)},
         )
 

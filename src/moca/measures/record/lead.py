@@ -7,10 +7,9 @@ from torch import Tensor
 from moca.engine.evaluate import in_evaluation
 from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
-from moca.learners.icarl import ICaRL
 from moca.measures.analysis import Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, Estimates, Rule, holding, layers_moved
-from moca.measures.lead import MULTIPLES, adjusted, told
+from moca.measures.lead import MULTIPLES, adjusted, summary
 from moca.measures.record.base import Recording
 from moca.streams import Stream
 
@@ -29,7 +28,7 @@ class LeadTested(Recording):
     def task(self, record: TaskRecord) -> None:
         """Test once as the run does, and once with the other statistics, where these are others."""
         run, learning = self.run, self.run.trainer.learning
-        if isinstance(learning.learner, ICaRL):
+        if not learning.learner.has_logits:
             return
         tasks, estimates = run.tested.first(record.learned), Estimates(run.trainer, _BATCHES)
         accuracy = {OWN: self._adjusted(tasks)}
@@ -41,11 +40,11 @@ class LeadTested(Recording):
     def _adjusted(self, tasks: Stream) -> list[float]:
         """The accuracy over these tasks, for each multiple."""
         learning, test = self.run.trainer.learning, tasks.test
-        lead, taken = learning.learner.lead, learning.learner.adjust
+        predict, lead = learning.learner.predict, learning.learner.lead
 
         def of_task(index: Tensor) -> list[float]:
-            scores = in_evaluation(learning.model, learning.predict, test.images, index, tasks.protocol)
-            return adjusted(scores + taken * lead, test.labels[index].to(scores.device), lead, MULTIPLES).all
+            scores = in_evaluation(learning.model, predict, test.images, index, tasks.protocol)
+            return adjusted(scores, test.labels[index].to(scores.device), lead, MULTIPLES).all
 
         by_task = [of_task(task.test) for task in tasks]
         return [mean_over(tasks, accuracies) for accuracies in zip(*by_task, strict=True)]
@@ -68,7 +67,7 @@ class LeadTested(Recording):
             "The lead of new classes after every task",
             "Accuracy while more and more is taken from the scores of the current task's classes; own: as the run was "
             "tested, b: with BatchNorm's statistics of replayed batches alone.",
-            {f"{what}, {rule}": number for rule in last for what, number in told(last[rule]).items()},
+            {f"{what}, {rule}": number for rule in last for what, number in summary(last[rule]).items()},
             {
                 "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=1),
                 NAME: Plot("lines", Axis("Tasks learned", learned), y, taken),
