@@ -105,7 +105,7 @@ def test_an_own_learner_and_perturbation_equal_to_ours(given, theirs, tmp_path):
     ours = moca.run(learner=learner, perturb=perturb, out=tmp_path / "a", **FEW)
     assert ours.accuracy_matrix == theirs.accuracy_matrix
     kept = json.loads((tmp_path / "a" / "settings.json").read_text())
-    assert kept["learner"] == {"name": "tests.test_own_parts.Plain"}
+    assert kept["learner"] == {"name": "tests.test_own_parts.Plain", "adjust": 0}
     assert kept["perturb"]["name"] == "tests.test_own_parts.Back"
     assert Result.load(tmp_path / "a").settings.model_dump() == ours.settings.model_dump()
 

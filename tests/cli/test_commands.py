@@ -104,14 +104,14 @@ def test_ls_of_a_learner_says_all_about_it(moca):
     assert out.startswith("er_ace (learner). ER-ACE: experience replay with asymmetric cross-entropy; ")
     assert "\nPaper: Caccia et al., ICLR 2022, arXiv 2104.05025.\nCard: docs/methods/er_ace.md\n" in out
     text = " ".join(out.split())
-    assert "Options er_ace:mask=unseen [unseen|official] classes that compete beside the batch's" in text
+    assert "Options er_ace:adjust=0.0 [number] logit adjustment at the test" in text
+    assert "er_ace:mask=unseen [unseen|official] classes that compete beside the batch's" in text
     assert "Recipes by protocol; what is given wins offline --lr 0.03" in text
     assert "Refuses" not in text
 
 
 def test_ls_of_a_learner_says_what_it_refuses_and_why(moca):
     _, out, _ = moca("ls", "finetune")
-    assert "finetune has no options." in out
     assert "Refuses every perturbation it replays nothing, so there is nothing to move" in " ".join(out.split())
     _, out, _ = moca("ls", "pass")
     text = " ".join(out.split())
@@ -423,7 +423,7 @@ def test_own_parts_by_their_dotted_paths(moca, tmp_path, monkeypatch):
     done = in_a_process(*words, "--perturb", "mypackage.Opposite:lambda=0.5", "--out", "a")
     assert done.returncode == 0, done.stderr
     kept = json.loads((tmp_path / "a" / "settings.json").read_text())
-    assert kept["learner"] == {"name": "mypackage.Mine", "weight": 0.5}
+    assert kept["learner"] == {"name": "mypackage.Mine", "weight": 0.5, "adjust": 0}
     assert kept["model"] == {"name": "mypackage.net", "width": 5}
     assert kept["perturb"]["name"] == "mypackage.Opposite"
     monkeypatch.syspath_prepend(tmp_path)

@@ -62,7 +62,7 @@ class LeadTested(Recording):
         x, learned = Axis("Adjustment (times the lead)", MULTIPLES), [task["learned"] for task in self.tasks]
         at_the_end = {rule: [100 * accuracy for accuracy in accuracies] for rule, accuracies in last.items()}
         taken = {f"{rule}, adjust={multiple}": over_tasks(rule, multiple) for rule in last for multiple in (0, 1)}
-        y = Axis("Accuracy of the classes so far, %")
+        y = Axis("Accuracy, %")
         return Analysis(
             "The lead of new classes after every task",
             "Accuracy while more and more is taken from the scores of the current task's classes; own: as the run was "
