@@ -72,7 +72,7 @@ class Learner(Part, Stateful):
     adjust: float = option(
         0.0,
         "logit adjustment at the test: what the classes of the current task lose, as a multiple of their lead, "
-        "log(1 + classes so far / classes of the task); 1 makes up for it",
+        "log(1 + classes so far / classes of the task); with er, 1 makes up for it",
     )
 
     draws: ClassVar[int] = 1
