@@ -131,11 +131,11 @@ def test_reading_stays_a_few_chunks_ahead_and_leaves_no_thread(monkeypatch):
 
 
 STOPPED = """
-import sys, time
+import os, sys, time
 from moca.__main__ import main
 from moca.data import decode
 def slow(*_):
-    print("decoding", flush=True)
+    os.write(1, b"decoding\\n")  # in one piece: several threads are at it
     time.sleep(2)
     raise ValueError("slow")
 decode.decode = slow
