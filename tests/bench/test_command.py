@@ -63,7 +63,7 @@ def test_a_way_that_was_asked_for_and_cannot_run_is_told_and_no_success(moca, tm
 MISTAKES = [
     ("--methods er+gausian", "unknown method 'er+gausian'; did you mean 'er+gaussian'?"),
     ("--methods wap", "unknown method 'wap'; did you mean 'er+wap'?"),
-    ("--methods er joint", "'joint' replays nothing"),
+    ("--methods er joint", "'joint' keeps no samples"),
     ("--methods er+wap:lamda=1", "unknown option 'lamda' of 'wap'; did you mean 'lambda'?"),
     ("--methods none", "methods = ()"),
     ("--ways eagr", "ways = 'eagr': must be 'eager', 'compiled' or 'captured'"),

@@ -9,7 +9,9 @@ from moca.kernels import adversary, batch_norm, descend, random, sphere, transfo
 
 HOPPER = GPUTarget("cuda", 90, 32)
 TYPES = {
-    **dict.fromkeys(("end0", "end1", "end2", "channels", "columns", "height", "width", "padding", "pixels"), "i32"),
+    **dict.fromkeys(
+        ("end0", "end1", "end2", "channels", "learnt", "columns", "height", "width", "padding", "pixels"), "i32"
+    ),
     **dict.fromkeys(("eps", "lam", "tiny", "keep", "take0", "take1", "take2"), "fp32"),
     **dict.fromkeys(("x", "y", "dy", "dz", "dx", "residual", "step", "moved"), "*bf16"),
     "old": "*i1",

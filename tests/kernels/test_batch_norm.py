@@ -88,6 +88,23 @@ def test_like_one_plain_pass_a_batch(shared_out, work, channels, side, sizes, ad
     torch.testing.assert_close(running.var.cpu().double(), norm.running_var, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("adds", [False, True])
+def test_channels_without_a_weight_stay_zero_and_change_nothing(adds: bool) -> None:
+    own, more = 5, 3
+
+    def outcome(padding: int) -> list[Tensor]:
+        x, dy, residual = (F.pad(image(6, own, 3, 3, seed=s), (0, 0, 0, 0, 0, padding)) for s in range(3))
+        leaves = [x.requires_grad_(), *(torch.linspace(-1, 2, own, device=DEVICE).requires_grad_() for _ in range(2))]
+        running = Statistics(torch.zeros(own, device=DEVICE), torch.ones(own, device=DEVICE), shares(2))
+        y = batch_norm(*leaves, [2, 4], 1e-5, running, residual if adds else None, True)
+        gradients = torch.autograd.grad(y, leaves, dy)
+        for padded in (y, gradients[0]):
+            assert not padded[:, own:].any()
+        return [y[:, :own], gradients[0][:, :own], *gradients[1:], running.mean, running.var]
+
+    assert all(ours.equal(theirs) for ours, theirs in zip(outcome(more), outcome(0), strict=True))
+
+
 def rows(old: Tensor) -> "Rows":
     weights = old.float().to(DEVICE) / old.sum().clamp_min(1).to(DEVICE)
     return Rows(weights, weights.argmax())

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from moca.data import Protocol, Transform
+from moca.engine.resident import resident
 from moca.models import Model
 from moca.streams import Stream
 
@@ -66,10 +67,11 @@ def in_evaluation(
     """What a network makes of these raw images (the model, its encoder, or what a learner predicts by) while the model
     is in evaluation mode; its own mode is left as it was."""
     device, training = next(model.parameters()).device, model.training
-    transform = Transform.plain(protocol, device)
+    transform, images = Transform.plain(protocol, device), resident(images, device)
+    batches = index.to(images.device).split(_BATCH[device.type])
     model.eval()
     try:
-        return torch.cat([network(transform(images[some].to(device))) for some in index.split(_BATCH[device.type])])
+        return torch.cat([network(transform(images[some].to(device))) for some in batches])
     finally:
         model.train(training)
 

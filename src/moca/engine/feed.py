@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from moca.data import Split
+from moca.engine.resident import resident
 
-_SHARE = 0.5
-"""The share of the free device memory that a data set may take."""
 _AHEAD = 4
 """Batches that the host may be ahead of the copies to the device."""
 
@@ -28,8 +27,8 @@ class Feed:
 
     def __init__(self, split: Split, device: torch.device, batch: int, room: int | None = None) -> None:
         """`room` is what the images may take on the device, in bytes; by default half of what is free."""
-        self.resident = device.type != "cuda" or split.images.nbytes <= (_room(device) if room is None else room)
-        self.images = split.images.to(device) if self.resident else split.images
+        self.images = resident(split.images, device, room)
+        self.resident = self.images.device.type == device.type
         self.labels = split.labels.to(device)
         self.device = device
         self.slots = [] if self.resident else [_slot(split.images, batch) for _ in range(_AHEAD)]
@@ -63,11 +62,6 @@ class Feed:
             torch.index_select(self.images, 0, some, out=pinned)
             place.copy_(pinned, non_blocking=True)
             slot.copied.record()
-
-
-def _room(device: torch.device) -> int:
-    free, _ = torch.cuda.mem_get_info(device)
-    return int(_SHARE * free)
 
 
 def _slot(images: Tensor, batch: int) -> _Slot:

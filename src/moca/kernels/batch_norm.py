@@ -60,7 +60,10 @@ def batch_norm(
     relu: bool = False,
     rows: Rows | None = None,
 ) -> Tensor:
-    """Each of the consecutive batches of `sizes` rows normalised by its own statistics, then + residual, then ReLU."""
+    """Each of the consecutive batches of `sizes` rows normalised by its own statistics, then + residual, then ReLU.
+
+    Channels that have no weight must be zero, and stay so.
+    """
     if rows is not None and (len(sizes) > 1 or running is not None):
         raise ValueError("rows have weights in a single batch that moves no running statistics")
     y: Tensor = _BatchNorm.apply(x, weight, bias, tuple(sizes), eps, running, residual, relu, rows)
@@ -84,7 +87,7 @@ class _BatchNorm(torch.autograd.Function):
         x = x.contiguous(memory_format=torch.channels_last)
         if residual is not None:
             residual = residual.contiguous(memory_format=torch.channels_last)
-        plan = _Plan.of(x, sizes)
+        plan = _Plan.of(x, sizes, len(weight))
         y = torch.empty_like(x)
         partial = x.new_empty(plan.partial, dtype=torch.float32)
         mean, rstd = (x.new_empty(len(sizes), plan.channels, dtype=torch.float32) for _ in range(2))
@@ -125,6 +128,8 @@ class _Plan(NamedTuple):
     """How the rows and channels of a tensor are shared out among programs."""
 
     channels: int
+    learnt: int
+    """Channels that have a weight; the others are zeros."""
     ends: tuple[int, ...]
     """The row where each batch ends."""
     stretches: int
@@ -134,7 +139,7 @@ class _Plan(NamedTuple):
     tile: tuple[int, int]
 
     @classmethod
-    def of(cls, x: Tensor, sizes: tuple[int, ...]) -> _Plan:
+    def of(cls, x: Tensor, sizes: tuple[int, ...], learnt: int) -> _Plan:
         channels, pixels = x.shape[1], x.shape[2] * x.shape[3]
         columns = min(_TILE_CHANNELS, triton.next_power_of_2(channels))
         tile = (_TILE_ROWS * _TILE_CHANNELS // columns, columns)
@@ -144,17 +149,17 @@ class _Plan(NamedTuple):
         share = max(1, _PROGRAMS // (len(sizes) * triton.cdiv(channels, columns)))
         tiles = triton.cdiv(pixels * max(sizes), tile[0])
         stretches = min(_MOST_STRETCHES, triton.next_power_of_2(share), triton.next_power_of_2(tiles))
-        return cls(channels, ends, stretches, min(2 * share, tiles), tile)
+        return cls(channels, learnt, ends, stretches, min(2 * share, tiles), tile)
 
     @property
     def partial(self) -> tuple[int, int, int, int]:
         return (2, len(self.ends), self.stretches, self.channels)
 
     @property
-    def arguments(self) -> tuple[int, int, int, int]:
-        """The ends of up to three batches and the number of channels, as every kernel takes them."""
+    def arguments(self) -> tuple[int, int, int, int, int]:
+        """The ends of up to three batches and the numbers of channels, as every kernel takes them."""
         first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
-        return first, second, third, self.channels
+        return first, second, third, self.channels, self.learnt
 
     @property
     def constants(self) -> dict[str, int]:
@@ -228,7 +233,7 @@ def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STR
 
 @triton.jit
 def _sums(
-    x, partial, weights, heaviest, pixels, end0, end1, end2, channels,
+    x, partial, weights, heaviest, pixels, end0, end1, end2, channels, learnt,
     BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of x - p and of its square, times the rows' weights, over stretches of rows; p is a row of the batch."""
@@ -278,13 +283,13 @@ def _moments(
 @triton.jit
 def _normalise(
     x, y, residual, partial, weight, bias, mean_out, rstd_out, running_mean, running_var, keep, take0, take1, take2,
-    eps, weights, heaviest, pixels, end0, end1, end2, channels, RELU: tl.constexpr,
+    eps, weights, heaviest, pixels, end0, end1, end2, channels, learnt, RELU: tl.constexpr,
     BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x - mean) / deviation * weight + bias + residual); the first programs also keep the statistics."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
-    known = columns < channels
+    known, has_weight = columns < channels, columns < learnt
     mean, _variance, rstd, _count = _moments(
         x, partial, batch, heaviest, pixels, end0, end1, end2, columns, channels, eps, BATCHES, STRETCHES
     )
@@ -293,8 +298,8 @@ def _normalise(
         tl.store(rstd_out + batch * channels + columns, rstd, mask=known)
         if running_mean is not None:
             if batch == 0:
-                moved_mean = keep * tl.load(running_mean + columns, mask=known, other=0.0)
-                moved_var = keep * tl.load(running_var + columns, mask=known, other=0.0)
+                moved_mean = keep * tl.load(running_mean + columns, mask=has_weight, other=0.0)
+                moved_var = keep * tl.load(running_var + columns, mask=has_weight, other=0.0)
                 for other in tl.static_range(BATCHES):
                     take = take0 if other == 0 else take1 if other == 1 else take2
                     its_mean, its_var, _its_rstd, count = _moments(
@@ -314,10 +319,10 @@ def _normalise(
                     )
                     moved_mean += take * its_mean
                     moved_var += take * its_var * (count / tl.maximum(count - 1.0, 1.0))
-                tl.store(running_mean + columns, moved_mean, mask=known)
-                tl.store(running_var + columns, moved_var, mask=known)
-    scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32) * rstd
-    shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
+                tl.store(running_mean + columns, moved_mean, mask=has_weight)
+                tl.store(running_var + columns, moved_var, mask=has_weight)
+    scale = tl.load(weight + columns, mask=has_weight, other=0.0).to(tl.float32) * rstd
+    shift = tl.load(bias + columns, mask=has_weight, other=0.0).to(tl.float32)
     start, end = _batch(batch, end0, end1, end2)
     for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
@@ -335,18 +340,18 @@ def _normalise(
 
 @triton.jit
 def _gradient_sums(
-    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, end0, end1, end2, channels,
+    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, end0, end1, end2, channels, learnt,
     RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy where the ReLU let pass."""
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     stretch, batch = tl.program_id(1), tl.program_id(2)
-    known = columns < channels
+    known, has_weight = columns < channels, columns < learnt
     start, end = _batch(batch, end0, end1, end2)
     mean = tl.load(mean_in + batch * channels + columns, mask=known, other=0.0)
     rstd = tl.load(rstd_in + batch * channels + columns, mask=known, other=0.0)
-    scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32)
-    shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
+    scale = tl.load(weight + columns, mask=has_weight, other=0.0).to(tl.float32)
+    shift = tl.load(bias + columns, mask=has_weight, other=0.0).to(tl.float32)
     total = tl.zeros((TILE_R, TILE_C), tl.float32)
     aligned = tl.zeros((TILE_R, TILE_C), tl.float32)
     for first in range(start + stretch * TILE_R, end, STRETCHES * TILE_R):
@@ -370,8 +375,8 @@ def _gradient_sums(
 @triton.jit
 def _input_gradient(
     x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, weights, pixels, end0, end1, end2, channels,
-    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
-    BLOCKS: tl.constexpr,
+    learnt, RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr,
+    TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'.
 
@@ -379,7 +384,7 @@ def _input_gradient(
     """
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
-    known = columns < channels
+    known, has_weight = columns < channels, columns < learnt
     if block == 0:
         if batch == 0:
             total = tl.zeros((TILE_C,), tl.float32)
@@ -387,16 +392,16 @@ def _input_gradient(
             for other in tl.static_range(BATCHES):
                 total += _totals(partial, other, 0, columns, channels, BATCHES, STRETCHES)
                 aligned += _totals(partial, other, 1, columns, channels, BATCHES, STRETCHES)
-            tl.store(dbias + columns, total, mask=known)
-            tl.store(dweight + columns, aligned, mask=known)
+            tl.store(dbias + columns, total, mask=has_weight)
+            tl.store(dweight + columns, aligned, mask=has_weight)
     start, end = _batch(batch, end0, end1, end2)
     count = _count(start, end, pixels)
     total = _totals(partial, batch, 0, columns, channels, BATCHES, STRETCHES) / count
     aligned = _totals(partial, batch, 1, columns, channels, BATCHES, STRETCHES) / count
     mean = tl.load(mean_in + batch * channels + columns, mask=known, other=0.0)
     rstd = tl.load(rstd_in + batch * channels + columns, mask=known, other=0.0)
-    scale = tl.load(weight + columns, mask=known, other=0.0).to(tl.float32)
-    shift = tl.load(bias + columns, mask=known, other=0.0).to(tl.float32)
+    scale = tl.load(weight + columns, mask=has_weight, other=0.0).to(tl.float32)
+    shift = tl.load(bias + columns, mask=has_weight, other=0.0).to(tl.float32)
     for first in range(start + block * TILE_R, end, BLOCKS * TILE_R):
         place, inside = _tile(first, end, columns, channels, TILE_R)
         seen = _seen(inside, weights, first, end, pixels, TILE_R)

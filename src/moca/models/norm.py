@@ -39,18 +39,21 @@ class Running(NamedTuple):
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """`torch.nn.BatchNorm2d`, which obeys `batches_apart`; there it counts no batches, unless it averages over them."""
+    """`torch.nn.BatchNorm2d`, which obeys `batches_apart`; there it counts no batches, unless it averages over them.
+
+    Channels beyond its own, which a `Convolution` may give, are zeros, and stay so or are left out.
+    """
 
     def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
         """The normalised input, then plus the residual, then through a ReLU where asked for."""
         batches = told(self)
         if batches is not None:
             return normalise(x, self.weight, self.bias, self.eps, batches, Running.of(self, batches), residual, relu)
-        return _then(super().forward(x), residual, relu)
+        return _then(super().forward(x[:, : self.num_features]), residual, relu)
 
 
 def _then(y: Tensor, residual: Tensor | None, relu: bool) -> Tensor:
-    y = y if residual is None else y + residual
+    y = y if residual is None else y + residual[:, : y.shape[1]]
     return F.relu(y) if relu else y
 
 
@@ -70,6 +73,7 @@ def normalise(
     fits = x.dim() == 4 and len(batches.sizes) <= kernels.MOST_BATCHES and not averages
     if fits and weight is not None and bias is not None and kernels.usable(x):
         return _in_kernels(x, weight, bias, eps, batches, running, residual, relu)
+    x = x if weight is None else x[:, : len(weight)]
     if batches.weights is None:
         return _then(_apart(x, weight, bias, eps, batches, running), residual, relu)
     return _then(weighted(x, weight, bias, eps, batches.weights), residual, relu)

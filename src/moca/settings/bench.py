@@ -26,8 +26,8 @@ def method(text: str) -> dict[str, str]:
     if ("." not in name and name not in learners) or (perturb and "." not in moved and moved not in moves):
         known = [*learners, *(f"{one}+{way}" for one in learners for way in moves if way != "none")]
         raise MocaError(f"unknown method '{text}'; {nearest(name + (f'+{moved}' if perturb else ''), known)}")
-    if not choice_of(LEARNERS, learner).make().draws:
-        raise MocaError(f"'{name}' replays nothing; a benchmark takes the methods that do")
+    if not choice_of(LEARNERS, learner).make().has_memory:
+        raise MocaError(f"'{name}' keeps no samples; a benchmark takes the methods that do")
     return {"learner": learner, "perturb": perturb or "none"}
 
 

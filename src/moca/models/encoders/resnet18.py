@@ -7,23 +7,24 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from moca.errors import MocaError
+from moca.models.convolution import Convolution
 from moca.models.encoders.base import AfterStage, Encoder, unchanged
 from moca.models.norm import BatchNorm2d
 
 
-class Shortcut(nn.Conv2d):
+class Shortcut(Convolution):
     """A 1x1 convolution of some stride. On a CPU it is one of stride 1 of the pixels that it looks at: oneDNN's own,
     backwards and with few channels, reads beyond its memory on processors with AVX-512 (seen with torch 2.13)."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__(inputs, outputs, 1, stride, bias=False)
+        super().__init__(inputs, outputs, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """The same either way."""
         if x.device.type != "cpu":
             return super().forward(x)
         rows, columns = self.stride
-        return F.conv2d(x[:, :, ::rows, ::columns], self.weight)
+        return F.conv2d(x[:, :, ::rows, ::columns], self.fitted(x))
 
 
 class BasicBlock(nn.Module):
@@ -31,9 +32,9 @@ class BasicBlock(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.conv1 = Convolution(inputs, outputs, 3, stride)
         self.bn1 = BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.conv2 = Convolution(outputs, outputs, 3)
         self.bn2 = BatchNorm2d(outputs)
         self.shortcut = nn.Sequential()
         if stride != 1 or inputs != outputs:
@@ -65,7 +66,7 @@ class ResNet18(Encoder):
             )
         super().__init__(features=8 * width * cells)
         self.pool, self.small = pool, width <= 20
-        self.stem = nn.Sequential(nn.Conv2d(channels, width, 3, padding=1, bias=False), BatchNorm2d(width))
+        self.stem = nn.Sequential(Convolution(channels, width, 3), BatchNorm2d(width))
         widths = [width, width, 2 * width, 4 * width, 8 * width]
         self.stages = nn.ModuleList(
             nn.Sequential(BasicBlock(widths[i], widths[i + 1], stride), BasicBlock(widths[i + 1], widths[i + 1], 1))
