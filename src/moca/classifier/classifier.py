@@ -26,6 +26,7 @@ from moca.defaults import complete, own_recipe
 from moca.engine.device import pick_device
 from moca.engine.evaluate import in_evaluation
 from moca.engine.folder import described
+from moca.engine.held_out import holding_out
 from moca.engine.learning import Learning
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, nearest
@@ -108,6 +109,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
+        task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
         settings = self.settings_.model_copy(update={"epochs": self.epochs_})
         trainer = Trainer(settings, task, learning=self.learning_)
