@@ -71,18 +71,27 @@ def scored(n=40, classes=5, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_most_likely_with_every_class_counting_the_same(seed):
+def test_most_likely_with_every_class_counting_the_same_and_1_expected(seed):
     scores, y, lead = scored(seed=seed)
     rows = torch.cat([torch.arange(40), torch.nonzero(y == 0).flatten().repeat(3)])  # one class has four times as many
     scores, y = scores[rows], y[rows]
+    weight = 1 / y.bincount().float()
+    worth = weight[y].sum() ** 2 / weight[y].square().sum()
     grid = torch.linspace(-4, 4, 8001)
-    losses = torch.stack([F.cross_entropy(scores - a * lead, y, 1 / y.bincount().float()) for a in grid])
+    losses = torch.stack([worth * F.cross_entropy(scores - a * lead, y, weight) + (a - 1) ** 2 / 2 for a in grid])
     assert fitted(scores, y, lead) == pytest.approx(float(grid[losses.argmin()]), abs=0.01)
 
 
-def test_what_is_added_to_new_classes_is_taken_back():
-    scores, y, lead = scored()
-    assert fitted(scores + 3.0 * lead, y, lead) == pytest.approx(fitted(scores, y, lead) + 3.0)
+def test_what_is_added_to_new_classes_is_taken_back_by_many_samples():
+    scores, y, lead = scored(4000)
+    assert fitted(scores + 3.0 * lead, y, lead) == pytest.approx(fitted(scores, y, lead) + 3.0, abs=0.01)
+
+
+def test_few_samples_leave_it_near_1():
+    scores, y, lead = scored(5)
+    assert 1 < fitted(scores + 9.0 * lead, y, lead) < 9
+    certain = torch.tensor([[50.0, 0, 0, 0, 0], [0, 0, 0, 50, 0]])
+    assert fitted(certain, torch.tensor([0, 3]), lead) == pytest.approx(1, abs=1e-3), "they say nothing"
 
 
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (3, 4)])

@@ -16,8 +16,8 @@ _SHARE = 10
 """One slot of the memory in so many is for them, and of a class of a task at most one sample in so many."""
 _EACH = 5
 """Samples of a class of a task that are held out, at most."""
-_FAR = 40.0
-"""Beyond any margin there is by so much, all probability goes to old or to new classes."""
+_EXPECTED, _FAR = 1.0, 100.0
+"""The multiple that makes up for how often classes come, and one that is beyond any other."""
 
 
 def holding_out(stream: Stream, learner: Learner, seed: int) -> Stream:
@@ -54,7 +54,7 @@ class HeldOut(Stateful):
         self.size = max(1, memory // _SHARE)
         self.images: Tensor | None = None
         self.y: Tensor | None = None
-        self.multiple = 0.0
+        self.multiple = _EXPECTED
 
     def end_task(self, learner: Learner, images: Tensor, y: Tensor) -> None:
         """Take in what was held out of a task that has been learnt, fit the multiple to all there is, then keep as much
@@ -83,17 +83,19 @@ class HeldOut(Stateful):
 
 
 def fitted(scores: Tensor, y: Tensor, lead: Tensor) -> float | None:
-    """The multiple of the lead that, once taken, leaves these samples most likely, every class counting the same: the
-    one with which as much probability goes to new classes as they are of all. None where none is old, or none new."""
+    """The multiple of the lead that, once taken, leaves these samples most likely, every class counting the same: with
+    it as much probability goes to new classes as they are of all. Few samples leave it near 1, as if the multiple were
+    normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
     new, of_new = lead > 0, (lead > 0)[y].double()
     if of_new.min() == of_new.max():
         return None
     weight = 1 / y.bincount()[y].double()
-    z = scores.double()
+    weight *= weight.sum() / weight.square().sum()  # they sum to as many samples as they are worth
+    z, most = scores.double(), float(lead.max())
     margin = z[:, new].logsumexp(1) - z[:, ~new].logsumexp(1)
-    low, high = float(margin.min()) - _FAR, float(margin.max()) + _FAR
-    for _ in range(60):  # the more is taken, the less goes to new classes: halving finds the point
-        middle = (low + high) / 2
-        too_much = weight @ ((margin - middle).sigmoid() - of_new) > 0
-        low, high = (middle, high) if too_much else (low, middle)
-    return middle / float(lead.max())
+    low, high = -_FAR, _FAR
+    for _ in range(60):  # the slope of the loss rises with the multiple, so that halving finds where it is 0
+        multiple = (low + high) / 2
+        slope = most * (weight @ (of_new - (margin - multiple * most).sigmoid())) + multiple - _EXPECTED
+        low, high = (multiple, high) if slope < 0 else (low, multiple)
+    return multiple

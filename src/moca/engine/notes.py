@@ -19,8 +19,6 @@ def notes(run: Running, finished: bool) -> list[str]:
         told.append(f"{SHARED} '{run.shared_with}', which begins alike")
     if memory is not None and memory.size >= samples:
         told.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
-    if (held := run.trainer.learning.held) is not None and finished:
-        told.append(f"adjust=auto took {held.multiple:.1f} times their lead from the classes of the last task")
     if learnt < stream.classes:
         told.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
     if finished and run.tested.at_chance(learnt):
