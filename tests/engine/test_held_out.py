@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from moca import MocaError
 from moca.engine.held_out import HeldOut, _rank, fitted, holding_out
 from moca.parts import LEARNERS
+from moca.random import Random
 from moca.settings.choice import choice_of
 from moca.streams import class_incremental
 from tests.engine.test_reproducible import assert_identical, through_a_file
@@ -56,6 +57,16 @@ def test_they_take_a_tenth_of_the_memory_and_every_class_has_as_many(make_traine
     train(trainer)
     assert trainer.learning.memory.size == 54
     assert sorted(trainer.learning.held.y.bincount().tolist()) == [1, 1, 2, 2]
+
+
+def test_of_more_classes_than_there_is_room_for_chance_keeps_some(make_trainer, train):
+    kept = []
+    for seed in range(4):
+        trainer = make_trainer((20, 20, 20, 20), learner="er:adjust=auto", memory=20, seed=seed)
+        train(trainer)
+        kept.append(tuple(sorted(trainer.learning.held.y.tolist())))
+    assert all(len(set(classes)) == 2 for classes in kept)
+    assert len(set(kept)) > 1
 
 
 def test_ranks_by_hand():
@@ -126,7 +137,7 @@ def test_goes_on_from_a_checkpoint(make_trainer, train):
 
 
 def test_a_class_is_forgotten_by_them_too():
-    held = HeldOut(30)
+    held = HeldOut(30, Random(0, "held"))
     held.images, held.y = torch.arange(5), torch.tensor([0, 1, 2, 1, 3])
     held.forget(1)
     assert held.images.tolist() == [0, 2, 4]

@@ -47,18 +47,18 @@ def _rank(y: Tensor) -> Tensor:
 class HeldOut(Stateful):
     """Some samples of every class, in a part of the memory's slots, and the multiple of the lead that fits them."""
 
-    remembers = ("images", "y", "multiple")
+    remembers = ("images", "y", "multiple", "random")
 
-    def __init__(self, memory: int) -> None:
+    def __init__(self, memory: int, random: Random) -> None:
         """For a memory of so many slots in all."""
-        self.size = max(1, memory // _SHARE)
+        self.size, self.random = max(1, memory // _SHARE), random
         self.images: Tensor | None = None
         self.y: Tensor | None = None
         self.multiple = _EXPECTED
 
     def end_task(self, learner: Learner, images: Tensor, y: Tensor) -> None:
         """Take in what was held out of a task that has been learnt, fit the multiple to all there is, then keep as much
-        as there is room for: of every class the first, then of every class the second, ..."""
+        as there is room for: one of every class, then another of every class, ...; which ones is left to chance."""
         device = learner.came.device
         images, y = images.to(device), y.to(device)
         if self.images is not None and self.y is not None:
@@ -66,7 +66,8 @@ class HeldOut(Stateful):
         scores = learner.asked(learner.predict, images).masked_fill(~learner.seen, -torch.inf)
         multiple = fitted(scores, y, learner.lead)
         self.multiple = self.multiple if multiple is None else multiple
-        kept = _rank(y).argsort(stable=True)[: self.size]
+        order = self.random.permutation(len(y))
+        kept = order[_rank(y[order]).argsort(stable=True)[: self.size]]
         self.images, self.y = images[kept], y[kept]
         self.adjust(learner)
 

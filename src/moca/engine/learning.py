@@ -115,7 +115,7 @@ class Learning(Stateful):
         )
         size = size if offered is None else min(size, offered)
         if learner.adjust == "auto":
-            self.held = HeldOut(size)
+            self.held = HeldOut(size, Random(seed, "memory/held", self.device))
             size -= self.held.size
         store = None
         if learner.store is not None:
