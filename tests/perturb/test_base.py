@@ -454,8 +454,9 @@ def test_an_object_is_used_afresh_each_time():
 
 
 def test_options_are_checked_where_an_object_is_made():
-    with pytest.raises(MocaError, match="fixed_angle and angle_cap exclude each other"):
-        Gaussian(fixed_angle=10, angle_cap=20)
+    for name in VARIANTS:
+        with pytest.raises(MocaError, match="fixed_angle and angle_cap exclude each other"):
+            PERTURBATIONS.find(name)(fixed_angle=10, angle_cap=20)
     with pytest.raises(MocaError, match="lambda = -1: "):
         Gaussian(**{"lambda": -1})
     with pytest.raises(MocaError, match="unknown option 'lamda' of 'gaussian'; did you mean 'lambda'"):
