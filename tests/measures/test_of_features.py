@@ -52,10 +52,15 @@ def test_calibration_by_hand():
     found = reliability(probabilities, labels, bins=5)
     # (0.4, 0.6]: 0.55 right, 0.6 wrong. (0.6, 0.8]: 0.7 right, 0.8 wrong. (0.8, 1]: 0.9 right.
     assert found.counts == [0, 0, 2, 2, 1]
+    assert found.centres == pytest.approx([0.1, 0.3, 0.5, 0.7, 0.9])
     assert found.confidence[2:] == pytest.approx([0.575, 0.75, 0.9])
     assert found.accuracy[2:] == pytest.approx([0.5, 0.5, 1.0])
     assert found.ece == pytest.approx((2 * 0.075 + 2 * 0.25 + 0.1) / 5)
     assert found.overconfidence == pytest.approx((2 * 0.075 + 2 * 0.25 - 0.1) / 5)
+
+
+def test_confidences_of_nothing_and_above_one_by_rounding_have_a_bin():
+    assert reliability(torch.tensor([[0.0, 0.0], [0.0, 1 + 1e-7]]), torch.tensor([0, 1]), 5).counts == [1, 0, 0, 0, 1]
 
 
 def test_a_classifier_that_is_as_sure_as_right_is_calibrated():
