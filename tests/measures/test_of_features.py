@@ -74,6 +74,8 @@ def test_confusion_counts_and_tasks():
     assert counts.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
     expected = torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]]).double()
     torch.testing.assert_close(by_task(counts, [(0, 1), (2, 3)]), expected)
+    uneven = by_task(confusion(predicted, labels, 5), [(0, 1, 2), (3,), (4,)])
+    assert uneven.tolist() == [[0.8, 0.2, 0], [0, 1, 0], [0, 0, 0]]
 
 
 def test_what_is_taken_from_new_classes_goes_to_old_ones():
