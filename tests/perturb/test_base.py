@@ -361,6 +361,10 @@ class TestMistakes:
         with pytest.raises(ValueError, match=f"this perturbation needs {needs}"):
             perturbation(spec, **given)
 
+    def test_features_alone_are_no_batch(self):
+        with pytest.raises(TypeError, match=r"moves a moca.Batch\(features=h, old=...\), not a Tensor"):
+            perturbation("gaussian")(torch.ones(3, 4))
+
     @pytest.mark.parametrize(
         "old", [[True] * ROWS, torch.ones(ROWS), torch.ones(1, dtype=torch.bool), torch.ones(ROWS, 1, dtype=torch.bool)]
     )
