@@ -72,8 +72,8 @@ def test_a_class_that_comes_again_keeps_its_prototype(attached):
     assert learner.means[:, 0].tolist() == [1, 7, 0, 0, 0, 0]
     assert learner.radius.item() == pytest.approx(5**0.5)
     learner.begin_task(task(1, 2))
-    learner.end_task(Batch(image=torch.tensor([[100], [4], [3]]).expand(3, 3), y=torch.tensor([1, 2, 2])))
-    assert learner.means[:, 0].tolist() == [1, 7, 3.5, 0, 0, 0]
+    learner.end_task(Batch(image=torch.tensor([[100], [4]]).expand(2, 3), y=torch.tensor([1, 2])))
+    assert learner.means[:, 0].tolist() == [1, 7, 4, 0, 0, 0]
     assert learner.radius.item() == pytest.approx(5**0.5)
 
 
