@@ -92,6 +92,7 @@ def test_the_strength_of_the_protocol(cifar100, protocol, lam):
         ("vt", {"momentum": 0.9}),
         ("wap", {"steps": 1, "step_size": 10, "relative": True}),
         ("derpp", {"alpha": 0.1, "beta": 0.5}),
+        ("bfp", {"weight": 1, "projector_lr": 0.1, "projector_momentum": 0.9}),
         ("gem", {"gamma": 0.5}),
         ("mir", {"candidates": 50}),
         ("pass", {"temperature": 0.1, "prototypes": 10, "distillation": 10}),

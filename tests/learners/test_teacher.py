@@ -1,5 +1,6 @@
 """Teachers: a slow average of any learner's weights, and what they teach."""
 
+import copy
 import math
 
 import pytest
@@ -49,6 +50,11 @@ class TestTheLearnerWithin:
         assert (one.inner.alpha, one.inner.beta, one.form) == (0.25, 0.75, "cls")
         assert (one.store, one.draws) == (Reservoir, 2)
         assert Teacher(of="agem").draw is Past
+
+    def test_a_copy_is_around_a_copy(self):
+        one = Teacher(of="derpp")
+        other = copy.deepcopy(one)
+        assert other.inner is not one.inner and isinstance(other.inner, DERpp)
 
     def test_settings_are_written_down_and_read_again(self):
         run = validate(Run, {"learner": "teacher:of=derpp:alpha=0.25/beta=0.75"})
