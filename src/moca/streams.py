@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
 import torch
@@ -25,6 +25,8 @@ class Task:
     test: Tensor
     tested: tuple[int, ...] = ()
     """Those that it is judged on: all that come, unless said."""
+    held: Tensor = field(default_factory=lambda: torch.arange(0))
+    """Training samples that are not learnt from, but looked at when it has been learnt."""
 
     def __post_init__(self) -> None:
         if not self.tested:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from PIL import Image
 
 FAST = [
     *("--model", "mlp:width=8,depth=1,features=4"),
@@ -27,23 +28,31 @@ def in_a_process(*words, code=None, **variables):
 
 WATCH = """
 import sys
-sys.argv[0] = "moca"
 from moca.cli import main
-try:
-    main()
-except SystemExit as end:
-    assert not end.code, end.code
-heavy = {"torch", "sklearn", "matplotlib", "scipy", "safetensors"} & {m.partition(".")[0] for m in sys.modules}
-assert not heavy, heavy
+heavy, *commands = map(str.split, sys.argv[1:])
+sys.argv[0] = "moca"
+for words in commands:
+    try:
+        main(words)
+    except SystemExit as end:
+        assert not end.code, end.code
+found = sys.modules.keys() & set(heavy)
+assert not found, found
 """
 
 
+def without_loading(heavy, *commands):
+    """What commands in one new process print, which must load none of these modules."""
+    done = in_a_process(heavy, *commands, code=WATCH)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 @pytest.mark.parametrize(
-    "words", ["--help", "run --help", "compare --help", "bench --help", "paper --help", "ls", "--version"]
+    "words", ["--help", "run --help", "compare --help", "bench --help", "paper --help", "ls", "data ls", "--version"]
 )
 def test_no_torch_to_show_help(words):
-    done = in_a_process(*words.split(), code=WATCH)
-    assert done.returncode == 0, done.stderr
+    done = without_loading("torch sklearn matplotlib scipy safetensors", words)
     assert done.stdout.strip()
     assert done.stderr == ""
 
@@ -420,8 +429,9 @@ def net(shape, width: int = 8):
 def test_own_parts_by_their_dotted_paths(moca, tmp_path, monkeypatch):
     (tmp_path / "mypackage.py").write_text(OWN)
     words = ["run", *FAST[2:], "--learner", "mypackage.Mine:weight=0.5", "--model", "mypackage.net:width=5"]
-    done = in_a_process(*words, "--perturb", "mypackage.Opposite:lambda=0.5", "--out", "a")
-    assert done.returncode == 0, done.stderr
+    words += ["--perturb", "mypackage.Opposite:lambda=0.5", "--out", "a"]
+    Image.new("L", (8, 8)).save("one.png")
+    without_loading("torch._dynamo sklearn matplotlib scipy pandas", " ".join(words), "predict a one.png")
     kept = json.loads((tmp_path / "a" / "settings.json").read_text())
     assert kept["learner"] == {"name": "mypackage.Mine", "weight": 0.5, "adjust": 0}
     assert kept["model"] == {"name": "mypackage.net", "width": 5}

@@ -48,5 +48,7 @@ std = [0.5, 0.5, 0.5]
     (home / "miniimagenet.toml").write_text((catalogue._FOLDER / "miniimagenet.toml").read_text())
     monkeypatch.setattr(catalogue, "_FOLDER", home)
     catalogue.known.cache_clear()
+    catalogue.names.cache_clear()
     yield data
     catalogue.known.cache_clear()
+    catalogue.names.cache_clear()

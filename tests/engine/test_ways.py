@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from moca.parts import LEARNERS
 from tests.engine.methods import EVERY
@@ -187,7 +188,8 @@ def test_a_captured_run_goes_on_exactly_where_it_stopped(trainer, train, method)
 def test_a_set_too_large_for_the_device_is_streamed_with_the_same_numbers(trainer, train, monkeypatch, execution):
     way = {"device": "cuda", "execution": execution}
     expected = train(trainer("er+vt", **way))
-    monkeypatch.setattr("moca.engine.feed._SHARE", 0.0)
+    monkeypatch.setattr("moca.engine.resident._SHARE", 0.0)
+    monkeypatch.setattr("moca.engine.resident._copies", WeakTensorKeyDictionary())
     streamed = trainer("er+vt", **way)
     assert not streamed.feed.resident
     assert streamed.feed.images.device.type == "cpu"

@@ -26,6 +26,8 @@ CHOICES: dict[str, tuple[type[Settings], ...]] = {
     "optimiser": OPTIMISERS,
     "schedule": SCHEDULES,
 }
+WITHOUT_MEMORY = ("ewc", "finetune", "joint", "lwf", "pass", "proxy", "teacher")
+"""And what is around any learner, which may be one of these."""
 
 
 def bounds(field: Any) -> dict[str, Any]:
@@ -41,26 +43,29 @@ def bounds(field: Any) -> dict[str, Any]:
 
 def values(field: Any) -> st.SearchStrategy[Any]:
     """Any valid value of a field."""
-    kind, optional = field.annotation, False
-    if get_origin(kind) in (Union, UnionType):
-        optional = True
-        (kind,) = (a for a in get_args(kind) if a is not type(None))
+    kind = field.annotation
+    kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return st.one_of([_values(kind, field) for kind in kinds])
+
+
+def _values(kind: Any, field: Any) -> st.SearchStrategy[Any]:
+    """Any valid value of a kind that a field may have."""
+    if kind is type(None):
+        return st.none()
     if get_origin(kind) is Literal:
-        strategy: st.SearchStrategy[Any] = st.sampled_from(get_args(kind))
-    elif kind is bool:
-        strategy = st.booleans()
-    elif kind is int:
+        return st.sampled_from(get_args(kind))
+    if kind is bool:
+        return st.booleans()
+    if kind is int:
         limits = bounds(field)
-        strategy = st.integers(limits.get("min_value", -1000), min(10**6, limits.get("max_value", 10**6)))
-    elif kind is float:
-        strategy = st.floats(**({"max_value": 1e6} | bounds(field)), allow_nan=False, allow_infinity=False)
-    elif kind is str:  # the learner that another one is around
-        strategy = st.sampled_from(["er", "derpp:alpha=0.2/beta=0.6", "icarl", "finetune"])
-    elif get_origin(kind) is tuple:
-        strategy = st.lists(st.integers(0, 100), min_size=1, max_size=4).map(tuple)
-    else:
-        raise NotImplementedError(f"{kind}")
-    return st.none() | strategy if optional else strategy
+        return st.integers(limits.get("min_value", -1000), min(10**6, limits.get("max_value", 10**6)))
+    if kind is float:
+        return st.floats(**({"max_value": 1e6} | bounds(field)), allow_nan=False, allow_infinity=False)
+    if kind is str:  # the learner that another one is around
+        return st.sampled_from(["er", "derpp:alpha=0.2/beta=0.6", "icarl", "finetune"])
+    if get_origin(kind) is tuple:
+        return st.lists(st.integers(0, 100), min_size=1, max_size=4).map(tuple)
+    raise NotImplementedError(f"{kind}")
 
 
 @st.composite
@@ -73,6 +78,8 @@ def settings_of(draw: Any, cls: type[Settings]) -> Settings:
     named = {"name": cls.model_fields["name"].default} if "name" in cls.model_fields else {}
     if named == {"name": "icarl"}:  # which has no logits
         given.pop("adjust", None)
+    if given.get("adjust") == "auto" and named["name"] in WITHOUT_MEMORY:
+        given.pop("adjust")
     return cls(**named, **given)
 
 

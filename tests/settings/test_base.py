@@ -169,6 +169,7 @@ MISTAKES = [
     ({"perturb": {"name": "vmf", "kapa": 1}}, r"unknown option 'kapa' of 'vmf'; did you mean 'kappa'\?"),
     ({"perturb": "wap:kappa=1"}, "unknown option 'kappa' of 'wap'; "),
     ({"learner": "er:alpha=1"}, "unknown option 'alpha' of 'er'"),
+    ({"learner": "er:adjust=much"}, "learner.adjust = 'much': must be a number or 'auto'"),
     ({"learner": "finetune:passes=separate"}, "unknown option 'passes' of 'finetune'; known: adjust"),
     ({"perturb": "none:lambda=1"}, "unknown option 'lambda' of 'none'; it has none"),
     ({"model": "mlp:widht=3"}, r"unknown option 'widht' of 'mlp'; did you mean 'width'\?"),

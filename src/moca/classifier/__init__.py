@@ -1,6 +1,18 @@
 """A model that keeps learning: classes arrive over months, and it is used in between."""
 
-from moca.classifier.classifier import ContinualClassifier, load_model
+from typing import TYPE_CHECKING, Any
+
 from moca.classifier.folder import ModelFolder
 
+if TYPE_CHECKING:
+    from moca.classifier.estimator import ContinualClassifier, load_model
+
 __all__ = ["ContinualClassifier", "ModelFolder", "load_model"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'moca.classifier' has no attribute '{name}'")
+    from moca.classifier import estimator  # commands do without scikit-learn
+
+    return getattr(estimator, name)

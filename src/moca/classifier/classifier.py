@@ -1,4 +1,4 @@
-"""A classifier of images that learns what comes, keeps what it knew, and follows scikit-learn's conventions."""
+"""A classifier of images that learns what comes and keeps what it knew. `estimator` makes it one of scikit-learn's."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from torch import Tensor
 
 from moca.classifier.forgetting import without
@@ -26,6 +24,7 @@ from moca.defaults import complete, own_recipe
 from moca.engine.device import pick_device
 from moca.engine.evaluate import in_evaluation
 from moca.engine.folder import described
+from moca.engine.held_out import holding_out
 from moca.engine.learning import Learning
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, nearest
@@ -45,18 +44,10 @@ Said = Callable[[int, int], None]
 """Told how many steps have been done, and how many there are."""
 
 
-class NothingLearnt(MocaError, NotFittedError):  # type: ignore[misc]
-    """What is asked before the first lesson."""
-
-
-class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Classifier:
     """Learns classes of images as they arrive, by replay of a small memory with MOCA.
 
-    `learn` adds to what is known; classes may be new or come again, labels are whole numbers or names. Images are an
-    array or tensor of bytes (or floats from 0 to 1), a list of files or pictures, a folder with one for each class, or
-    a torch `Dataset`; vectors of any numbers (n, d) can be learnt instead. `encoder` goes on learning, whatever weights
-    it begins with; a `frozen` one does not: images pass it once, and `encoder` learns on its features. What is left
-    open is chosen by the size and number of the first images.
+    It has the methods that scikit-learn asks for, but does without scikit-learn, which takes long to load.
     """
 
     learning_: Learning
@@ -71,6 +62,8 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     epochs_: int
     """Passes over the images of the last lesson."""
     _names: list[Label]
+    _unlearnt: type[MocaError] = MocaError
+    """What is raised where something is asked before the first lesson."""
 
     def __init__(
         self,
@@ -108,6 +101,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         x = self._seen(x) if known else self._begin(x, y)
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
+        task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
         settings = self.settings_.model_copy(update={"epochs": self.epochs_})
         trainer = Trainer(settings, task, learning=self.learning_)
@@ -226,7 +220,7 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_learnt(self) -> None:
         if not self.__sklearn_is_fitted__():
-            raise NothingLearnt("this classifier has learnt nothing yet; give it images with learn")
+            raise self._unlearnt("this classifier has learnt nothing yet; give it images with learn")
 
     def __sklearn_is_fitted__(self) -> bool:
         return bool(vars(self).get("_names"))  # a first lesson that failed leaves none
@@ -358,16 +352,6 @@ class ContinualClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         made._take_up(run, _protocol(about["protocol"]), _shape(about["shape"]), len(made._names), within)
         made.learning_.load_state_dict(state)
         return made
-
-
-def load_model(
-    path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None, frozen: Any = None
-) -> ContinualClassifier:
-    """The classifier in a model folder, or of a finished run: `moca.load_model("runs/NAME").predict(images)`.
-
-    An encoder that was a module of your own has to be handed in again.
-    """
-    return ContinualClassifier.load(path, device=device, encoder=encoder, frozen=frozen)
 
 
 def _protocol(told: dict[str, Any]) -> Protocol:

@@ -25,7 +25,7 @@ from moca.errors import MocaError, first_line
 from moca.whole import whole
 
 if TYPE_CHECKING:
-    from moca.classifier.classifier import ContinualClassifier
+    from moca.classifier.classifier import Classifier
 
 _OPSET = 17
 _TOLERANCE = 1e-4
@@ -34,7 +34,7 @@ _COMPARED = 16
 """Images on which the file is compared with the classifier."""
 
 
-def export(classifier: ContinualClassifier, path: str | os.PathLike[str]) -> Path:
+def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
     """Write what `predict` does as an ONNX file, once onnxruntime gives what the classifier does.
 
     Input: `images`, uint8 (n, channels, height, width), normalised inside, or `vectors`, float32 (n, d). Outputs:
@@ -67,7 +67,7 @@ def _needed() -> tuple[Any, Any]:
     return onnx, onnxruntime
 
 
-def _in_float32_on_the_cpu(classifier: ContinualClassifier) -> ContinualClassifier:
+def _in_float32_on_the_cpu(classifier: Classifier) -> Classifier:
     """The same classifier with a learning of its own, in plain operations whatever device the other is on."""
     twin, known = copy(classifier), classifier.learning_
     settings = known.settings.model_copy(update={"device": "cpu", "precision": "fp32"})
@@ -84,7 +84,7 @@ def _in_float32_on_the_cpu(classifier: ContinualClassifier) -> ContinualClassifi
 class _Prediction(nn.Module):
     """Scores and probabilities of raw images, by the learner's own way to predict."""
 
-    def __init__(self, classifier: ContinualClassifier) -> None:
+    def __init__(self, classifier: Classifier) -> None:
         super().__init__()
         learning = classifier.learning_
         self.model, self.predict, self.classes = learning.model, learning.predict, len(classifier.classes_)
@@ -102,7 +102,7 @@ class _Prediction(nn.Module):
         return scores, scores.softmax(1)
 
 
-def _traced(classifier: ContinualClassifier) -> bytes:
+def _traced(classifier: Classifier) -> bytes:
     """By torch's tracing exporter: the newer one needs more packages, takes seconds, and has no distances (iCaRL)."""
     images = _some_images(classifier)[:2]
     written: Any = io.BytesIO()  # which it takes, whatever its annotation says
@@ -140,7 +140,7 @@ def _traceable_and_quiet() -> Iterator[None]:
         yield
 
 
-def _about(classifier: ContinualClassifier) -> dict[str, Any]:
+def _about(classifier: Classifier) -> dict[str, Any]:
     about = classifier.about()
     return {
         "moca": __version__,
@@ -151,7 +151,7 @@ def _about(classifier: ContinualClassifier) -> dict[str, Any]:
     }
 
 
-def _check(content: bytes, classifier: ContinualClassifier, onnxruntime: Any) -> None:
+def _check(content: bytes, classifier: Classifier, onnxruntime: Any) -> None:
     """That the file gives the classifier's probabilities and so, up to ties, its predictions; for one image, too."""
     images = _some_images(classifier)
     for some in (images, images[:1]):
@@ -175,7 +175,7 @@ def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float
     return np.asarray(probabilities)
 
 
-def _some_images(classifier: ContinualClassifier) -> Tensor:
+def _some_images(classifier: Classifier) -> Tensor:
     """Of the memory, or random ones where it has none."""
     memory, vectors = classifier.learning_.memory, classifier.takes_vectors
     kept = memory.all().get("image") if memory is not None and classifier.frozen_ is None else None

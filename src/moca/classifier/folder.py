@@ -27,9 +27,9 @@ from moca.traces import noted
 from moca.whole import whole
 
 if TYPE_CHECKING:
-    from moca.classifier.classifier import ContinualClassifier
+    from moca.classifier.classifier import Classifier
 
-Classifier = TypeVar("Classifier", bound="ContinualClassifier")
+Kind = TypeVar("Kind", bound="Classifier")
 _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
 
@@ -113,7 +113,7 @@ class ModelFolder:
 
     def add(
         self,
-        classifier: ContinualClassifier,
+        classifier: Classifier,
         lesson: dict[str, Any] | None = None,
         extra: dict[str, Any] | None = None,
         use: bool = True,
@@ -130,7 +130,7 @@ class ModelFolder:
         }
         return self._write(about, classifier, extra or {}, use)
 
-    def rewrite(self, version: int, classifier: ContinualClassifier, extra: dict[str, Any]) -> None:
+    def rewrite(self, version: int, classifier: Classifier, extra: dict[str, Any]) -> None:
         """Put another classifier in the place of a version."""
         facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
         self._write(facts, classifier, extra, use=False)
@@ -142,7 +142,7 @@ class ModelFolder:
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
 
-    def _write(self, facts: dict[str, Any], classifier: ContinualClassifier, extra: dict[str, Any], use: bool) -> Path:
+    def _write(self, facts: dict[str, Any], classifier: Classifier, extra: dict[str, Any], use: bool) -> Path:
         number = facts["version"]
         place = self.path / _VERSIONS / str(number)
         part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}.before")
@@ -194,12 +194,12 @@ class ModelFolder:
 
     def load(
         self,
-        kind: type[Classifier],
+        kind: type[Kind],
         version: int | None = None,
         device: str = "auto",
         encoder: Any = None,
         frozen: Any = None,
-    ) -> Classifier:
+    ) -> Kind:
         """The classifier of a version, by default the one in use; or of a finished run."""
         about, state = self.contents(version)
         try:

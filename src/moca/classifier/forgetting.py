@@ -35,6 +35,8 @@ def without(learning: Learning, number: int, again: Callable[[int], Learning]) -
     if learning.memory is not None and state["memory"]["fields"]:
         _drop(state, number, learning.memory.size, {path[-1] for path in by_class})
     made.load_state_dict(state)
+    if made.held is not None:
+        made.held.forget(number)
     return made
 
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moca.classifier.classifier import ContinualClassifier, Said
+from moca.classifier.classifier import Classifier, Said
 from moca.classifier.folder import ModelFolder
 from moca.classifier.pictures import labelled
 from moca.data import splitting
@@ -150,13 +150,13 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
                 f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
             )
         if folder.current in having or not having:
-            classifier, kept = folder.load(ContinualClassifier, device=device), _Kept(**folder.kept())
+            classifier, kept = folder.load(Classifier, device=device), _Kept(**folder.kept())
             folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
         for number in having if all_versions else ():
             if folder.about(number)["classes"] == [label]:  # it knows nothing else
                 folder.remove(number)
                 continue
-            old = folder.load(ContinualClassifier, number, device=device)
+            old = folder.load(Classifier, number, device=device)
             folder.rewrite(number, old.forget(label), _Kept(**folder.kept(number)).without(label).state())
         return folder.current
 
@@ -171,7 +171,7 @@ class _Kept:
     """Digests of all images that it was taught with, each of the class in `seen_of`."""
     seen_of: list[Label] = field(default_factory=list)
 
-    def accuracy(self, classifier: ContinualClassifier) -> float | None:
+    def accuracy(self, classifier: Classifier) -> float | None:
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
 
     def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
@@ -208,13 +208,13 @@ class _Kept:
         return asdict(self)
 
 
-def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tuple[ContinualClassifier, _Kept]:
+def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tuple[Classifier, _Kept]:
     """The model as it is; a finished run becomes the first version of one; where there is none, a new one."""
     if not folder.exists() and not folder.is_run():
-        return ContinualClassifier(**options, device=device), _Kept()
+        return Classifier(**options, device=device), _Kept()
     if options:
         raise MocaError(f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more")
-    classifier = folder.load(ContinualClassifier, device=device)
+    classifier = folder.load(Classifier, device=device)
     if not folder.exists():
         folder.add(classifier)
     return classifier, _Kept(**folder.kept())
@@ -224,7 +224,7 @@ def _called(place: int, names: Sequence[str] | None) -> str:
     return names[place] if names else f"image {place + 1}"
 
 
-def _choices_told(classifier: ContinualClassifier, given: Container[str]) -> str:
+def _choices_told(classifier: Classifier, given: Container[str]) -> str:
     """In one line what was chosen for a new model; empty where nothing was."""
     _, height, width = classifier.shape_
     choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",

@@ -15,8 +15,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
-from sklearn.utils import check_array, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
@@ -119,6 +117,8 @@ def are_vectors(data: Any) -> bool:
 
 def vectors(data: Any) -> Tensor:
     """Vectors as (n, d, 1, 1) floats: samples of one pixel with d channels."""
+    from sklearn.utils import check_array  # here, as it takes long to load and images do without
+
     rows = data.detach().cpu().numpy() if isinstance(data, Tensor) else data
     with _in_one_line():
         table: NDArray[np.float32] = check_array(rows, dtype=np.float32, input_name="X")
@@ -127,6 +127,9 @@ def vectors(data: Any) -> Tensor:
 
 def _classes(labels: Any, count: int) -> list[Label]:
     """The label of each vector, by scikit-learn's rules; whole numbers may be floats."""
+    from sklearn.utils import column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets
+
     if labels is None:
         raise BadInput(
             "vectors are learnt with labels: this classifier requires y to be passed, but the target y is None"

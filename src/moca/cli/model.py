@@ -124,14 +124,14 @@ def predict(
 ) -> int:
     """Tell the classes of images. Those that cannot be read are named and left out; the exit code is then 1."""
     with loading():
-        from moca.classifier.classifier import ContinualClassifier
+        from moca.classifier.classifier import Classifier
         from moca.classifier.pictures import files_of, readable
 
     if not images:
         raise MocaError("give images, or folders of them, after the model")
     if top < 1:
         raise MocaError(f"--top {top}: name at least one class")
-    classifier = ContinualClassifier.load(model, device=device)
+    classifier = Classifier.load(model, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
     files, lost = [file for path in images for file in files_of(path)], list[str]()
@@ -170,12 +170,12 @@ def show(
 ) -> int:
     """Show what a model knows: its classes, its memory, and how its versions did."""
     with loading():
-        from moca.classifier.classifier import ContinualClassifier
+        from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
         from moca.classifier.telling import what_it_was
 
     folder = ModelFolder(model)
-    classifier = ContinualClassifier.load(model, device="cpu")
+    classifier = Classifier.load(model, device="cpu")
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
@@ -264,9 +264,9 @@ def export(
 ) -> int:
     """Write a model as a file that needs no moca: onnxruntime alone can use it."""
     with loading():
-        from moca.classifier.classifier import ContinualClassifier
+        from moca.classifier.classifier import Classifier
 
-    classifier = ContinualClassifier.load(model, device="cpu")
+    classifier = Classifier.load(model, device="cpu")
     file = classifier.export(out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
     say(

@@ -65,6 +65,7 @@ class Known:
             return Reference(self.fingerprint, self.counts, np.load(file, allow_pickle=False))
 
 
+@cache
 def names() -> tuple[str, ...]:
     """The known data sets."""
     return tuple(sorted(p.name.removesuffix(".toml") for p in _FOLDER.iterdir() if p.name.endswith(".toml")))

@@ -89,7 +89,7 @@ class CapturedStep:
     def _layout(self) -> Any:
         """Of all that a step depends on; of the counters only how many samples they let it draw."""
         learning, memory = self.learning, self.learning.memory
-        state = learning.state() | {"images_trained": None}
+        state = learning.state() | {"images_trained": None, "held": None}
         if memory is not None:
             state["memory"] |= {"offered": min(learning.replay_size, len(memory))}
         return layout(state)

@@ -14,6 +14,7 @@ from moca import graph_branch
 from moca.batch import Batch
 from moca.data import Protocol, Transform
 from moca.engine.device import has_bfloat16, pick_device
+from moca.engine.held_out import HeldOut
 from moca.engine.numerics import Numerics
 from moca.engine.optimiser import build_optimiser, carry_over, load_optimiser
 from moca.engine.outputs import Outputs
@@ -82,6 +83,8 @@ class Learning(Stateful):
         )
         self.sample_bytes = math.prod(shape) * (4 if protocol.vectors else 1)
         """Of an image as bytes, or of a vector of floats."""
+        self.held: HeldOut | None = None
+        """Samples to adjust by, where the learner asks for it."""
         self.memory = self._build_memory(offered)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         self.learner.attach(
@@ -111,6 +114,9 @@ class Learning(Stateful):
             self._that_fit() if choice.per == "bytes" else choice.size * (self.classes if choice.per == "class" else 1)
         )
         size = size if offered is None else min(size, offered)
+        if learner.adjust == "auto":
+            self.held = HeldOut(size)
+            size -= self.held.size
         store = None
         if learner.store is not None:
             store = learner.store(size, Random(seed, "memory/store", self.device), learner)
@@ -143,10 +149,14 @@ class Learning(Stateful):
         if self.settings.optimiser.anew:
             self._new_optimiser()
 
-    def end_task(self, samples: Batch) -> None:
-        """A task has been learnt from these samples."""
+    def end_task(self, samples: Batch | None, held: Batch | None = None) -> None:
+        """A task has been learnt from these samples, which a learner that ends no tasks need not be given; those were
+        held out."""
         self.model.eval()
-        self.learner.end_task(samples)
+        if samples is not None:
+            self.learner.end_task(samples)
+        if self.held is not None and held is not None:
+            self.held.end_task(self.learner, held.image, held.y)
         self.model.train()
 
     def step(self, raw: Tensor, y: Tensor) -> Step:
@@ -196,7 +206,8 @@ class Learning(Stateful):
         carry_over(old, self.optimiser, dict(zip(self.model.parameters(), before, strict=True)))
         self.classes = classes
         if self.memory is not None and self.settings.memory.per == "bytes":
-            self.memory.shrink(self._that_fit())  # the logits that are kept have become longer
+            others = self.held.size if self.held is not None else 0
+            self.memory.shrink(self._that_fit() - others)  # the logits that are kept have become longer
 
     def state(self) -> dict[str, Any]:
         """All that changes while learning."""
@@ -209,7 +220,7 @@ class Learning(Stateful):
             "learner": self.learner.state(),
             "memory": self.memory.state() if self.memory is not None else None,
             "augment": self.transform.random.state(),
-        }
+        } | ({} if self.held is None else {"held": self.held.state()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
@@ -223,3 +234,6 @@ class Learning(Stateful):
         if self.memory is not None:
             self.memory.load_state_dict(state["memory"])
         self.transform.random.load_state_dict(state["augment"])
+        if self.held is not None:
+            self.held.load_state_dict(state["held"])
+            self.held.adjust(self.learner)

@@ -12,6 +12,7 @@ from moca.data.own import dataset
 from moca.data.sizing import handy_size
 from moca.defaults import complete
 from moca.engine.device import pick_device
+from moca.engine.held_out import holding_out
 from moca.errors import MocaError
 from moca.models.frozen import Frozen
 from moca.settings import Own, Run
@@ -38,7 +39,7 @@ class Material:
         if key not in self.streams:
             dealt = class_incremental(data, run.tasks, run.class_order, run.validation, seed)
             self.streams[key] = arriving(dealt, run.arrival, seed)
-        return run, self.streams[key]
+        return run, holding_out(self.streams[key], run.learner.make(), run.seed.of("data"))
 
     def dataset(self, run: Run) -> Dataset:
         """The data set of a run under its protocol."""
@@ -75,7 +76,8 @@ class Material:
         sizes = tuple(len(task.tested) for task in stream)
         if given.frozen is not None:
             stream = self._on_features(given, stream)
-        return complete(given, stream.dataset).model_copy(update={"tasks": sizes}), stream
+        run = complete(given, stream.dataset).model_copy(update={"tasks": sizes})
+        return run, holding_out(stream, run.learner.make(), run.seed.of("data"))
 
 
 def _frozen(data: Dataset, run: Run) -> Dataset:

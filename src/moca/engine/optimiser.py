@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Adam, AdamW, Optimizer
+from torch.optim import Optimizer
 
 from moca.settings import optimisers as settings
+
+Kind = TypeVar("Kind", bound=Optimizer)
+_KEEP_OUT = {"_disable_dynamo.<locals>.inner", "_use_grad_for_differentiable.<locals>._use_grad"}
+"""What torch wraps around methods of optimisers to keep torch.compile out of them."""
+
+
+def uncompiled(kind: type[Kind]) -> type[Kind]:
+    """An optimiser of torch's without what keeps torch.compile out of its methods.
+
+    moca compiles encoders and never an optimiser, but those wrappers import all of torch.compile when they are first
+    called, which takes as long as torch itself. A torch that has others keeps them, and only starts more slowly.
+    """
+    methods: dict[str, Any] = {}
+    for name in ("add_param_group", "state_dict", "load_state_dict", "zero_grad", "step"):
+        method: Any = getattr(kind, name)
+        code = getattr(method, "__code__", None)
+        if code and code.co_qualname in _KEEP_OUT:
+            methods[name] = method.__wrapped__
+    if "step" in methods:
+        methods["step"] = torch.no_grad()(methods["step"])  # as its wrapper does
+    return type(kind.__name__, (kind,), {"__module__": __name__, **methods})
+
+
+SGD, Adam, AdamW = uncompiled(torch.optim.SGD), uncompiled(torch.optim.Adam), uncompiled(torch.optim.AdamW)
 
 
 def build_optimiser(
@@ -18,7 +43,7 @@ def build_optimiser(
     trained = [p for p in parameters if p.requires_grad]
     on_gpu = lr.device.type == "cuda"  # the other kinds read the learning rate back to the host
     if isinstance(choice, settings.SGD):
-        return torch.optim.SGD(
+        return SGD(
             trained, lr, choice.momentum, weight_decay=choice.weight_decay, nesterov=choice.nesterov, fused=on_gpu
         )
     kind = AdamW if isinstance(choice, settings.AdamW) else Adam

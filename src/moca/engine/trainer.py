@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from moca.batch import Batch
 from moca.engine.capture import CapturedStep
 from moca.engine.device import captures, check_execution
@@ -56,12 +58,16 @@ class Trainer(Stateful):
     def end_task(self) -> None:
         """The current task has been learnt: to be called once, after its last step. Learners that do nothing then are
         not handed its samples, which may be many; images stay where the feed has them."""
-        if not self.learning.learner.ends_tasks:
-            return
-        index, feed = self.schedule.current.train, self.feed
-        samples = Batch(image=feed.images[index.to(feed.images.device)], y=feed.labels[index.to(feed.labels.device)])
-        with self.learning.numerics():
-            self.learning.end_task(samples)
+        task, learning = self.schedule.current, self.learning
+        samples = self._samples(task.train) if learning.learner.ends_tasks else None
+        held = self._samples(task.held) if len(task.held) else None
+        if samples is not None or held is not None:
+            with learning.numerics():
+                learning.end_task(samples, held)
+
+    def _samples(self, index: Tensor) -> Batch:
+        images, labels = self.feed.images, self.feed.labels
+        return Batch(image=images[index.to(images.device)], y=labels[index.to(labels.device)])
 
     def next_task(self) -> bool:
         """Move on to the next task; False after the last one."""

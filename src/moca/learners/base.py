@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -69,10 +69,11 @@ class Learner(Part, Stateful):
     and what must survive a checkpoint is named in `remembers`.
     """
 
-    adjust: float = option(
+    adjust: float | Literal["auto"] = option(
         0.0,
         "logit adjustment at the test: what the classes of the current task lose, as a multiple of their lead, "
-        "log(1 + classes so far / classes of the task); with er, 1 makes up for it",
+        "log(1 + classes so far / classes of the task); auto fits it after each task to samples held out of training, "
+        "for which a tenth of the memory is kept",
     )
 
     draws: ClassVar[int] = 1
@@ -121,10 +122,15 @@ class Learner(Part, Stateful):
     first_task: bool
     """Whether no task came before."""
 
+    taken: float
+    """The multiple of the lead that its predictions lose."""
+
     def check(self) -> None:
-        """Refuse to take from scores in which no class leads."""
+        """Refuse to take from scores in which no class leads, or to fit with nothing to fit to."""
         if self.adjust and not self.has_logits:
             raise MocaError("adjust is for logits, and this learner tells classes by distances; leave it out")
+        if self.adjust == "auto" and not self.has_memory:
+            raise MocaError("adjust=auto keeps samples in the memory, and this learner has none; give a number")
 
     def attach(
         self,
@@ -142,6 +148,7 @@ class Learner(Part, Stateful):
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
+        self.taken = 0.0 if self.adjust == "auto" else self.adjust
         device = next(model.parameters()).device
         self.lr = torch.tensor(0.1, device=device) if lr is None else lr
         self.augment, self.random = augment or self.view, random or Random(0, "learner", device)
@@ -187,7 +194,7 @@ class Learner(Part, Stateful):
 
     def adjusted(self, scores: Tensor) -> Tensor:
         """What was predicted, as much of the current classes' lead taken from their scores as was asked for."""
-        return scores - self.adjust * self.lead if self.adjust else scores
+        return scores - self.taken * self.lead if self.taken else scores
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""

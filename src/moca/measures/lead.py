@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MULTIPLES = [step / 20 for step in range(-20, 61)]
+MULTIPLES = [step / 20 for step in range(-20, 121)]
 """Of the lead, that are taken from new classes."""
 
 

@@ -186,7 +186,7 @@ class OfModel:
         lead = learner.lead.cpu()
         if not lead.any() or not learner.has_logits:
             return None
-        found = adjusted(self.scores + learner.adjust * lead, self.labels, lead, MULTIPLES)
+        found = adjusted(self.scores + learner.taken * lead, self.labels, lead, MULTIPLES)
         x, y = Axis("Adjustment (times the lead)", MULTIPLES), Axis("Accuracy")
         curves = {f"{name} classes": listed(curve) for name, curve in found._asdict().items()}
         return Analysis(

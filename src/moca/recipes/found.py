@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ class Entry:
     """Why there is no experiment yet."""
     results: tuple[Result, ...] = ()
 
-    @property
+    @functools.cached_property
     def values(self) -> list[float]:
         """Accuracies in %, a seed each; of runs that finished."""
         return [self.cell.read(result) for result in self.results if result.finished]

@@ -12,6 +12,7 @@ from moca.recipes.claims import rows as claim_rows
 from moca.recipes.experiment import rules
 from moca.recipes.footing import rows as footing_rows
 from moca.recipes.found import NEAR, SEEDS, TENTH, Entry, experiments
+from moca.recipes.leads import rows as lead_rows
 from moca.recipes.standing import Standing, Sums
 from moca.report.significance import LEVEL
 
@@ -52,6 +53,7 @@ def render(standing: Standing, place: str) -> str:
         "## The order of methods",
         *_order(claims(standing.entries)),
         *_footing(standing.entries),
+        *_leads(standing.entries),
         *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
         "## Why they are run so",
         "All that fit a cell apply, a later one wins; what none sets is left to the recipes of protocol, data set and "
@@ -91,6 +93,18 @@ def _footing(entries: Sequence[Entry]) -> list[str]:
         "lies above the best that the paper has of the learner, with any perturbation."
     )
     return ["## On equal footing", told, _table(head, rows)] if rows else []
+
+
+def _leads(entries: Sequence[Entry]) -> list[str]:
+    """What the scores alone hide."""
+    head, rows = lead_rows(entries)
+    told = (
+        "Classes of the last task lead, as they are trained on more often ([docs/logit-adjustment.md]"
+        "(docs/logit-adjustment.md)). These runs were recorded with `--record lead`: the same weights, tested with the "
+        "statistics of replayed batches alone, while more and more of that lead is taken. The best value is known "
+        "afterwards only; runs recorded before it could be more than 3 say 3 where it may be more."
+    )
+    return ["## The lead of new classes", told, _table(head, rows)] if rows else []
 
 
 def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:

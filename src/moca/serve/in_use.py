@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moca.classifier.classifier import ContinualClassifier
+from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.data.given import Label
 from moca.data.source import Pixels
@@ -31,7 +31,7 @@ class Neighbour(NamedTuple):
 class Version:
     """One version of a model. Nothing in it changes, so that many threads can ask it at a time."""
 
-    def __init__(self, number: int | None, classifier: ContinualClassifier) -> None:
+    def __init__(self, number: int | None, classifier: Classifier) -> None:
         """`number` is None for a finished run, which has no versions."""
         self.number, self.classifier = number, classifier
         self.names: list[Label] = classifier.classes_.tolist()
@@ -102,7 +102,7 @@ class InUse:
 
     def _load(self) -> Version:
         number = self.folder.current if self.folder.exists() else None
-        classifier = self.folder.load(ContinualClassifier, number, device=self._device)
+        classifier = self.folder.load(Classifier, number, device=self._device)
         if classifier.takes_vectors:
             raise MocaError(f"'{self.folder.path}' has learnt vectors, and images are what is served; use it in Python")
         return Version(number, classifier)

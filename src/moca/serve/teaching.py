@@ -158,7 +158,7 @@ def _context() -> BaseContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "torch._dynamo"])  # the second is loaded by any optimiser
+    context.set_forkserver_preload([__name__])
     return context
 
 

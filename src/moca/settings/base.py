@@ -126,8 +126,11 @@ def by_name(choices: tuple[type[Settings], ...]) -> dict[str, type[Settings]]:
 
 def _options(location: tuple[int | str, ...]) -> list[str]:
     """The options named in a place that pydantic reports, without the types it tried there."""
-    types = ("str", "int", "tuple", "constrained", "literal")
-    return [part for part in location if isinstance(part, str) and not part.startswith(types)]
+    return [part for part in location if isinstance(part, str) and not _is_type(part)]
+
+
+def _is_type(part: int | str) -> bool:
+    return isinstance(part, str) and part.startswith(("str", "int", "float", "tuple", "constrained", "literal"))
 
 
 def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
@@ -141,7 +144,10 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         where = ".".join(part for part, _ in groupby(filter(None, [within, *_options(first["loc"])])))
         if first["type"] == "missing":
             raise MocaError(f"{where} must be given") from None
-        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {_reason(first)}") from None
+        forms = [e for e in (first, *others) if e["loc"][:-1] == first["loc"][:-1] and _is_type(e["loc"][-1])]
+        reasons = list(dict.fromkeys(_reason(e) for e in forms or [first]))
+        reason = " or ".join([reasons[0], *(other.removeprefix("must be ") for other in reasons[1:])])
+        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None
 
 
 _WRONG = {

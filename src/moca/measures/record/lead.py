@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from torch import Tensor
 
 from moca.engine.evaluate import in_evaluation
 from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
-from moca.measures.analysis import Analysis, Axis, Plot
+from moca.measures.analysis import Analyses, Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, Estimates, Rule, holding, layers_moved
 from moca.measures.lead import MULTIPLES, adjusted, summary
 from moca.measures.record.base import Recording
@@ -74,3 +76,24 @@ class LeadTested(Recording):
             },
             "recorded",
         )
+
+
+class AtTheEnd(NamedTuple):
+    """Of a run: accuracies in %, and how many times the lead is best taken."""
+
+    as_trained: float
+    lead_taken: float
+    at_best: float
+    best: float
+
+
+def at_the_end(analyses: Analyses, rule: str) -> AtTheEnd | None:
+    """With BatchNorm's statistics by this rule, or as the run was tested where these are the same; None where nothing
+    was recorded."""
+    if (found := analyses.get(NAME)) is None:
+        return None
+    curve = found.plots["lead_at_the_end"]
+    accuracies, multiples = curve.series.get(rule, curve.series[OWN]), curve.x.values
+    best = max(range(len(multiples)), key=lambda place: (accuracies[place], -abs(multiples[place])))
+    as_trained, taken = (accuracies[multiples.index(multiple)] for multiple in (0, 1))
+    return AtTheEnd(as_trained, taken, accuracies[best], multiples[best])
