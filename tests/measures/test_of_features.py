@@ -114,6 +114,14 @@ def test_a_probe_tells_apart_what_a_line_can():
     assert (probe_predictions(scaled, y, scaled, 4) == y).all()
 
 
+def test_where_features_say_nothing_the_probe_says_the_most_frequent_class():
+    """At their mean the bias alone decides; the second feature speaks for class 0."""
+    y = torch.tensor([0] * 10 + [1] * 10 + [2] * 40)
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    x[:, 1] += 2.0 * (y == 0)
+    assert probe_predictions(x, y, x.mean(0, keepdim=True), 3).tolist() == [2]
+
+
 def test_the_distance_of_statistics():
     a = Moments(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 4.0]))
     assert distance(a, a) == 0
