@@ -84,6 +84,25 @@ def test_the_strength_of_the_protocol(cifar100, protocol, lam):
     assert moca.perturbation("gaussian").lam == 2, "in a loop of one's own: the paper's"
 
 
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("vmf", {"kappa": 100}),
+        ("doa_old", {"rate": 0.5}),
+        ("vt", {"momentum": 0.9}),
+        ("wap", {"steps": 1, "step_size": 10, "relative": True}),
+        ("derpp", {"alpha": 0.1, "beta": 0.5}),
+        ("bfp", {"weight": 1, "projector_lr": 0.1, "projector_momentum": 0.9}),
+        ("gem", {"gamma": 0.5}),
+        ("mir", {"candidates": 50}),
+        ("pass", {"temperature": 0.1, "prototypes": 10, "distillation": 10}),
+    ],
+)
+def test_what_the_papers_used_is_the_default(name, published):
+    made = (PERTURBATIONS if name in PERTURBATIONS.built_in else LEARNERS).find(name)()
+    assert {option: getattr(made, option) for option in published} == published
+
+
 @pytest.mark.parametrize(("protocol", "form"), [("offline", "offline"), ("online", "online")])
 def test_a_recipe_may_set_options_of_the_learner(cifar100, protocol, form):
     run = completed(cifar100(protocol), learner="icarl")

@@ -152,6 +152,14 @@ def test_where_nothing_is_in_the_way_the_step_is_that_of_the_new_loss(make, mode
     assert taken(gem, losses, model) == pytest.approx(rows["new"], abs=1e-6)
 
 
+def test_a_gradient_across_is_not_in_the_way(make, model):
+    gem, bias = make(), model.head.bias
+    losses = {"new": bias[0].clone(), "task 1": bias[1].clone(), "task 2": bias[0] + bias[1]}
+    step = taken(gem, losses, model)
+    assert step[-6:].tolist() == [1, 0, 0, 0, 0, 0]
+    assert not step[:-6].any()
+
+
 @pytest.mark.parametrize(
     ("labels", "tasks", "expected"),
     [

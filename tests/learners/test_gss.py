@@ -59,13 +59,14 @@ def likeness(model, given, stored):
     return [1 + max(F.cosine_similarity(row, other, dim=0).item() for other in known) for row in rows]
 
 
-def test_likeness_is_one_plus_the_largest_cosine(make, model):
-    memory = make()
-    memory.add(**samples(4))
-    for name, values in samples(3, seed=2).items():
-        memory.fields[name][4:] = values[0]  # the same as a new one, but in slots that hold nothing yet
-    alike, each = memory.storing._likeness(samples(3, seed=2), memory)
-    assert [alike.item(), *each.tolist()] == pytest.approx(likeness(model, samples(3, seed=2), samples(4)), rel=1e-4)
+@pytest.mark.parametrize("stored", [1, 4])
+def test_likeness_is_one_plus_the_largest_cosine(make, model, stored):
+    memory, kept, new = make(), samples(stored), samples(3, seed=2)
+    memory.add(**kept)
+    for name, values in new.items():
+        memory.fields[name][stored:] = values[0]  # the same as a new one, but in slots that hold nothing yet
+    alike, each = memory.storing._likeness(new, memory)
+    assert [alike.item(), *each.tolist()] == pytest.approx(likeness(model, new, kept), rel=1e-4)
 
 
 def test_only_so_many_random_ones_are_compared_with(make, model):

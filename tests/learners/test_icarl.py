@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from moca import Batch, LinearHead, Model
-from moca.learners.icarl import ICaRL, herding
+from moca.learners.icarl import ICaRL, alternating, herding
 from moca.memory import Memory, Past, Reservoir, Uniform
 from moca.random import Random
 
@@ -55,6 +55,13 @@ class TestHerding:
         features = Random(0, "p").normal(200, 8)
         far = [(features[rows].mean(0) - features.mean(0)).norm() for rows in (herding(features, 10), range(10))]
         assert far[0] < 0.3 * far[1]
+
+
+def test_rows_of_two_alternate_in_parts_of_their_numbers():
+    one, two, four = torch.tensor([1]), torch.tensor([2, 3]), torch.tensor([4, 5, 6, 7])
+    assert alternating(one, two).tolist() == [2, 1, 3]
+    assert alternating(two, four).tolist() == [4, 2, 5, 6, 3, 7]
+    assert alternating(one[:0], two).tolist() == alternating(two, one[:0]).tolist() == [2, 3]
 
 
 def task(*classes, samples=8):

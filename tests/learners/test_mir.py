@@ -144,6 +144,12 @@ def test_choosing_leaves_no_trace(make, model):
     assert model.bf16
 
 
+def test_weights_that_nothing_uses_make_no_step(make, model):
+    model.encoder.register_parameter("unused", nn.Parameter(torch.ones(2)))
+    _, memory = make()
+    assert memory.drawing._stepped(new())["encoder.unused"].tolist() == [1, 1]
+
+
 def test_frozen_weights_make_no_step(make, model):
     _, memory = make()
     model.encoder.requires_grad_(False)

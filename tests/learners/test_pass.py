@@ -6,7 +6,9 @@ import torch
 from moca.batch import Batch
 from moca.data import Transform
 from moca.errors import MocaError
+from moca.learners.pass_ import PASS
 from moca.settings import Run, validate
+from tests.learners.conftest import task
 
 
 def test_an_image_is_seen_in_four_rotations_and_each_is_a_class(make_trainer):
@@ -61,6 +63,18 @@ def test_prototypes_are_class_means_and_the_radius_is_that_of_the_base_classes(m
     assert learning.learner.means[:2].equal(before[0][:2]), "prototypes stay as they were"
     assert learning.learner.means[2:].ne(0).any(1).all()
     assert learning.learner.radius.equal(before[1])
+
+
+def test_a_class_that_comes_again_keeps_its_prototype(attached):
+    """One of which no sample came has none, and no part in the radius: variances 2 and 8 have the mean 5."""
+    learner = attached(PASS(rotations=False), (0, 1, 5))
+    learner.end_task(Batch(image=torch.tensor([[0], [5], [2], [9]]).expand(4, 3), y=torch.tensor([0, 1, 0, 1])))
+    assert learner.means[:, 0].tolist() == [1, 7, 0, 0, 0, 0]
+    assert learner.radius.item() == pytest.approx(5**0.5)
+    learner.begin_task(task(1, 2))
+    learner.end_task(Batch(image=torch.tensor([[100], [4]]).expand(2, 3), y=torch.tensor([1, 2])))
+    assert learner.means[:, 0].tolist() == [1, 7, 4, 0, 0, 0]
+    assert learner.radius.item() == pytest.approx(5**0.5)
 
 
 def test_without_a_perturbation_prototypes_get_noise_of_the_radius(make_trainer):

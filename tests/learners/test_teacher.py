@@ -1,5 +1,6 @@
 """Teachers: a slow average of any learner's weights, and what they teach."""
 
+import copy
 import math
 
 import pytest
@@ -49,6 +50,11 @@ class TestTheLearnerWithin:
         assert (one.inner.alpha, one.inner.beta, one.form) == (0.25, 0.75, "cls")
         assert (one.store, one.draws) == (Reservoir, 2)
         assert Teacher(of="agem").draw is Past
+
+    def test_a_copy_is_around_a_copy(self):
+        one = Teacher(of="derpp")
+        other = copy.deepcopy(one)
+        assert other.inner is not one.inner and isinstance(other.inner, DERpp)
 
     def test_settings_are_written_down_and_read_again(self):
         run = validate(Run, {"learner": "teacher:of=derpp:alpha=0.25/beta=0.75"})
@@ -106,6 +112,13 @@ class TestTheAverage:
             step(one, make_batch, optimiser, 10 * number)
             passed.append(model.head.weight.detach().clone())
             torch.testing.assert_close(one.stable.head.weight, torch.stack(passed).mean(0))
+
+    @pytest.mark.parametrize(
+        ("form", "published"), [("mean", (0.15, 0.999, 1)), ("cls", (0.15, 0.999, 0.7)), ("mkd", (5.5, 0.99, 1))]
+    )
+    def test_weight_decay_and_rate_are_the_papers_unless_given(self, form, published):
+        assert Teacher(form=form).settled == published
+        assert Teacher(form=form, weight=0, decay=0, rate=0.5).settled == (0, 0, 0.5)
 
     def test_then_it_keeps_its_share(self, learner, model, make_batch):
         one, optimiser = learner(decay=0.75), torch.optim.SGD(model.parameters(), lr=0.5)

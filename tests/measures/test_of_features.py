@@ -52,10 +52,15 @@ def test_calibration_by_hand():
     found = reliability(probabilities, labels, bins=5)
     # (0.4, 0.6]: 0.55 right, 0.6 wrong. (0.6, 0.8]: 0.7 right, 0.8 wrong. (0.8, 1]: 0.9 right.
     assert found.counts == [0, 0, 2, 2, 1]
+    assert found.centres == pytest.approx([0.1, 0.3, 0.5, 0.7, 0.9])
     assert found.confidence[2:] == pytest.approx([0.575, 0.75, 0.9])
     assert found.accuracy[2:] == pytest.approx([0.5, 0.5, 1.0])
     assert found.ece == pytest.approx((2 * 0.075 + 2 * 0.25 + 0.1) / 5)
     assert found.overconfidence == pytest.approx((2 * 0.075 + 2 * 0.25 - 0.1) / 5)
+
+
+def test_confidences_of_nothing_and_above_one_by_rounding_have_a_bin():
+    assert reliability(torch.tensor([[0.0, 0.0], [0.0, 1 + 1e-7]]), torch.tensor([0, 1]), 5).counts == [1, 0, 0, 0, 1]
 
 
 def test_a_classifier_that_is_as_sure_as_right_is_calibrated():
@@ -69,6 +74,8 @@ def test_confusion_counts_and_tasks():
     assert counts.tolist() == [[1, 0, 0, 1], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
     expected = torch.tensor([[2 / 3, 1 / 3], [1 / 3, 2 / 3]]).double()
     torch.testing.assert_close(by_task(counts, [(0, 1), (2, 3)]), expected)
+    uneven = by_task(confusion(predicted, labels, 5), [(0, 1, 2), (3,), (4,)])
+    assert uneven.tolist() == [[0.8, 0.2, 0], [0, 1, 0], [0, 0, 0]]
 
 
 def test_what_is_taken_from_new_classes_goes_to_old_ones():
@@ -105,6 +112,14 @@ def test_a_probe_tells_apart_what_a_line_can():
     x = 5 * F.one_hot(y, 3).double() + torch.randn(60, 3).double() * 0.1
     scaled = x * torch.tensor([1.0, 1e3, 1e-3]) + 7
     assert (probe_predictions(scaled, y, scaled, 4) == y).all()
+
+
+def test_where_features_say_nothing_the_probe_says_the_most_frequent_class():
+    """At their mean the bias alone decides; the second feature speaks for class 0."""
+    y = torch.tensor([0] * 10 + [1] * 10 + [2] * 40)
+    x = torch.randn(60, 3, generator=torch.Generator().manual_seed(0))
+    x[:, 1] += 2.0 * (y == 0)
+    assert probe_predictions(x, y, x.mean(0, keepdim=True), 3).tolist() == [2]
 
 
 def test_the_distance_of_statistics():

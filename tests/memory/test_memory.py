@@ -133,6 +133,17 @@ def test_nothing_is_kept_of_samples_that_were_dropped():
     assert kept.all()["y"].equal(stored)
 
 
+def test_resumes_with_the_slots_that_it_had():
+    small, other = memory(8), memory(8)
+    small.add(**samples(0, 20))
+    small.shrink(3)
+    other.load_state_dict(small.state_dict())
+    assert (other.size, other.storing.size, len(other)) == (3, 3, 3)
+    small.add(**samples(20, 50))
+    other.add(**samples(20, 50))
+    assert other.draw(5)["y"].tolist() == small.draw(5)["y"].tolist()
+
+
 def test_resumes_from_an_empty_state():
     kept, other = memory(8), memory(8)
     other.load_state_dict(kept.state_dict())

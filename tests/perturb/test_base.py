@@ -361,6 +361,10 @@ class TestMistakes:
         with pytest.raises(ValueError, match=f"this perturbation needs {needs}"):
             perturbation(spec, **given)
 
+    def test_features_alone_are_no_batch(self):
+        with pytest.raises(TypeError, match=r"moves a moca.Batch\(features=h, old=...\), not a Tensor"):
+            perturbation("gaussian")(torch.ones(3, 4))
+
     @pytest.mark.parametrize(
         "old", [[True] * ROWS, torch.ones(ROWS), torch.ones(1, dtype=torch.bool), torch.ones(ROWS, 1, dtype=torch.bool)]
     )
@@ -454,8 +458,9 @@ def test_an_object_is_used_afresh_each_time():
 
 
 def test_options_are_checked_where_an_object_is_made():
-    with pytest.raises(MocaError, match="fixed_angle and angle_cap exclude each other"):
-        Gaussian(fixed_angle=10, angle_cap=20)
+    for name in VARIANTS:
+        with pytest.raises(MocaError, match="fixed_angle and angle_cap exclude each other"):
+            PERTURBATIONS.find(name)(fixed_angle=10, angle_cap=20)
     with pytest.raises(MocaError, match="lambda = -1: "):
         Gaussian(**{"lambda": -1})
     with pytest.raises(MocaError, match="unknown option 'lamda' of 'gaussian'; did you mean 'lambda'"):

@@ -69,6 +69,14 @@ def test_steps_after_every_stage_against_hooks():
     assert all(p.grad is None for p in model.parameters())
 
 
+@pytest.mark.parametrize("site", ["feature", "stages"])
+def test_where_the_loss_is_flat_nothing_moves(site):
+    model = network(head=heads.Linear())
+    torch.nn.init.zeros_(model.head.weight)
+    replay, new = scene(model)
+    assert torch.equal(make(f"mrfa:site={site}", model).direction(replay, new), torch.zeros(8, 10))
+
+
 def test_prototypes_have_no_stages():
     class Prototypes(Learner):
         replays_images = False

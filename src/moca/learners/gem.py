@@ -71,7 +71,7 @@ def _products(rows: list[list[torch.Tensor]]) -> Any:
     """Dot products of each with each, on the host and in float64: nearly parallel gradients are told apart."""
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows[0][0].device)
     for parts in zip(*rows, strict=True):
-        flat = torch.stack([part.detach().flatten() for part in parts]).double()
+        flat = torch.stack([part.flatten() for part in parts]).double()
         total += flat @ flat.T
     return total.cpu().numpy()
 

@@ -31,11 +31,8 @@ class SSIL(Distilling):
 
     draw = Past
     remembers = ("earlier",)
-
-    def prepare(self) -> None:
-        """No task came before."""
-        super().prepare()
-        self.earlier = 0
+    earlier = 0
+    """Tasks that came before, if they are distilled."""
 
     def begin_task(self, task: "Task") -> None:
         """Count the earlier ones, if they are distilled: a softmax each is more in every step, which is another one."""

@@ -118,8 +118,7 @@ class Perturbation(Part, Stateful):
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""
-        if self._classes is not None:
-            self._classes = classes
+        self._classes = classes
 
     @property
     def model(self) -> Model:

@@ -46,7 +46,7 @@ class VT(Perturbation):
             case "batch":
                 center = h.mean(0)
             case "classifier":
-                center = self.model.class_vectors.float()[y]
+                center = self.model.class_vectors[y]
         n = h - center
         n = torch.where(sphere.norm(n) > 1e-5 * sphere.norm(h), n, 0)
         return paired(n, len(replay.features))

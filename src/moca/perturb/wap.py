@@ -104,5 +104,5 @@ def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: 
     """The nearest weights at most `radius` (L2, over all of them) from the centre."""
     delta = [weights[k] - center[k] for k in center]
     length = torch.stack(torch._foreach_norm(delta)).norm()
-    shrink = (radius / length.clamp_min(1e-12)).clamp_max(1)
+    shrink = (radius / length).clamp_max(1)
     return {k: center[k] + shrink * d for k, d in zip(center, delta, strict=True)}
