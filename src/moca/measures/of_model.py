@@ -12,7 +12,6 @@ from torch import Tensor
 
 from moca.engine.evaluate import in_evaluation
 from moca.engine.learning import Learning
-from moca.learners import Learner
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbered
 from moca.measures.angles import angle_deviation, mean_over
 from moca.measures.calibration import reliability
@@ -165,7 +164,7 @@ class OfModel:
 
     def calibration(self) -> Analysis | None:
         """Whether the classifier is right as often as it says; nothing where scores are no logits."""
-        if type(self.learning.learner).predict is not Learner.predict:
+        if not self.learning.learner.has_logits:
             return None
         found = reliability(self.scores.softmax(1), self.labels)
         x, y, right = Axis("Confidence", found.centres), Axis("Accuracy"), {"predictions": listed(found.accuracy)}
