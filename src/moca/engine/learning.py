@@ -209,7 +209,7 @@ class Learning(Stateful):
         self.classes = classes
         if self.memory is not None and self.settings.memory.per == "bytes":
             others = self.held.size if self.held is not None else 0
-            self.memory.shrink(self._that_fit() - others)  # the logits that are kept have become longer
+            self.memory.shrink(max(1, self._that_fit() - others))  # the logits that are kept have become longer
 
     def state(self) -> dict[str, Any]:
         """All that changes while learning."""
