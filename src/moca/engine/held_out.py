@@ -90,8 +90,8 @@ class HeldOut(Stateful):
 
 def fitted(scores: Tensor, y: Tensor, lead: Tensor) -> float | None:
     """The multiple of the lead that, once taken, leaves these samples most likely, every class counting the same: with
-    it as much probability goes to new classes as they are of all. Few samples leave it near 1, as if the multiple were
-    normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
+    it as much probability goes to new classes as they are of those that have samples here. Few samples leave it near 1,
+    as if the multiple were normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
     new, of_new = lead > 0, (lead > 0)[y].double()
     if of_new.min() == of_new.max():
         return None
