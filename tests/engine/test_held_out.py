@@ -1,5 +1,7 @@
 """Samples held out to adjust by: which they are, that nothing learns from them, and what is fitted to them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -67,6 +69,37 @@ def test_of_more_classes_than_there_is_room_for_chance_keeps_some(make_trainer, 
         kept.append(tuple(sorted(trainer.learning.held.y.tolist())))
     assert all(len(set(classes)) == 2 for classes in kept)
     assert len(set(kept)) > 1
+
+
+def test_of_a_memory_that_holds_everything_they_take_nothing(make_trainer):
+    trainer = make_trainer((20, 20, 20, 20), learner="er:adjust=auto", memory=200, epochs=1)
+    assert trainer.learning.memory.size == 72
+
+
+def test_a_memory_of_one_sample_has_no_room_for_them(make_trainer):
+    with pytest.raises(MocaError, match="use a memory of 2 or more"):
+        make_trainer(learner="er:adjust=auto", memory=1)
+
+
+def test_where_none_can_be_spared_it_is_1_before_and_after_a_checkpoint(make_trainer, train):
+    trainer, again = (make_trainer((8, 8, 9, 8), **AUTO) for _ in range(2))
+    train(trainer)
+    again.load_state_dict(through_a_file(trainer.state_dict()))
+    assert trainer.learning.learner.taken == again.learning.learner.taken == 1
+
+
+def test_a_task_of_which_none_was_held_out_is_adjusted_by_those_of_before(make_trainer):
+    trainer = make_trainer((20, 20, 20, 20), learner="er:adjust=auto", memory=200, epochs=1)
+    held, schedule = trainer.learning.held, trainer.schedule
+    for last in (False, True):
+        list(trainer.steps())
+        trainer.end_task()
+        assert last or trainer.next_task()
+    fit, held.multiple = held.multiple, 9.0
+    schedule.tasks = [replace(task, held=task.held[:0]) for task in schedule.tasks]
+    trainer.end_task()
+    assert trainer.learning.learner.taken == held.multiple == pytest.approx(fit)
+    assert len(held.y) == 8
 
 
 def test_ranks_by_hand():

@@ -16,6 +16,7 @@ def test_one_copy_for_all_who_ask_and_gone_with_the_images():
     assert copy.device == META
     assert copy.shape == images.shape
     assert resident(images, META, room=0) is copy, "there already"
+    assert resident(images, torch.device("meta:0"), room=0) is copy, "the same by its number"
     assert resident(copy, META) is copy
     assert resident(images.clone(), META, room=48) is not copy
     del images

@@ -14,6 +14,7 @@ from moca.perturb.gaussian import Gaussian
 from moca.perturb.none import Unmoved
 from moca.perturb.wap import WAP
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Seeds, by_name, validate
+from moca.settings.base import Settings
 from moca.settings.choice import options_of
 from moca.settings.memory import Memory
 from tests.settings.strategies import CHOICES, choice_of, runs, settings_of
@@ -242,8 +243,8 @@ MISTAKES = [
     ({"memory": 1.5}, "memory = 1.5: "),
     ({"memory": None}, "memory = None: "),
     ({"memory": "10:per=klass"}, "memory.per = 'klass': .*'total', 'class' or 'bytes'"),
-    ({"tasks": 0}, "tasks = 0: "),
-    ({"tasks": "two"}, "tasks = 'two': "),
+    ({"tasks": 0}, "tasks = 0: must be 1 or more$"),
+    ({"tasks": "two"}, "tasks = 'two': must be a whole number$"),
     ({"epochs": -1}, "epochs = -1: "),
     ({"epochs": 10**7}, "epochs = 10000000: "),
     ({"tasks": "5,0,5"}, "tasks = '0': must be 1 or more"),
@@ -324,3 +325,11 @@ def test_nonsense_is_accepted_or_refused_in_one_line(name, value):
         validate(Run, {name: value})
     except MocaError as error:
         assert "\n" not in str(error)
+
+
+def test_an_option_may_be_called_like_a_type():
+    class Strong(Settings):
+        strength: float = 1.0
+
+    with pytest.raises(MocaError, match=r"^strength = 'much': must be a number$"):
+        validate(Strong, {"strength": "much"})

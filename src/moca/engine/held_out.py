@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from moca.errors import MocaError
 from moca.learners import Learner
 from moca.random import Random
 from moca.state import Stateful
@@ -51,6 +52,8 @@ class HeldOut(Stateful):
 
     def __init__(self, memory: int, random: Random) -> None:
         """For a memory of so many slots in all."""
+        if memory < 2:
+            raise MocaError("adjust=auto keeps one sample to fit to beside those to replay; use a memory of 2 or more")
         self.size, self.random = max(1, memory // _SHARE), random
         self.images: Tensor | None = None
         self.y: Tensor | None = None
@@ -63,6 +66,8 @@ class HeldOut(Stateful):
         images, y = images.to(device), y.to(device)
         if self.images is not None and self.y is not None:
             images, y = torch.cat([self.images, images]), torch.cat([self.y, y])
+        if not len(y):
+            return
         scores = learner.asked(learner.predict, images).masked_fill(~learner.seen, -torch.inf)
         multiple = fitted(scores, y, learner.lead)
         self.multiple = self.multiple if multiple is None else multiple
@@ -85,8 +90,8 @@ class HeldOut(Stateful):
 
 def fitted(scores: Tensor, y: Tensor, lead: Tensor) -> float | None:
     """The multiple of the lead that, once taken, leaves these samples most likely, every class counting the same: with
-    it as much probability goes to new classes as they are of all. Few samples leave it near 1, as if the multiple were
-    normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
+    it as much probability goes to new classes as they are of those that have samples here. Few samples leave it near 1,
+    as if the multiple were normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
     new, of_new = lead > 0, (lead > 0)[y].double()
     if of_new.min() == of_new.max():
         return None

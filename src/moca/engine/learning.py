@@ -98,6 +98,8 @@ class Learning(Stateful):
             random=Random(seeds.of("perturb"), "learner", self.device),
             skips_short=settings.short_batch == "skip",
         )
+        if self.held is not None:
+            self.held.adjust(self.learner)
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.images_trained = 0
@@ -113,10 +115,10 @@ class Learning(Stateful):
         size = (
             self._that_fit() if choice.per == "bytes" else choice.size * (self.classes if choice.per == "class" else 1)
         )
-        size = size if offered is None else min(size, offered)
         if learner.adjust == "auto":
             self.held = HeldOut(size, Random(seed, "memory/held", self.device))
             size -= self.held.size
+        size = size if offered is None else min(size, offered)
         store = None
         if learner.store is not None:
             store = learner.store(size, Random(seed, "memory/store", self.device), learner)
@@ -150,8 +152,8 @@ class Learning(Stateful):
             self._new_optimiser()
 
     def end_task(self, samples: Batch | None, held: Batch | None = None) -> None:
-        """A task has been learnt from these samples, which a learner that ends no tasks need not be given; those were
-        held out."""
+        """A task has been learnt from these samples, which a learner that ends no tasks need not be given; `held` were
+        held out of it, if only none."""
         self.model.eval()
         if samples is not None:
             self.learner.end_task(samples)
@@ -207,7 +209,7 @@ class Learning(Stateful):
         self.classes = classes
         if self.memory is not None and self.settings.memory.per == "bytes":
             others = self.held.size if self.held is not None else 0
-            self.memory.shrink(self._that_fit() - others)  # the logits that are kept have become longer
+            self.memory.shrink(max(1, self._that_fit() - others))  # the logits that are kept have become longer
 
     def state(self) -> dict[str, Any]:
         """All that changes while learning."""

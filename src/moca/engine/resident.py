@@ -17,14 +17,15 @@ def resident(images: Tensor, device: torch.device, room: int | None = None) -> T
     what is free. Runs that are packed hold the images of their data set together."""
     if images.device.type == device.type or device.type == "cpu":
         return images
-    copies: dict[torch.device, Tensor] = _copies.setdefault(images, {})
-    if device not in copies:
+    copies: dict[tuple[str, int], Tensor] = _copies.setdefault(images, {})
+    where = device.type, device.index or 0  # cuda, as settings have it, is cuda:0, as weights have it
+    if where not in copies:
         if images.nbytes > (_room(device) if room is None else room):
             return images
-        copies[device] = images.to(device)
+        copies[where] = images.to(device)
         if device.type == "cuda":
             torch.cuda.current_stream(device).synchronize()  # others use it on streams of their own
-    return copies[device]
+    return copies[where]
 
 
 def _room(device: torch.device) -> int:

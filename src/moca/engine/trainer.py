@@ -60,7 +60,7 @@ class Trainer(Stateful):
         not handed its samples, which may be many; images stay where the feed has them."""
         task, learning = self.schedule.current, self.learning
         samples = self._samples(task.train) if learning.learner.ends_tasks else None
-        held = self._samples(task.held) if len(task.held) else None
+        held = self._samples(task.held) if learning.held is not None else None
         if samples is not None or held is not None:
             with learning.numerics():
                 learning.end_task(samples, held)

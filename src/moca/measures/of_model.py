@@ -192,7 +192,7 @@ class OfModel:
             "The lead of new classes",
             "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
             "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only.",
-            summary(found.all),
+            summary(found.all) | ({"adjust of the run": learner.taken} if learner.taken else {}),
             {"lead_of_new_classes": Plot("lines", x, y, curves, mark=1)},
         )
 

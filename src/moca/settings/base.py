@@ -130,7 +130,8 @@ def _options(location: tuple[int | str, ...]) -> list[str]:
 
 
 def _is_type(part: int | str) -> bool:
-    return isinstance(part, str) and part.startswith(("str", "int", "float", "tuple", "constrained", "literal"))
+    """As pydantic writes those it tried, such as `tuple[int, ...]`; an option may be called `strength`."""
+    return part in ("str", "int", "float") or str(part).startswith(("tuple[", "constrained-", "literal["))
 
 
 def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
@@ -145,7 +146,8 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         if first["type"] == "missing":
             raise MocaError(f"{where} must be given") from None
         forms = [e for e in (first, *others) if e["loc"][:-1] == first["loc"][:-1] and _is_type(e["loc"][-1])]
-        reasons = list(dict.fromkeys(_reason(e) for e in forms or [first]))
+        single = [e for e in forms if e["type"] != "tuple_type"]  # what is no list was not meant to be one
+        reasons = list(dict.fromkeys(_reason(e) for e in single or [first]))
         reason = " or ".join([reasons[0], *(other.removeprefix("must be ") for other in reasons[1:])])
         raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None
 
