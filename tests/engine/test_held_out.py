@@ -106,6 +106,9 @@ def test_ranks_by_hand():
     assert _rank(torch.tensor([2, 0, 2, 2, 0])).tolist() == [0, 0, 1, 2, 1]
 
 
+ALL = torch.ones(5, dtype=torch.bool)
+
+
 def scored(n=40, classes=5, seed=0):
     """Scores, labels, and a lead of the last two classes."""
     random = torch.Generator().manual_seed(seed)
@@ -115,34 +118,45 @@ def scored(n=40, classes=5, seed=0):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_most_likely_with_every_class_counting_the_same_and_1_expected(seed):
+@pytest.mark.parametrize(
+    ("samples", "shares"), [((4, 1, 1, 1, 1), (1, 1, 1, 1, 1)), ((0, 1, 2, 1, 0), (0, 1.5, 1.5, 2, 0))]
+)
+def test_most_likely_with_every_class_counting_the_same_and_1_expected(seed, samples, shares):
+    """Classes have so many times eight samples; those without any are stood for by others, old or new as they are."""
     scores, y, lead = scored(seed=seed)
-    rows = torch.cat([torch.arange(40), torch.nonzero(y == 0).flatten().repeat(3)])  # one class has four times as many
+    rows = torch.cat([torch.nonzero(y == c).flatten().repeat(times) for c, times in enumerate(samples)])
     scores, y = scores[rows], y[rows]
-    weight = 1 / y.bincount().float()
+    weight = torch.tensor(shares) / y.bincount(minlength=5).clamp_min(1)
     worth = weight[y].sum() ** 2 / weight[y].square().sum()
     grid = torch.linspace(-4, 4, 8001)
     losses = torch.stack([worth * F.cross_entropy(scores - a * lead, y, weight) + (a - 1) ** 2 / 2 for a in grid])
-    assert fitted(scores, y, lead) == pytest.approx(float(grid[losses.argmin()]), abs=0.01)
+    assert fitted(scores, y, lead, ALL) == pytest.approx(float(grid[losses.argmin()]), abs=0.01)
+
+
+def test_classes_that_were_not_seen_do_not_count():
+    scores, y, lead = scored(15, classes=6)
+    rows, seen = y < 5, torch.arange(6) < 5
+    known = fitted(scores[rows, :5], y[rows], lead, ALL)
+    assert fitted(scores[rows], y[rows], F.pad(lead, (0, 1)), seen) == known
 
 
 def test_what_is_added_to_new_classes_is_taken_back_by_many_samples():
     scores, y, lead = scored(4000)
-    assert fitted(scores + 3.0 * lead, y, lead) == pytest.approx(fitted(scores, y, lead) + 3.0, abs=0.01)
+    assert fitted(scores + 3.0 * lead, y, lead, ALL) == pytest.approx(fitted(scores, y, lead, ALL) + 3.0, abs=0.01)
 
 
 def test_few_samples_leave_it_near_1():
     scores, y, lead = scored(5)
-    assert 1 < fitted(scores + 9.0 * lead, y, lead) < 9
+    assert 1 < fitted(scores + 9.0 * lead, y, lead, ALL) < 9
     certain = torch.tensor([[50.0, 0, 0, 0, 0], [0, 0, 0, 50, 0]])
-    assert fitted(certain, torch.tensor([0, 3]), lead) == pytest.approx(1, abs=1e-3), "they say nothing"
+    assert fitted(certain, torch.tensor([0, 3]), lead, ALL) == pytest.approx(1, abs=1e-3), "they say nothing"
 
 
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (3, 4)])
 def test_nothing_is_fitted_to_old_or_new_classes_alone(wanted):
     scores, y, lead = scored()
     rows = torch.isin(y, torch.tensor(wanted))
-    assert fitted(scores[rows], y[rows], lead) is None
+    assert fitted(scores[rows], y[rows], lead, ALL) is None
 
 
 def test_predictions_lose_what_was_fitted(make_trainer, train):

@@ -68,8 +68,7 @@ class HeldOut(Stateful):
             images, y = torch.cat([self.images, images]), torch.cat([self.y, y])
         if not len(y):
             return
-        scores = learner.asked(learner.predict, images).masked_fill(~learner.seen, -torch.inf)
-        multiple = fitted(scores, y, learner.lead)
+        multiple = fitted(learner.asked(learner.predict, images), y, learner.lead, learner.seen)
         self.multiple = self.multiple if multiple is None else multiple
         order = self.random.permutation(len(y))
         kept = order[_rank(y[order]).argsort(stable=True)[: self.size]]
@@ -88,17 +87,21 @@ class HeldOut(Stateful):
             self.y = y - (y > number).long()
 
 
-def fitted(scores: Tensor, y: Tensor, lead: Tensor) -> float | None:
-    """The multiple of the lead that, once taken, leaves these samples most likely, every class counting the same: with
-    it as much probability goes to new classes as they are of those that have samples here. Few samples leave it near 1,
-    as if the multiple were normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
-    new, of_new = lead > 0, (lead > 0)[y].double()
+def fitted(scores: Tensor, y: Tensor, lead: Tensor, seen: Tensor) -> float | None:
+    """The multiple of the lead that, once taken, leaves these samples most likely, every class that was seen counting
+    the same: with it as much probability goes to new classes as they are of all. Few samples leave it near 1, as if the
+    multiple were normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
+    new, old = lead > 0, seen & (lead == 0)
+    count, of_new = y.bincount(minlength=len(lead)), new[y].double()
     if of_new.min() == of_new.max():
         return None
-    weight = 1 / y.bincount()[y].double()
+    # Classes that have samples stand for those of their kind that have none.
+    of_new_class, of_old_class = (kind.sum() / (kind & (count > 0)).sum() for kind in (new, old))
+    stands_for = torch.where(new, of_new_class, of_old_class)
+    weight = (stands_for / count)[y].double()
     weight *= weight.sum() / weight.square().sum()  # they sum to as many samples as they are worth
     z, most = scores.double(), float(lead.max())
-    margin = z[:, new].logsumexp(1) - z[:, ~new].logsumexp(1)
+    margin = z[:, new].logsumexp(1) - z[:, old].logsumexp(1)
     low, high = -_FAR, _FAR
     for _ in range(60):  # the slope of the loss rises with the multiple, so that halving finds where it is 0
         multiple = (low + high) / 2
