@@ -15,7 +15,7 @@ _HEAD = ["where", "method", "n", "as trained", "adjust=1", "at best", "best adju
 
 def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
     """As a table: the same weights, tested with the statistics of replayed batches alone, while more and more is taken
-    from the classes of the last task. Each experiment once."""
+    from the classes of the last task. Each method once in a place."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         cell = entry.cell
