@@ -152,6 +152,15 @@ def test_few_samples_leave_it_near_1():
     assert fitted(certain, torch.tensor([0, 3]), lead, ALL) == pytest.approx(1, abs=1e-3), "they say nothing"
 
 
+@pytest.mark.parametrize(
+    ("learner", "leads"), [("er", 1), ("er_ace", 0), ("ssil", 0), ("bic", 0), ("teacher:of=er_ace", 0)]
+)
+def test_what_is_expected_is_the_learners(make_trainer, learner, leads):
+    adjusted = f"{learner}{',' if ':' in learner else ':'}adjust=auto"
+    trainer = make_trainer((20, 20, 20, 20), learner=adjusted, memory=20)
+    assert trainer.learning.held.multiple == trainer.learning.learner.taken == leads
+
+
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (3, 4)])
 def test_nothing_is_fitted_to_old_or_new_classes_alone(wanted):
     scores, y, lead = scored()
@@ -184,7 +193,7 @@ def test_goes_on_from_a_checkpoint(make_trainer, train):
 
 
 def test_a_class_is_forgotten_by_them_too():
-    held = HeldOut(30, Random(0, "held"))
+    held = HeldOut(30, Random(0, "held"), 1.0)
     held.images, held.y = torch.arange(5), torch.tensor([0, 1, 2, 1, 3])
     held.forget(1)
     assert held.images.tolist() == [0, 2, 4]

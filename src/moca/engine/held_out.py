@@ -17,8 +17,8 @@ _SHARE = 10
 """One slot of the memory in so many is for them, and of a class of a task at most one sample in so many."""
 _EACH = 5
 """Samples of a class of a task that are held out, at most."""
-_EXPECTED, _FAR = 1.0, 100.0
-"""The multiple that makes up for how often classes come, and one that is beyond any other."""
+_FAR = 100.0
+"""A multiple that is beyond any other."""
 
 
 def holding_out(stream: Stream, learner: Learner, seed: int) -> Stream:
@@ -50,14 +50,14 @@ class HeldOut(Stateful):
 
     remembers = ("images", "y", "multiple", "random")
 
-    def __init__(self, memory: int, random: Random) -> None:
-        """For a memory of so many slots in all."""
+    def __init__(self, memory: int, random: Random, expected: float) -> None:
+        """For a memory of so many slots in all; `expected` is the multiple where nothing else is known."""
         if memory < 2:
             raise MocaError("adjust=auto keeps one sample to fit to beside those to replay; use a memory of 2 or more")
-        self.size, self.random = max(1, memory // _SHARE), random
+        self.size, self.random, self.expected = max(1, memory // _SHARE), random, expected
         self.images: Tensor | None = None
         self.y: Tensor | None = None
-        self.multiple = _EXPECTED
+        self.multiple = expected
 
     def end_task(self, learner: Learner, images: Tensor, y: Tensor) -> None:
         """Take in what was held out of a task that has been learnt, fit the multiple to all there is, then keep as much
@@ -68,7 +68,7 @@ class HeldOut(Stateful):
             images, y = torch.cat([self.images, images]), torch.cat([self.y, y])
         if not len(y):
             return
-        multiple = fitted(learner.asked(learner.predict, images), y, learner.lead, learner.seen)
+        multiple = fitted(learner.asked(learner.predict, images), y, learner.lead, learner.seen, self.expected)
         self.multiple = self.multiple if multiple is None else multiple
         order = self.random.permutation(len(y))
         kept = order[_rank(y[order]).argsort(stable=True)[: self.size]]
@@ -87,10 +87,11 @@ class HeldOut(Stateful):
             self.y = y - (y > number).long()
 
 
-def fitted(scores: Tensor, y: Tensor, lead: Tensor, seen: Tensor) -> float | None:
+def fitted(scores: Tensor, y: Tensor, lead: Tensor, seen: Tensor, expected: float = 1.0) -> float | None:
     """The multiple of the lead that, once taken, leaves these samples most likely, every class that was seen counting
-    the same: with it as much probability goes to new classes as they are of all. Few samples leave it near 1, as if the
-    multiple were normal around 1 with a standard deviation of 1. None where no sample is old, or none new."""
+    the same: with it as much probability goes to new classes as they are of all. Few samples leave it near what is
+    expected, as if it were normal around that with a standard deviation of 1. None where no sample is old, or none
+    new."""
     new, old = lead > 0, seen & (lead == 0)
     count, of_new = y.bincount(minlength=len(lead)), new[y].double()
     if of_new.min() == of_new.max():
@@ -105,6 +106,6 @@ def fitted(scores: Tensor, y: Tensor, lead: Tensor, seen: Tensor) -> float | Non
     low, high = -_FAR, _FAR
     for _ in range(60):  # the slope of the loss rises with the multiple, so that halving finds where it is 0
         multiple = (low + high) / 2
-        slope = most * (weight @ (of_new - (margin - multiple * most).sigmoid())) + multiple - _EXPECTED
+        slope = most * (weight @ (of_new - (margin - multiple * most).sigmoid())) + multiple - expected
         low, high = (multiple, high) if slope < 0 else (low, multiple)
     return multiple

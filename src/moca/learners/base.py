@@ -91,6 +91,8 @@ class Learner(Part, Stateful):
     """Whether all tasks come at once."""
     has_logits: ClassVar[bool] = True
     """Whether the scores by which it predicts are logits, of which those of new classes may lead; not distances."""
+    leads: ClassVar[float] = 1.0
+    """How many times their lead new classes should have by its losses: none where they do not compete with old ones."""
     static: ClassVar[bool] = True
     """Whether a step is a function of tensors with fixed shapes that never asks the device; others run eagerly."""
     refuses: ClassVar[str] = ""

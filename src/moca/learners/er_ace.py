@@ -26,6 +26,7 @@ class ERACE(Learner):
     )
 
     recipes = {"offline": {"lr": 0.03}}
+    leads = 0.0
     remembers = ("highest",)
 
     def prepare(self) -> None:
