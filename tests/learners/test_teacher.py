@@ -243,7 +243,7 @@ def test_no_samples_are_handed_over_for_nothing(make_trainer):
     handed = []
     for of in ("er", "icarl"):
         trainer = make_trainer(learner=f"teacher:of={of}", memory=8)
-        trainer.learning.end_task = lambda samples, of=of: handed.append(of)
+        trainer.learning.end_task = lambda samples, held, of=of: handed.append(of)
         list(trainer.steps())
         trainer.end_task()
     assert handed == ["icarl"]

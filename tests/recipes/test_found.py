@@ -57,7 +57,8 @@ def test_runs_of_earlier_days_fill_their_cells():
         assert len(one.values) == 3
         assert one.values == two.values
         assert by_id[f"f10-cifar100-{method}-k5"].values == pytest.approx(one.values)
-        assert {result.folder.parent.name for result in one.results} == {"cifar100_official"}
+        place = "paper" if method == "none" else "cifar100_official"  # run again since, with more recorded
+        assert {result.folder.parent.name for result in one.results} == {place}
     kept = [json.loads((RESULTS / f"cifar100_official/er-s{seed}/result.json").read_text()) for seed in range(3)]
     assert by_id["t1-offline-none"].ours == Spread.of([100 * result["final_accuracy"] for result in kept])
     assert all(
