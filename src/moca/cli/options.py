@@ -70,7 +70,9 @@ def written(annotation: Any) -> str:
         return written(first)
     if isinstance(first, type) and issubclass(first, Settings):
         return f"[{first.leading}:option=value]"
-    return {bool: "[true|false]", int: "[whole number]", float: "[number]"}.get(first, "")
+    word = {bool: "true|false", int: "whole number", float: "number"}.get(first, "")
+    words = [choice for kind in kinds[1:] if typing.get_origin(kind) is Literal for choice in typing.get_args(kind)]
+    return f"[{'|'.join([word, *words])}]" if word else ""
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
