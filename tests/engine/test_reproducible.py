@@ -13,6 +13,7 @@ METHODS = EVERY | {
     "momentum": {"learner": "er_ace:mask=official", "optimiser": "sgd:momentum=0.9,anew=false"},
     "adam": {"optimiser": "adam", "schedule": "cosine:anew=false", "lr": 0.01},
     "icarl online": {"learner": "icarl:form=online"},
+    "adjusted": {"learner": "derpp:adjust=auto", "counts": (20, 20, 20, 20), "batch": 14},
     "concatenated": {"learner": "er:passes=concatenated", "perturb": "gaussian"},
     "official passes": {"perturb": "vmf:kappa=20", "bn_passes": "official", "short_batch": "skip"},
 }

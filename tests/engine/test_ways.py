@@ -20,6 +20,7 @@ METHODS = {name: method for name, method in EVERY.items() if name != "joint"} | 
     "official passes": {"perturb": "doa_new", "bn_passes": "official"},
     "icarl online": {"learner": "icarl:form=online"},
     "offered once": {"offer": "once"},
+    "adjusted": {"learner": "er:adjust=auto"},
     "concatenated": {
         "learner": "er:passes=concatenated",
         "optimiser": "sgd:momentum=0.9,weight_decay=1e-4",
