@@ -98,8 +98,6 @@ class Learning(Stateful):
             random=Random(seeds.of("perturb"), "learner", self.device),
             skips_short=settings.short_batch == "skip",
         )
-        if self.held is not None:
-            self.held.adjust(self.learner)
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.images_trained = 0

@@ -150,7 +150,7 @@ class Learner(Part, Stateful):
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
-        self.taken = 0.0 if self.adjust == "auto" else self.adjust
+        self.taken = self.leads if self.adjust == "auto" else self.adjust
         device = next(model.parameters()).device
         self.lr = torch.tensor(0.1, device=device) if lr is None else lr
         self.augment, self.random = augment or self.view, random or Random(0, "learner", device)

@@ -53,6 +53,16 @@ class Cell:
         return self.status == "claimed"
 
     @property
+    def where(self) -> str:
+        """Setting, data set and memory, as tables say it."""
+        return " ".join(filter(None, (self.setting, self.data, self.tags.get("memory", ""))))
+
+    @property
+    def method(self) -> str:
+        """Learner and perturbation, if there is one, as tables say it."""
+        return self.tags["method"].removesuffix("+none")
+
+    @property
     def in_percent(self) -> bool:
         """Whether it is an accuracy."""
         return recorded(self.metric) is None and "accuracy" in self.metric

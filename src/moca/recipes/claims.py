@@ -80,8 +80,8 @@ def rows(chosen: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
 
 def _row(claim: Claim) -> list[str]:
     cell, other = claim.better.cell, claim.worse.cell
-    where = " ".join(filter(None, (cell.exhibit, cell.setting, cell.data, cell.tags.get("memory", ""))))
-    method = [c.tags["method"].removesuffix("+none") for c in (cell, other)]
+    where = f"{cell.exhibit} {cell.where}"
+    method = [c.method for c in (cell, other)]
     p = "" if math.isnan(claim.p) else f"{claim.p:.3f}"
     numbers = [f"{claim.paper:+.2f}", claim.ours.points("+")]
     return [where, " over ".join(method), *numbers, str(len(claim.differences)), p, claim.verdict]

@@ -66,7 +66,6 @@ def _tested(entries: Sequence[Entry]) -> dict[tuple[_Place, str], _Tested]:
 
 def _row(one: _Tested, plain: _Tested | None, best: float) -> list[str]:
     cell = one.entry.cell
-    where = " ".join(filter(None, (cell.setting, cell.data, cell.tags.get("memory", ""))))
     gain = p = ""
     if plain is not None and plain is not one:
         base = plain.under(RULE)
@@ -75,6 +74,15 @@ def _row(one: _Tested, plain: _Tested | None, best: float) -> list[str]:
             gain = Spread.of(gains).points("+")
             p = "" if math.isnan(chance := paired(gains)) else f"{chance:.3f}"
     own, ruled = (Spread.of(list(one.under(rule).values())) for rule in ("own", RULE))
-    method = cell.tags["method"].removesuffix("+none")
     past = Spread.of([ruled.mean - best]).points("+")
-    return [where, method, f"{cell.value:.2f}", str(len(one.by_seed)), own.points(), ruled.points(), gain, p, past]
+    return [
+        cell.where,
+        cell.method,
+        f"{cell.value:.2f}",
+        str(len(one.by_seed)),
+        own.points(),
+        ruled.points(),
+        gain,
+        p,
+        past,
+    ]

@@ -18,11 +18,8 @@ def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
     from the classes of the last task. Each method once in a place."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
-        cell = entry.cell
-        where = " ".join(filter(None, (cell.setting, cell.data, cell.tags.get("memory", ""))))
-        method = cell.tags.get("method", "").removesuffix("+none")
         tested = [numbers for one in entry.results if one.finished and (numbers := at_the_end(analyses_of(one), RULE))]
-        if tested and cell.counts:
-            columns = [Spread.of(list(values)) for values in zip(*tested, strict=True)]
-            found.setdefault((where, method), [str(len(tested)), *(column.points() for column in columns)])
+        if tested and entry.cell.counts:
+            columns = (Spread.of(list(values)).points() for values in zip(*tested, strict=True))
+            found.setdefault((entry.cell.where, entry.cell.method), [str(len(tested)), *columns])
     return _HEAD, [[*key, *row] for key, row in found.items()]

@@ -24,6 +24,19 @@ COUNTS = (
     "the paper quotes from elsewhere, that contradict the rest of it, or that are known from its plotting scripts or "
     "figures alone are reported, not counted."
 )
+_FOOTING = (
+    "The paper's methods are tested with BatchNorm statistics of different batches, which decides part of their order. "
+    "These runs were recorded with `--record rules`: the same weights, tested with the statistics of replayed batches "
+    "alone, for all methods alike, which is moca's default otherwise. Gains are over the method's own learner, paired "
+    "by seed, with the p of a two-sided paired t-test. Past the best: how far the mean lies above the best that the "
+    "paper has of the learner, with any perturbation."
+)
+_LEADS = (
+    "Classes of the last task lead, as they are trained on more often ([docs/logit-adjustment.md]"
+    "(docs/logit-adjustment.md)). These runs were recorded with `--record lead`: the same weights, tested with the "
+    "statistics of replayed batches alone, while more and more of that lead is taken. The best value is known "
+    "afterwards only; runs recorded before it could be more than 3 say 3 where it may be more."
+)
 
 
 _PLAIN = str.maketrans({"[": "", "]": "", "'": "", "*": "…"})
@@ -52,8 +65,8 @@ def render(standing: Standing, place: str) -> str:
         ),
         "## The order of methods",
         *_order(claims(standing.entries)),
-        *_footing(standing.entries),
-        *_leads(standing.entries),
+        *_recorded("On equal footing", _FOOTING, footing_rows(standing.entries)),
+        *_recorded("The lead of new classes", _LEADS, lead_rows(standing.entries)),
         *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
         "## Why they are run so",
         "All that fit a cell apply, a later one wins; what none sets is left to the recipes of protocol, data set and "
@@ -82,29 +95,10 @@ def _order(said: Sequence[Claim]) -> list[str]:
     return [told, _table(head, rows)] if rows else [told]
 
 
-def _footing(entries: Sequence[Entry]) -> list[str]:
-    """What remains of the order where every method is tested in the same way."""
-    head, rows = footing_rows(entries)
-    told = (
-        "The paper's methods are tested with BatchNorm statistics of different batches, which decides part of their "
-        "order. These runs were recorded with `--record rules`: the same weights, tested with the statistics of "
-        "replayed batches alone, for all methods alike, which is moca's default otherwise. Gains are over the method's "
-        "own learner, paired by seed, with the p of a two-sided paired t-test. Past the best: how far the mean "
-        "lies above the best that the paper has of the learner, with any perturbation."
-    )
-    return ["## On equal footing", told, _table(head, rows)] if rows else []
-
-
-def _leads(entries: Sequence[Entry]) -> list[str]:
-    """What the scores alone hide."""
-    head, rows = lead_rows(entries)
-    told = (
-        "Classes of the last task lead, as they are trained on more often ([docs/logit-adjustment.md]"
-        "(docs/logit-adjustment.md)). These runs were recorded with `--record lead`: the same weights, tested with the "
-        "statistics of replayed batches alone, while more and more of that lead is taken. The best value is known "
-        "afterwards only; runs recorded before it could be more than 3 say 3 where it may be more."
-    )
-    return ["## The lead of new classes", told, _table(head, rows)] if rows else []
+def _recorded(title: str, told: str, table: tuple[list[str], list[list[str]]]) -> list[str]:
+    """What runs say that recorded more than the paper asks for; nothing where none did."""
+    head, rows = table
+    return [f"## {title}", told, _table(head, rows)] if rows else []
 
 
 def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from torch import Tensor
 
 from moca.engine.evaluate import in_evaluation
@@ -78,22 +76,11 @@ class LeadTested(Recording):
         )
 
 
-class AtTheEnd(NamedTuple):
-    """Of a run: accuracies in %, and how many times the lead is best taken."""
-
-    as_trained: float
-    lead_taken: float
-    at_best: float
-    best: float
-
-
-def at_the_end(analyses: Analyses, rule: str) -> AtTheEnd | None:
-    """With BatchNorm's statistics by this rule, or as the run was tested where these are the same; None where nothing
-    was recorded."""
-    if (found := analyses.get(NAME)) is None:
-        return None
-    curve = found.plots["lead_at_the_end"]
-    accuracies, multiples = curve.series.get(rule, curve.series[OWN]), curve.x.values
-    best = max(range(len(multiples)), key=lambda place: (accuracies[place], -abs(multiples[place])))
-    as_trained, taken = (accuracies[multiples.index(multiple)] for multiple in (0, 1))
-    return AtTheEnd(as_trained, taken, accuracies[best], multiples[best])
+def at_the_end(analyses: Analyses, rule: str) -> list[float]:
+    """What a summary says: accuracies in % as trained, with the lead taken once, and at best, and which value is best.
+    With BatchNorm's statistics by this rule, or as the run was tested where these are the same; empty where nothing was
+    recorded."""
+    numbers = analyses[NAME].numbers if NAME in analyses else {}
+    names = dict.fromkeys(name.rpartition(", ")[0] for name in numbers)
+    found = (numbers.get(f"{name}, {rule}", numbers[f"{name}, {OWN}"]) for name in names)
+    return [number for number in found if number is not None]
