@@ -129,10 +129,11 @@ class Learner(Part, Stateful):
 
     def check(self) -> None:
         """Refuse to take from scores in which no class leads, or to fit with nothing to fit to."""
+        name = type(self).__name__
         if self.adjust and not self.has_logits:
-            raise MocaError("adjust is for logits, and this learner tells classes by distances; leave it out")
+            raise MocaError(f"adjust is for logits, and {name} tells classes by distances; leave it out")
         if self.adjust == "auto" and not self.has_memory:
-            raise MocaError("adjust=auto keeps samples in the memory, and this learner has none; give a number")
+            raise MocaError(f"adjust=auto keeps samples in the memory, and {name} has none; give a number")
 
     def attach(
         self,
