@@ -77,7 +77,10 @@ def test_a_learner_s_own_recipe(cifar100, learner, expected):
         assert str(run.schedule) == "constant"
 
 
-@pytest.mark.parametrize(("protocol", "lam"), [("offline", 2.0), ("online", 0.8), ("proxy", 1.0), ("proxy20", 1.0)])
+@pytest.mark.parametrize(
+    ("protocol", "lam"),
+    [("offline", 2.0), ("online", 0.8), ("online_augmented", 0.8), ("proxy", 1.0), ("proxy20", 1.0)],
+)
 def test_the_strength_of_the_protocol(cifar100, protocol, lam):
     assert completed(cifar100(protocol), perturb="gaussian").perturb.lam == lam
     assert completed(cifar100(protocol), perturb="gaussian:lambda=3").perturb.lam == 3
@@ -114,8 +117,15 @@ def test_a_recipe_may_set_options_of_the_learner(cifar100, protocol, form):
     assert ("learner icarl:form=online" in told) == (form == "online")
 
 
-def test_online_is_one_pass_with_a_memory_of_each_class(cifar100):
-    run = completed(cifar100("online"))
+@pytest.mark.parametrize("learner", ["er", "icarl", "xder"])
+def test_augmented_or_not_an_online_run_is_trained_the_same(cifar100, learner):
+    plain, augmented = (completed(cifar100(name), learner=learner) for name in ("online", "online_augmented"))
+    assert plain == augmented
+
+
+@pytest.mark.parametrize("protocol", ["online", "online_augmented"])
+def test_online_is_one_pass_with_a_memory_of_each_class(cifar100, protocol):
+    run = completed(cifar100(protocol))
     assert (run.epochs, run.batch, str(run.memory)) == (1, 10, "20:per=class")
     assert str(run.model) == "resnet18:width=20,pool=4"
 
@@ -260,3 +270,5 @@ def test_the_official_settings_depend_on_the_memory_too(make_dataset, data, memo
     assert (run.learner.alpha, run.learner.beta, run.lr) == (*expected, 0.03)
     given = complete(validate(Run, {"learner": "derpp:alpha=0.7", "memory": memory, "tasks": 5}), made)
     assert given.learner.alpha == 0.7
+    of_each = complete(validate(Run, {"learner": "derpp", "memory": f"{memory}:per=class", "tasks": 5}), made)
+    assert of_each.learner.alpha == 0.1, "of so many samples in all, not of each class"

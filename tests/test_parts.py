@@ -21,6 +21,7 @@ from moca.models.heads import LinearHead
 from moca.parts import ENCODERS, KINDS, LEARNERS, PERTURBATIONS, Part, kind_of, load_plugins, path_of
 from moca.perturb.gaussian import Gaussian
 from moca.random import Random
+from moca.settings import Run, validate
 from moca.settings.choice import options_of
 from moca.state import tensors_in
 
@@ -57,6 +58,12 @@ class TestBuiltIn:
         assert kind_of(part) is kind
         assert path_of(part) == name
         assert kind.find(f"{part.__module__}.{part.__name__}") is part
+
+    @pytest.mark.parametrize(("setting", "name"), [(s, n) for s, n in EVERY if s in ("learner", "perturb")])
+    def test_an_object_of_it_is_written_down_as_its_name_is(self, setting, name):
+        made = validate(Run, {"learner": "er", setting: KINDS[setting].find(name)()})
+        assert getattr(made, setting).name == name
+        assert not made.in_python_only
 
     @every_part
     def test_its_docstrings_begin_with_a_line(self, setting, name):

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from moca.random import Random
-from moca.state import Stateful, layout, longer, tensors_in
+from moca.state import Stateful, layout, longer, on, tensors_in
 
 
 class Part(Stateful):
@@ -51,6 +51,14 @@ def test_every_tensor_of_a_nested_state_is_found():
     a, b, c = torch.zeros(1), torch.ones(2), torch.full((3,), 2.0)
     found = list(tensors_in({"a": a, "plain": 3, "in": [b, {"deep": (c, None)}]}))
     assert [id(t) for t in found] == [id(a), id(b), id(c)]
+
+
+def test_every_tensor_of_a_nested_state_moves_to_a_device():
+    state = {"a": torch.zeros(1), "plain": 3, "in": [torch.ones(2), {"deep": torch.ones(3), "none": None}]}
+    assert {t.device.type for t in tensors_in(on("meta", state))} == {"meta"}
+    same = on("cpu", state)
+    assert same["a"] is state["a"]
+    assert (same["plain"], same["in"][1]["none"]) == (3, None)
 
 
 def test_everything_remembered_comes_back_and_nothing_else():

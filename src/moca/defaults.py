@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from moca.data import Dataset
+from moca.data.protocol import setting_of
 from moca.engine.device import pick_device
 from moca.settings import TRAINING, Run, validate, word
 
@@ -14,13 +15,15 @@ from moca.settings import TRAINING, Run, validate, word
 def complete(run: Run, dataset: Dataset) -> Run:
     """The run with nothing left open. What was given stays; a run that is complete comes back as it is."""
     protocol = dataset.protocol
-    kind = protocol.name.rstrip("0123456789")  # proxy20 is a proxy protocol
+    kind = setting_of(protocol.name)
     own = protocol.recipe or own_recipe(dataset, pick_device(run.device).type)
     memory = run.memory
     if "memory" in own and "memory" not in run.model_fields_set:
         memory = validate(Run, {"memory": own["memory"]}).memory
     by_set = f"{dataset.name}/{kind}"
-    places = (kind, protocol.name, by_set, f"{dataset.name}/{protocol.name}", f"{by_set}/{memory.size}")
+    places = [kind, protocol.name, by_set, f"{dataset.name}/{protocol.name}"]
+    if memory.per == "total":
+        places.append(f"{by_set}/{memory.size}")
     learner = run.learner
     if "learner" in protocol.recipe and "learner" not in run.model_fields_set:
         learner = validate(Run, {"learner": protocol.recipe["learner"]}).learner
@@ -44,7 +47,7 @@ def _open(run: Run, name: str) -> bool:
     return name not in run.model_fields_set or getattr(run, name) is None
 
 
-def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: tuple[str, ...]) -> dict[str, Any]:
+def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: Iterable[str]) -> dict[str, Any]:
     return {key: value for place in places for key, value in (recipes or {}).get(place, {}).items()}
 
 

@@ -67,6 +67,15 @@ def layout(state: Any) -> Any:
     return state
 
 
+def on(device: torch.device | str, state: Any) -> Any:
+    """A nested state with every tensor on a device, wherever it was kept."""
+    if isinstance(state, Tensor):
+        return state.to(device)
+    if isinstance(state, dict):
+        return {name: on(device, part) for name, part in state.items()}
+    return [on(device, part) for part in state] if isinstance(state, list) else state
+
+
 def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
     """A row for each of `count` classes: the given ones, then rows of `fill`."""
     return torch.cat([rows, rows.new_full((count - len(rows), *rows.shape[1:]), fill)])

@@ -233,6 +233,45 @@ def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small,
     np.testing.assert_array_equal(again.decision_function(bars(2, 3)), fresh.decision_function(bars(2, 3)))
 
 
+def test_a_lesson_that_is_stopped_leaves_the_classifier_as_it_was(small):
+    """Also where a class came in it, whose number the next lesson gives to another."""
+    model, fresh = (small(epochs=5).learn(*lesson(0, 1)) for _ in range(2))
+
+    def stop(done, total):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.learn(*lesson(2), said=stop)
+    assert model.classes_.tolist() == [0, 1]
+    assert set(model.memory_contents()) == {0, 1}
+    for one in (model, fresh):
+        one.learn(*lesson(3))
+    np.testing.assert_array_equal(model.decision_function(bars(3, 3)), fresh.decision_function(bars(3, 3)))
+    assert {name: len(images) for name, images in model.memory_contents().items()} == {
+        name: len(images) for name, images in fresh.memory_contents().items()
+    }
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("learner", "perturb"), [("er_ace", "gaussian"), ("er:adjust=auto", "vt"), ("ewc", "none")])
+def test_a_model_that_was_kept_learns_on_on_a_gpu(small, tmp_path, learner, perturb):
+    options = {"learner": learner, "perturb": perturb, "device": "cuda"}
+    model = small(**options).learn(*lesson(0, 1))
+    model.save(tmp_path / "model")
+    again = moca.load_model(tmp_path / "model")
+    for one in (model, again):
+        one.learn(*lesson(2))
+    np.testing.assert_allclose(again.decision_function(bars(2, 3)), model.decision_function(bars(2, 3)), rtol=1e-3)
+
+
+def test_a_run_that_came_to_know_only_some_classes_is_a_model(tmp_path):
+    moca.run(tasks=(2, 2), classes="unknown", epochs=1, out=tmp_path / "some", device="cpu")
+    assert moca.load_model(tmp_path / "some", device="cpu").classes_.tolist() == ["0", "1", "2", "3"]
+    assert "confusion" in moca.analyse(tmp_path / "some", device="cpu").analyses
+
+
 def test_a_lesson_of_few_images_is_not_short(small):
     told = []
     model = small(epochs=1).learn(*lesson(0, 1))

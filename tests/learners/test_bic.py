@@ -33,6 +33,17 @@ def biased(seed, count=40, classes=5, shift=3.0):
     return logits + shift * fresh, y, fresh
 
 
+def test_of_vectors_as_of_images_about_one_in_so_many_is_held_out(attached):
+    learner = attached(BiC(hold=4), (0, 1))
+    vectors = torch.nn.functional.normalize(torch.randn(4000, 16, 1, 1, generator=torch.Generator().manual_seed(0)))
+    held = learner.held_out(vectors)
+    assert held.double().mean() == pytest.approx(0.25, abs=0.03)
+    assert learner.held_out(vectors[:7]).equal(held[:7]), "whatever they come with"
+    image = torch.tensor([[[[3, 4], [250, 3]]]], dtype=torch.uint8)
+    assert learner.held_out(torch.cat([image, image + 1])).tolist() == [True, True]
+    assert learner.held_out(image.clone().fill_(1)[..., :1]).tolist() == [False]
+
+
 class TestFit:
     @pytest.mark.parametrize("seed", range(3))
     def test_no_other_pair_fits_better(self, seed):

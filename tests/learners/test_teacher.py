@@ -213,6 +213,20 @@ class TestPrediction:
         torch.testing.assert_close(learner.predict(x)[:1], learner.predict(x[:1]))
         assert learner.stable.training
 
+    @pytest.mark.parametrize("of", ["ssil", "lwf", "bic", "pass"])
+    def test_what_a_learner_makes_of_logits_it_makes_of_the_teacher_s(self, make_trainer, of):
+        learning = make_trainer(learner=f"teacher:of={of}", memory=8).learning
+        learner, x = learning.learner, torch.randn(6, 1, 4, 4)
+        learning.model.eval()
+        torch.testing.assert_close(
+            learner.predict(x), learner.inner.predict(x), msg="at first the teacher is the student"
+        )
+        learner.stable.head.weight.data.neg_()
+        learner.stable.eval()
+        expected = learner.inner.scores(learner.stable(x))
+        assert not torch.allclose(expected[:, :2], learner.inner.predict(x)[:, :2])
+        torch.testing.assert_close(learner.predict(x), expected)
+
     def test_a_nearest_mean_stays_one(self, make_trainer):
         trainer = make_trainer(learner="teacher:of=icarl", memory=8)
         list(trainer.steps())

@@ -47,8 +47,9 @@ def test_equals_a_list_of_rows(size, batches):
     """A list that is offered the same samples one by one, at the slots that a second reservoir gives."""
     kept, slow, twin, first = memory(size), [None] * size, Reservoir(size, Random(0, "store")), 0
     for count in batches:
+        slots = twin.slots(samples(first, count), kept).tolist()
         kept.add(**samples(first, count))
-        for number, slot in enumerate(twin.slots(samples(first, count), None).tolist(), start=first):
+        for number, slot in enumerate(slots, start=first):
             if slot < size:
                 slow[slot] = number
         first += count

@@ -77,6 +77,19 @@ def test_no_thread_ever_finds_the_model_in_training(template):
     assert not any(part.training for part in model.modules())
 
 
+def test_nor_a_network_of_the_learner_s_own(tmp_path):
+    """A teacher is switched to and fro by every answer."""
+    options = {"encoder": "resnet18:width=4", "epochs": 2, "memory": 20, "learner": "teacher:of=er_ace"}
+    images, names = np.concatenate([bars(0, 20), bars(1, 20)]), ["bar 0"] * 20 + ["bar 1"] * 20
+    teach(ModelFolder(tmp_path / "taught"), images, names, options=options, device="cpu")
+    version = InUse(tmp_path / "taught", "cpu").version
+    asked = [bars(n % 2, 1 + n % 3, seed=n) for n in range(6)]
+    alone = [version.shares(some) for some in asked]
+    with ThreadPoolExecutor(4) as askers:
+        for told, expected in zip(askers.map(version.shares, asked * 10), alone * 10, strict=True):
+            np.testing.assert_allclose(told, expected, atol=1e-6)
+
+
 def test_what_it_says_of_itself(client, template):
     about = client.get("/api/model").json()
     assert (about["name"], about["version"], about["image_size"]) == ("bars", 1, [12, 12, 1])

@@ -59,10 +59,10 @@ def in_second_task(settings: Run, stream: Stream) -> Trainer:
     memory, learner = trainer.learning.memory, trainer.learning.learner
     assert memory is not None
     images, y = trainer.feed(trainer.schedule.current.train.to(trainer.feed.order_device))
+    samples = {"image": images, "y": y} | {n: torch.zeros(len(y), CLASSES, device=y.device) for n in learner.keeps}
     if learner.store is None:
-        memory.rewrite(image=images[: memory.size], y=y[: memory.size])
+        memory.rewrite(**{name: values[: memory.size] for name, values in samples.items()})
     else:
-        kept = {name: torch.zeros(len(y), CLASSES, device=y.device) for name in learner.keeps}
-        memory.add(image=images, y=y, **kept)
+        memory.add(**samples)
     trainer.next_task()
     return trainer

@@ -92,7 +92,8 @@ class Classifier:
         return self.learn(X, y)
 
     def learn(self, images: Any, labels: Any = None, *, said: Said | None = None) -> Self:
-        """Learn from these images, and keep what was known."""
+        """Learn from these images, and keep what was known. A lesson that does not end, by Ctrl-C or as its loss is no
+        longer a number, leaves the classifier as it was."""
         known = self.__sklearn_is_fitted__()
         if known:
             self.refuse_pictures(images)
@@ -104,14 +105,14 @@ class Classifier:
         task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
         settings = self.settings_.model_copy(update={"epochs": self.epochs_})
-        trainer = Trainer(settings, task, learning=self.learning_)
-        total = trainer.schedule.total
-        for done, step in enumerate(trainer.steps(), 1):
-            if (done % _LOOK == 0 or done == total) and not _finite(step.losses.values()):
-                raise MocaError("the loss is no longer a finite number; begin with another learner or perturbation")
-            if said:
-                said(done, total)
-        trainer.end_task()
+        before = self.learning_.state_dict() if known else None
+        try:
+            _train(Trainer(settings, task, learning=self.learning_), said)
+        except BaseException:
+            if before is not None:
+                self.learning_ = self._anew(len(self._names))
+                self.learning_.load_state_dict(before)
+            raise
         self._names = names
         return self
 
@@ -156,6 +157,10 @@ class Classifier:
         self.settings_ = self.learning_.settings
         if frozen is not None:
             self.settings_ = self.settings_.model_copy(update={"frozen": frozen.choice})
+
+    def _anew(self, classes: int) -> Learning:
+        """Learning with the same settings that knows nothing yet."""
+        return Learning(self.settings_, self.protocol_, self.sample_shape, classes)
 
     @property
     def sample_shape(self) -> Shape:
@@ -268,12 +273,7 @@ class Classifier:
             raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
         if len(self._names) == 1:
             raise MocaError(f"{label!r} is the only class; remove the model instead")
-        number = self._names.index(label)
-
-        def again(classes: int) -> Learning:
-            return Learning(self.settings_, self.protocol_, self.sample_shape, classes)
-
-        self.learning_ = without(self.learning_, number, again)
+        self.learning_ = without(self.learning_, self._names.index(label), self._anew)
         self._names = [name for name in self._names if name != label]
         return self
 
@@ -352,6 +352,17 @@ class Classifier:
         made._take_up(run, _protocol(about["protocol"]), _shape(about["shape"]), len(made._names), within)
         made.learning_.load_state_dict(state)
         return made
+
+
+def _train(trainer: Trainer, said: Said | None) -> None:
+    """Carry out a lesson; `said` is told how far it is."""
+    total = trainer.schedule.total
+    for done, step in enumerate(trainer.steps(), 1):
+        if (done % _LOOK == 0 or done == total) and not _finite(step.losses.values()):
+            raise MocaError("the loss is no longer a finite number; begin with another learner or perturbation")
+        if said:
+            said(done, total)
+    trainer.end_task()
 
 
 def _protocol(told: dict[str, Any]) -> Protocol:

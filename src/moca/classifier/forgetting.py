@@ -80,9 +80,7 @@ def _drop(state: dict[str, Any], number: int, size: int, by_class: set[str]) -> 
     memory["count"].fill_(len(stay))
     for part in (memory["storing"] or {}, memory["drawing"], learner, learner.get("inner", {})):
         for name, rows in part.items():
-            if name == "seen":
-                rows.fill_(len(stay))
-            elif name not in by_class and isinstance(rows, Tensor) and rows.dim() and len(rows) in (size, size + 1):
+            if name not in by_class and isinstance(rows, Tensor) and rows.dim() and len(rows) in (size, size + 1):
                 part[name] = _moved(rows, order[: len(rows)], empty[: len(rows)])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from moca.data.fingerprint import Counts, Reference
-from moca.data.protocol import Protocol
+from moca.data.protocol import Protocol, setting_of
 from moca.errors import MocaError, nearest
 from moca.recipes import load_recipe
 
@@ -116,7 +116,7 @@ def _protocol(name: str, values: dict[str, Any], model: str) -> Protocol:
     given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     given["tasks"] = _tasks(values.get("tasks", ""))
     own = {"model": given.pop("model", model), **given.pop("recipe", {})}
-    return Protocol(**given, name=name, recipe={**load_recipe("protocols").get(name.rstrip("0123456789"), {}), **own})
+    return Protocol(**given, name=name, recipe={**load_recipe("protocols").get(setting_of(name), {}), **own})
 
 
 def _tasks(text: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -46,6 +47,11 @@ class Protocol:
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
         """The customary split or, where there is none, five tasks; fewer where a task would have a single class."""
         return self.tasks or max(1, min(5, classes // 2))
+
+
+def setting_of(protocol: str) -> str:
+    """The setting that a protocol is a form of, by its name: proxy20 is of proxy, online_augmented of online."""
+    return re.split(r"[0-9_]", protocol, maxsplit=1)[0]
 
 
 def own_protocol(shape: tuple[int, int, int], mean: Sequence[float], std: Sequence[float]) -> Protocol:

@@ -26,7 +26,7 @@ from moca.models import build_model
 from moca.perturb import perturbation
 from moca.random import Random, derive
 from moca.settings import Run
-from moca.state import Stateful
+from moca.state import Stateful, on
 from moca.streams import Task
 
 
@@ -223,7 +223,8 @@ class Learning(Stateful):
         } | ({} if self.held is None else {"held": self.held.state()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
+        """Go on from where `state` was taken, on whatever device that was."""
+        state = on(self.device, state)
         self.grow(state["classes"])
         self.lr.copy_(state["lr"])
         self.images_trained = state["images_trained"]

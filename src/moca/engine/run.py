@@ -195,7 +195,7 @@ class Running:
 
     def _save_model(self) -> None:
         learning, stream, frozen = self.trainer.learning, self.stream, self.stream.dataset.frozen
-        about = described(learning.settings, stream.names, stream.protocol, stream.shape, frozen)
+        about = described(learning.settings, stream.names[: learning.classes], stream.protocol, stream.shape, frozen)
         self.folder.save_model(learning.state() | ({"frozen": frozen.state()} if frozen else {}), about)
 
     def _interrupted(self) -> None:

@@ -192,8 +192,11 @@ class Learner(Part, Stateful):
 
     def predict(self, x: Tensor) -> Tensor:
         """A score of every class for images as the encoder sees them; the highest, once adjusted, is the prediction."""
-        scores: Tensor = self.model(x)
-        return scores
+        return self.scores(self.model(x))
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """What logits of the network, or of a teacher of its kind, say for each class."""
+        return logits
 
     def adjusted(self, scores: Tensor) -> Tensor:
         """What was predicted, as much of the current classes' lead taken from their scores as was asked for."""

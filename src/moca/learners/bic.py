@@ -56,8 +56,8 @@ class BiC(Distilling):
         self.share = old / (old + len(task.classes))
 
     def held_out(self, images: Tensor) -> Tensor:
-        """Which raw images are never learnt from."""
-        return images.flatten(1).sum(1, dtype=torch.int64) % self.hold == 0
+        """Which raw images, or vectors, are never learnt from: the sum of their bytes says it."""
+        return images.flatten(1).contiguous().view(torch.uint8).sum(1, dtype=torch.int64) % self.hold == 0
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """(1 - s) (CE(new) + CE(replay)) + s KL over old classes on both, s the share of old classes."""
@@ -103,9 +103,9 @@ class BiC(Distilling):
         a, b = fitted(self._corrected(logits)[:, self.seen], torch.cat(ys), self.seen, fresh)
         self.scale[fresh], self.shift[fresh] = a, b
 
-    def predict(self, x: Tensor) -> Tensor:
-        """The model's logits, corrected."""
-        return self._corrected(super().predict(x))
+    def scores(self, logits: Tensor) -> Tensor:
+        """The logits, corrected."""
+        return self._corrected(logits)
 
     def grow(self, classes: int) -> None:
         """Room for more classes."""

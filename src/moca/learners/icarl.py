@@ -3,7 +3,7 @@
 Paper: Rebuffi et al., CVPR 2017, arXiv 1611.07725.
 """
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 import torch.nn.functional as F
@@ -43,11 +43,11 @@ class ICaRL(Distilling):
         "cifar100/offline": {"lr": 0.3},
         "tinyimagenet/offline": {"lr": 0.03},
         "online": {"form": "online", "head": "linear"},
-        "online_augmented": {"form": "online", "head": "linear"},
     }
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def check(self) -> None:
+        """Online, samples are kept as they come."""
+        super().check()
         if self.form == "online":
             self.store, self.draw = Reservoir, Past
 

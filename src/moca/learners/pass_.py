@@ -64,7 +64,8 @@ class PASS(Distilling):
 
     def _rows(self) -> dict[str, Tensor]:
         """Parameters of the classifier that have a row for each output."""
-        return {name: p for name, p in self.model.head.named_parameters() if p.dim()}
+        outputs = self.outputs * len(self.came)
+        return {name: p for name, p in self.model.head.named_parameters() if p.shape[:1] == (outputs,)}
 
     def begin_task(self, task: "Task") -> None:
         """Classes that come now start with fresh rows: weight decay has worn down those that waited."""
@@ -141,10 +142,9 @@ class PASS(Distilling):
             square.index_add_(0, label, h.square().sum(1))
         return count, total, square
 
-    def predict(self, x: Tensor) -> Tensor:
-        """The output for the upright image of each class seen so far."""
-        scores: Tensor = self.model(x)[:, :: self.outputs]
-        return scores.masked_fill(~self.seen, -torch.inf)
+    def scores(self, logits: Tensor) -> Tensor:
+        """Of each class seen so far the output for the upright image, at the temperature."""
+        return (logits[:, :: self.outputs] / self.temperature).masked_fill(~self.seen, -torch.inf)
 
     def grow(self, classes: int) -> None:
         """Room for more prototypes and rows."""

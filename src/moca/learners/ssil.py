@@ -57,9 +57,9 @@ class SSIL(Distilling):
             return {name: each.sum() / (len(new.y) + olds) for name, each in losses.items()}
         return {name: each.mean() if name == "new" else each.sum() / olds.clamp_min(1) for name, each in losses.items()}
 
-    def predict(self, x: Tensor) -> Tensor:
+    def scores(self, logits: Tensor) -> Tensor:
         """Among the classes that came: no loss has told samples from the others."""
-        return among(self.model(x), self.seen)
+        return among(logits, self.seen)
 
     def _far(self, batch: Batch, logits: Tensor) -> Tensor:
         """KL from the teacher's softmax of each earlier task, summed over the tasks; one number a sample."""

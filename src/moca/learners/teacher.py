@@ -50,7 +50,9 @@ class Teacher(Learner):
     rate: float | None = option(None, "share of steps in which the teacher follows [default: 1; cls: 0.7]", gt=0, le=1)
     plastic_rate: float = option(0.9, "the same for the plastic teacher of cls", gt=0, le=1)
     temperature: float = option(4.0, "of mkd", gt=0)
-    tested: Literal["teacher", "student"] = option("teacher", "which network is tested: that of its form, or neither")
+    tested: Literal["teacher", "student"] = option(
+        "teacher", "which network is tested: that of its form, or the learner's own"
+    )
 
     remembers = ("inner", "stable", "plastic", "steps")
 
@@ -163,7 +165,7 @@ class Teacher(Learner):
         return self.inner.ends_tasks
 
     def predict(self, x: Tensor) -> Tensor:
-        """By the teacher, or by the mean of both networks; learners that predict in their own way go on doing so."""
+        """By the teacher, or by the mean of both networks; learners that do not predict by logits go on as they do."""
         if self.tested == "student" or type(self.inner).predict is not Learner.predict:
             return self.inner.predict(x)
         self.stable.eval()
@@ -171,9 +173,9 @@ class Teacher(Learner):
         if self.form == "mkd":
             student = self.model.state_dict()
             tensors |= {k: (v + student[k]) / 2 for k, v in tensors.items() if v.is_floating_point()}
-        scores: Tensor = torch.func.functional_call(self.stable, tensors, (x,))
+        logits: Tensor = torch.func.functional_call(self.stable, tensors, (x,))
         self.stable.train()
-        return scores
+        return self.inner.scores(logits)
 
     def grow(self, classes: int) -> None:
         """Room for more classes, in the teachers as in the network."""

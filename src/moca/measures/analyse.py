@@ -165,7 +165,7 @@ class EndedRun:
             raise MocaError(_NOT_KEPT)
         settings, stream = self.material
         about, state = self.folder.load_model()
-        if list(about["classes"]) != list(stream.names):
+        if list(about["classes"]) != list(stream.names[: state["classes"]]):
             raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
         offered = Schedule(settings, stream).offered
         learning = Learning(settings, stream.protocol, stream.shape, state["classes"], offered)
@@ -232,7 +232,7 @@ def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
     if model and "calibration" not in found:
         why.append(f"calibration: '{settings.learner.name}' predicts by scores of its own, which are no logits")
     if model and "lead_of_new_classes" not in found:
-        why.append("lead of new classes: there is none, as one task has all classes or they are told by distances")
+        why.append("lead_of_new_classes: there is none, as one task has all classes or they are told by distances")
     came = first_tasks(stream)
     if len(by_class) > 2 and len(came) == len(by_class[-1]):
         found["forgetting_by_class"] = _forgetting(by_class[1:], came, stream.names)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from moca.memory.memory import Memory, Store
-from moca.random import Random
-
-if TYPE_CHECKING:
-    from moca.learners.base import Learner
 
 
 def _last_writers(number: Tensor, drawn: Tensor, place: Tensor, size: int) -> Tensor:
@@ -27,16 +21,11 @@ class Reservoir(Store):
     The same as offering the samples one by one: of several that fall on one slot, the last one stays.
     """
 
-    remembers = ("seen", "random")
-
-    def __init__(self, size: int, random: Random, learner: Learner | None = None) -> None:
-        super().__init__(size, random, learner)
-        self.seen = torch.zeros((), dtype=torch.int64, device=random.count.device)
+    remembers = ("random",)
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
         """Where each of the samples goes."""
         offered = len(next(iter(samples.values())))
-        place = torch.arange(offered, device=self.seen.device)
-        number = self.seen + place
-        self.seen += offered
+        place = torch.arange(offered, device=memory.count.device)
+        number = memory.count + place
         return _last_writers(number, self.random.below(number + 1), place, self.size)

@@ -45,7 +45,6 @@ class Perturbation(Part, Stateful):
     """What the official code passes through the network for it besides (n: new batch, b: replay batch), where known."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "online": {"lambda": 0.8},
-        "online_augmented": {"lambda": 0.8},
         "proxy": {"lambda": 1.0},
         "small": {"lambda": 1.0},
         "own": {"lambda": 0.5},

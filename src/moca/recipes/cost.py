@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from moca.data import catalogue
+from moca.data.protocol import setting_of
 from moca.engine.result import Result
 from moca.report.sameness import protocol
 from moca.settings import Run
@@ -59,7 +60,7 @@ class Pace:
 
 def _alike(run: Run) -> tuple[tuple[str, ...], ...]:
     """What tells how long a run takes, best first: its learner in its setting, any in its setting."""
-    setting = protocol(run).rstrip("0123456789")
+    setting = setting_of(protocol(run))
     return (setting, run.learner.name), (setting,)
 
 

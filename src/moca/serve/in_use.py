@@ -17,6 +17,7 @@ from moca.classifier.folder import ModelFolder
 from moca.data.given import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
+from moca.learners import Learner
 from moca.sphere import angle, project
 
 
@@ -36,7 +37,12 @@ class Version:
         self.number, self.classifier = number, classifier
         self.names: list[Label] = classifier.classes_.tolist()
         model = classifier.learning_.model.eval()  # for good: a thread that switches it back would disturb others
-        one_at_a_time = model.bf16 or classifier.learning_.device.type != "cpu"  # weights are rounded in place there
+        learner = classifier.learning_.learner
+        one_at_a_time = (
+            model.bf16
+            or classifier.learning_.device.type != "cpu"  # weights are rounded in place there
+            or type(learner).predict is not Learner.predict  # it may switch networks of its own to and fro
+        )
         self._turn = Lock() if one_at_a_time else nullcontext()
         contents = {} if classifier.keeps_vectors else classifier.memory_contents()  # of features, no image is left
         self.examples = {name: images[0] for name, images in contents.items()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from torch import Tensor
 
 from moca.engine.watch import StepRecord, TaskRecord
+from moca.state import on
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
@@ -47,7 +48,7 @@ class Recording:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken."""
-        self.__dict__.update(on_cpu(state))
+        self.__dict__.update(on("cpu", state))
 
     @property
     def old(self) -> list[int]:
@@ -62,15 +63,6 @@ class Recording:
         """Classes that came, and are not old."""
         came = self.run.trainer.learning.learner.seen.nonzero().flatten().tolist()
         return sorted(set(came) - set(self.old))
-
-
-def on_cpu(value: Any) -> Any:
-    """The same with all tensors where recordings are kept."""
-    if isinstance(value, Tensor):
-        return value.cpu()
-    if isinstance(value, dict):
-        return {name: on_cpu(part) for name, part in value.items()}
-    return [on_cpu(part) for part in value] if isinstance(value, list) else value
 
 
 def of_classes(rows: Tensor, y: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
