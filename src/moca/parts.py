@@ -279,7 +279,11 @@ def by_path(path: str, kind: str) -> Callable[..., Any]:
         module = importlib.import_module(module_name)
     except Exception as error:
         missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(str(error.name))
-        why = "there is no such module here" if missing else f"{type(error).__name__}: {error}"
+        why = (
+            "there is no such module here; start where it is, or name its folder in PYTHONPATH"
+            if missing
+            else f"{type(error).__name__}: {error}"
+        )
         raise MocaError(f"{kind} '{path}' cannot be loaded: {why}") from None
     finally:
         if added:

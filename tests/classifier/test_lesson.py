@@ -54,12 +54,25 @@ def test_back_and_forth(model, folder):
     third = teach(model, folder("mar", 4), device="cpu")
     assert (third.version, model.about()["parent"]) == (3, 1)
     assert ContinualClassifier.load(model.path, device="cpu").classes_.tolist() == ["bar 0", "bar 1", "bar 4"]
+    assert model.taught_in() == {"bar 0": 1, "bar 1": 1, "bar 4": 3}
     assert model.rollback(to=2) == 2
+    assert model.taught_in() == {"bar 0": 1, "bar 1": 1, "bar 2": 2}
+    (model.path / "versions" / "3" / "state.pt").write_bytes(b"PK")
+    with pytest.raises(MocaError, match=r"3/state\.pt cannot be read"):
+        model.rollback(to=3)
+    assert model.current == 2, "one that works is not left for one that does not"
     with pytest.raises(MocaError, match="no version 9; it has 1, 2, 3"):
         model.rollback(to=9)
     model.rollback(to=1)
     with pytest.raises(MocaError, match="is its first"):
         model.rollback()
+
+
+def test_a_class_that_was_forgotten_comes_again(model, folder):
+    teach(model, folder("jan", 0, 1, 2), options=OPTIONS | {"epochs": 1}, device="cpu")
+    model.add(model.load(ContinualClassifier, device="cpu").forget("bar 1"))
+    teach(model, folder("feb", 1, 3), device="cpu")
+    assert model.taught_in() == {"bar 0": 1, "bar 2": 1, "bar 1": 3, "bar 3": 3}
 
 
 def test_a_harmful_lesson_is_kept_but_not_used(model, folder):

@@ -21,6 +21,14 @@ def test_what_a_version_was(lesson, what):
     assert what_it_was({"lesson": lesson, "classes": ["bar", "ring", "square", *range(7)]}) == what
 
 
+def test_what_a_version_comes_from_is_told_where_it_is_not_the_one_before():
+    about = {"version": 4, "parent": 3, "lesson": {"new_classes": ["ring"]}, "classes": ["ring"]}
+    assert what_it_was(about) == "+ ring"
+    assert what_it_was(about | {"parent": 1}) == "+ ring, from version 1"
+    lesson = {"new_classes": ["ring"], "used": False}
+    assert what_it_was(about | {"lesson": lesson}) == "+ ring, not put to use, as it forgot too much"
+
+
 def test_what_a_lesson_cost_is_told_where_it_is_much():
     def told(before, after, used=True):
         return cost_told(Lesson(9, 0, 1, old_before=before, old_after=after, used=used), "so")

@@ -287,7 +287,7 @@ MISTAKES = [
     ("run --learner json.Mine", "module 'json' has no class or function 'Mine'"),
     ("run --model json.dumps", "model"),
     ("run --config nowhere.toml", "cannot read nowhere.toml"),
-    ("run --config used/file", "used/file is not what its name says"),
+    ("run --config used/file", "'used/file' must end in .toml, .yaml or .json"),
     ("run --data ", "data is empty"),
     ("run --learner xyz", "unknown learner 'xyz'; known: agem, "),
     ("run --image-size 16", "'digits' is stored in its own size"),
@@ -444,7 +444,7 @@ def test_own_parts_by_their_dotted_paths(moca, tmp_path, monkeypatch):
     del sys.modules["mypackage"]
 
 
-@pytest.mark.parametrize("kind", ["toml", "yaml"])
+@pytest.mark.parametrize("kind", ["toml", "yaml", "json"])
 def test_options_from_a_file_and_to_one(moca, tmp_path, kind):
     path = f"options.{kind}"
     given = ("--perturb", "vt:lambda=0.5", "--lr", "0.05", "--augment", "false", "--save-config", path)
@@ -457,7 +457,14 @@ def test_options_from_a_file_and_to_one(moca, tmp_path, kind):
     assert one | {"lr": 0} == other | {"lr": 0}
 
 
-@pytest.mark.parametrize("kind", ["toml", "yaml"])
+def test_the_settings_of_a_run_are_options_of_another(moca, tmp_path):
+    moca("run", *FAST, "--learner", "derpp:alpha=0.3", "--perturb", "vt", "--seed", "3", "--out", "a")
+    assert moca("run", "--config", "a/settings.json", "--out", "b")[0] == 0
+    one, other = ((tmp_path / name / "settings.json").read_text() for name in "ab")
+    assert one == other
+
+
+@pytest.mark.parametrize("kind", ["toml", "yaml", "json"])
 def test_options_are_not_written_over_others(moca, tmp_path, kind):
     path = tmp_path / f"options.{kind}"
     words = ("run", *FAST, "--save-config", path)

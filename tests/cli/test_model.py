@@ -46,6 +46,16 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert "bar 0" in moca("predict", "bars", images[0])[1]
 
 
+def test_ctrl_c_in_a_lesson_says_what_became_of_the_model(moca, taught, monkeypatch):
+    def stopped(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("moca.classifier.lesson.teach", stopped)
+    for model, left in (("bars", "'bars' is what it was"), ("others", "no model was made")):
+        told = moca("learn", taught("february", 2), "--model", model)
+        assert told == (130, "", f"moca: the lesson was stopped, and {left}\n")
+
+
 def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     (tmp_path / "january" / "bar 0" / "text.png").write_text("no image")
     code, out, err = moca("predict", "bars", "january", "--format", "csv")

@@ -131,6 +131,16 @@ def test_filters_and_sorting(tmp_path):
     assert names(sort="state", learner=["er"]) == "ad"
 
 
+def test_what_makes_another_method_of_a_learner_is_in_its_name(tmp_path):
+    place(tmp_path, "a", learner="er:adjust=auto", perturb="wap:angle_cap=30")
+    place(tmp_path, "b", learner="er", perturb="wap")
+    runs = list(listed(tmp_path))
+    assert [run.method for run in runs] == ["er:adjust=auto+wap:angle_cap=30.0", "er+wap"]
+    assert [run.folder.name for run in chosen(runs, learner=["er"])] == ["a", "b"]
+    assert [run.folder.name for run in chosen(runs, learner=["er:adjust=auto"])] == ["a"]
+    assert [run.folder.name for run in chosen(runs, perturb=["wap:angle_cap=30.0"])] == ["a"]
+
+
 def test_listing_needs_no_torch(tmp_path):
     place(tmp_path, "a")
     code = (

@@ -81,7 +81,7 @@ def test_equals_the_plain_loop(make_trainer, train, plain_of, method):
         trainer.learning.model.state_dict().items(), plain.model.state_dict().values(), strict=True
     ):
         if "num_batches" not in name:
-            torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-6, msg=lambda m, name=name: f"{name}: {m}")
+            torch.testing.assert_close(ours, theirs, atol=5e-6, rtol=5e-6, msg=lambda m, name=name: f"{name}: {m}")
     if trainer.learning.memory is not None:
         stored = trainer.learning.memory.all()
         assert stored["y"].tolist() == [row["y"] for row in plain.memory]

@@ -53,4 +53,4 @@ def test_nothing_of_distances(tmp_path):
     found = moca.analyse(run)
     assert not {"lead_over_tasks", "lead_of_new_classes"} & found.analyses.keys()
     why = "there is none, as one task has all classes or they are told by distances"
-    assert f"lead of new classes: {why}" in found.missing
+    assert f"lead_of_new_classes: {why}" in found.missing

@@ -95,8 +95,9 @@ def test_with_batchnorm_for_any_number_of_old_rows(old, encoder, steps):
         f = make(f"wap:steps={steps}", network(encoder))(replay.replace(old=old), new)
         assert f.isfinite().all()
         return
-    # Two steps through twenty layers of BatchNorm of two samples magnify even the rounding of float64.
-    close = 1e-9 if encoder == "resnet18" and steps > 1 else 1e-10
+    # Two steps through twenty layers of BatchNorm of two samples magnify even the rounding of float64, to
+    # 2e-8 on some processors.
+    close = 1e-7 if encoder == "resnet18" and steps > 1 else 1e-10
     check(f"wap:steps={steps},step_size=2", network(encoder), old, close=close, steps=steps, step=0.2)
 
 

@@ -48,6 +48,13 @@ def test_an_option_that_is_not_set_is_not_named(tmp_path):
         "er+gaussian:lambda=1.0", "er+gaussian:lambda=1.0,fixed_angle=30.0", "er+gaussian:lambda=2.0"]  # fmt: skip
 
 
+def test_an_option_that_makes_another_method_of_any_is_always_named(tmp_path):
+    place(tmp_path, "a", learner="er:adjust=auto", perturb="gaussian:fixed_angle=30")
+    assert labels(tmp_path) == ["er:adjust=auto+gaussian:fixed_angle=30.0"], "also alone"
+    place(tmp_path, "b", learner="er", perturb="gaussian")
+    assert labels(tmp_path) == ["er+gaussian", "er:adjust=auto+gaussian:fixed_angle=30.0"]
+
+
 def test_methods_are_in_the_order_of_their_numbers(tmp_path):
     for size in (1000, 200, 30):
         place(tmp_path, str(size), memory=size)

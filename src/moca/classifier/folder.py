@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from moca import __version__
+from moca.data.given import Label
 from moca.engine.folder import MODEL, SETTINGS, RunFolder
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
@@ -87,6 +88,16 @@ class ModelFolder:
     def about(self, version: int | None = None) -> dict[str, Any]:
         """What a version says of itself."""
         return self._read(self._place(version) / _ABOUT)
+
+    def taught_in(self) -> dict[Label, int]:
+        """The version in which each class came to the one in use, by way of those that it comes from: one that was
+        forgotten in between came again."""
+        about, known = self.about(), self._numbers()
+        came = dict.fromkeys(about["classes"], about["version"])
+        while about["parent"] in known:
+            child, about = about["version"], self.about(about["parent"])
+            came |= {name: about["version"] for name in about["classes"] if came.get(name) == child}
+        return came
 
     def kept(self, version: int | None = None) -> dict[str, Any]:
         """What a version kept beside the classifier: `extra` of `add`."""
@@ -181,6 +192,8 @@ class ModelFolder:
         target = self._before() if to is None else to
         if target is None:
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
+        if target in self._numbers():
+            self.contents(target)  # one that is damaged is not put in the place of one that works
         self.use(target)
         return int(target)
 

@@ -45,7 +45,11 @@ _CHOOSE = (
 )
 Out = Annotated[str | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
 Config = Annotated[
-    Path | None, Parameter(help="TOML or YAML file with any of these options; those given here win", show_default=False)
+    Path | None,
+    Parameter(
+        help="TOML, YAML or JSON file with any of these options, such as settings.json of a run; those given here win",
+        show_default=False,
+    ),
 ]
 Track = Annotated[
     list[str] | None,

@@ -1,9 +1,10 @@
-"""Options from a file, and to one: TOML or YAML, with the same names as on the command line."""
+"""Options from a file, and to one: TOML, YAML or JSON, with the same names as on the command line."""
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def read(path: Path) -> dict[str, Any]:
     """The options of a file, by the names that Python has for them."""
     try:
         text = path.read_text(encoding="utf-8")
-        values = _yaml(text) if path.suffix in (".yaml", ".yml") else tomllib.loads(text)
+        values = _reader(path)(text)
     except OSError as error:
         raise MocaError(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
@@ -31,6 +32,18 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise MocaError(f"{path} must hold options by their names, such as lr = 0.1")
     return {key.replace("-", "_"): value for key, value in values.items() if value is not None}
+
+
+def _reader(path: Path) -> Callable[[str], Any]:
+    """What reads a file of this name."""
+    match path.suffix:
+        case ".toml":
+            return tomllib.loads
+        case ".yaml" | ".yml":
+            return _yaml
+        case ".json":
+            return json.loads
+    raise MocaError(f"'{path}' must end in .toml, .yaml or .json: that says how options are written in it")
 
 
 def _yaml(text: str) -> Any:
@@ -47,15 +60,18 @@ def _yaml(text: str) -> Any:
 def write(path: Path, options: dict[str, Any]) -> None:
     """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON, TOML and YAML. A
     file that is there stays, and must say the same."""
+    _reader(path)
     options = _short_forms(options)
     if path.exists():
         if _short_forms(read(path)) != options:
             raise MocaError(f"'{path}' is there already and says otherwise; remove it, or choose another --save-config")
         return
-    sign = ": " if path.suffix in (".yaml", ".yml") else " = "
-    lines = [f"{key}{sign}{json.dumps(value, ensure_ascii=False)}\n" for key, value in options.items()]
+    sign = " = " if path.suffix == ".toml" else ": "
+    text = "".join(f"{key}{sign}{json.dumps(value, ensure_ascii=False)}\n" for key, value in options.items())
+    if path.suffix == ".json":
+        text = json.dumps(options, indent=2, ensure_ascii=False) + "\n"
     try:
-        path.write_text("".join(lines), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise MocaError(f"'{path}' cannot be written: {error.strerror}; choose another with --save-config") from None
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.cli.show import aside, console, say
-from moca.errors import MocaError
+from moca.errors import Interrupted, MocaError
 from moca.starting import loading
 
 if TYPE_CHECKING:
@@ -68,9 +68,14 @@ def learn(
         bar = bar or shown.enter_context(ProgressBar(steps, "learning"))
         bar(1, f"step {done}")
 
-    with ExitStack() as shown:
-        lesson = teach(ModelFolder(model), images, options=given, held_out=held_out, tolerate=tolerate, device=device,
-                       said=said, say=aside)  # fmt: skip
+    folder = ModelFolder(model)
+    try:
+        with ExitStack() as shown:
+            lesson = teach(folder, images, options=given, held_out=held_out, tolerate=tolerate, device=device,
+                           said=said, say=aside)  # fmt: skip
+    except KeyboardInterrupt:
+        left = f"'{model}' is what it was" if folder.exists() or folder.is_run() else "no model was made"
+        raise Interrupted(f"the lesson was stopped, and {left}") from None
     _show_lesson(lesson, model)
     return 0 if lesson.used else 1
 
@@ -188,7 +193,7 @@ def show(
     say(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
     versions = folder.versions if folder.exists() else []
     table = _table("class", "learnt in version", f"{kind} in memory")
-    came = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
+    came = folder.taught_in() if versions else {}
     for name in names:
         table.add_row(Text(str(name)), str(came.get(name, "")), str(len(memory.get(name, ()))))
     console.print(table)

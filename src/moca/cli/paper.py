@@ -168,6 +168,7 @@ def _tell_empty(standing: Standing, results: Path) -> None:
 
 def _show(standing: Standing) -> None:
     from moca.recipes.cells import exhibits
+    from moca.recipes.experiment import departures
 
     for name, title in exhibits().items():
         if shown := standing.of(name):
@@ -178,7 +179,8 @@ def _show(standing: Standing) -> None:
             for row in rows:
                 table.add_row(Text(" ".join(filter(None, row[:tags]))), *map(Text, row[tags:]))
             console.print(table)
-            for said in dict.fromkeys(text for entry in shown for text in (entry.waits, entry.cell.note) if text):
+            notes = [text for entry in shown for text in (entry.waits, entry.cell.note, *departures(entry.cell))]
+            for said in dict.fromkeys(filter(None, notes)):
                 say(f"- {said}", "dim")
 
 

@@ -18,7 +18,7 @@ from moca import __version__
 from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
 from moca.errors import MocaError
 from moca.locking import is_held
-from moca.settings import COMMON, ELSEWHERE, Run
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run
 from moca.settings.older import renewed
 
 RUNS = Path("runs")
@@ -196,7 +196,10 @@ def _found_out(path: Path) -> dict[str, Any]:
 
 def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
     def called(value: Any) -> str:
-        return str(value.get("name", "?") if isinstance(value, dict) else value)
+        if not isinstance(value, dict):
+            return str(value)
+        told = ",".join(f"{name}={value[name]}" for name in VARIANTS if value.get(name))
+        return str(value.get("name", "?")) + f":{told}" * bool(told)
 
     def own(value: Any) -> bool:
         return isinstance(value, dict) and value.get("own") is True
@@ -288,7 +291,11 @@ def chosen(
     state: Sequence[str] = (),
     sort: str = "name",
 ) -> list[Listed]:
-    """Those that have one of the values asked for, of every kind that was asked for."""
+    """Those that have one of the values asked for, of every kind asked for; er asks for er:adjust=auto, too."""
     wanted = {"learner": learner, "perturb": perturb, "data": data, "state": state}
-    kept = [run for run in runs if all(not values or getattr(run, name) in values for name, values in wanted.items())]
+
+    def is_one(value: str, values: Sequence[str]) -> bool:
+        return not values or value in values or value.partition(":")[0] in values
+
+    kept = [run for run in runs if all(is_one(getattr(run, name), values) for name, values in wanted.items())]
     return sorted(kept, key=SORTS[sort])

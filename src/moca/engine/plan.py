@@ -66,9 +66,21 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
         warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=1)
     if not plans:
         raise MocaError("nothing to run: give at least one seed and one value of every setting")
-    if len({p.folder for p in plans}) < len(plans) or len({_known(p.settings) for p in plans}) < len(plans):
-        raise MocaError("two of the runs are the same; give each value and seed once")
+    _refuse_same(plans)
     return plans
+
+
+def _refuse_same(plans: Sequence[Plan]) -> None:
+    """That no run is there twice, under one name or under two."""
+    by_settings, by_folder = dict[tuple[Any, ...], Plan](), dict[Path, Plan]()
+    for p in plans:
+        same = by_settings.setdefault(_known(p.settings), p)
+        same = by_folder.setdefault(p.folder, p) if same is p else same
+        if same is not p:
+            which = "two of the runs are the same"
+            if same.label != p.label:
+                which = f"'{same.label}' and '{p.label}' are the same run, as recipes fill in what is left open"
+            raise MocaError(f"{which}; give each value and seed once")
 
 
 def _known(run: Run) -> tuple[Any, ...]:

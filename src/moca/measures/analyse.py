@@ -220,7 +220,7 @@ def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
     if not ended.result.finished:
         return {}, [f"{_MODEL}: there is none, the run has {ended.result.status}"]
     by_class = _by_class(ended.folder)
-    older = f"{_FORGETTING}: the run is of an older moca, which did not write it down"
+    older = f"{_FORGETTING}: {TASKS} does not have it; it is gone, or of an older moca"
     if not ended.weights and not by_class:
         return {}, [older]
     try:

@@ -85,6 +85,18 @@ def experiment(cell: Cell) -> Experiment:
     return _experiment(json.dumps({name: value for name, value in settings.items() if value != ""}))
 
 
+def departures(cell: Cell) -> list[str]:
+    """Where a cell is run with another strength than the paper prints beside it, and why."""
+    told, last = cell.facts, dict[str, tuple[float, str]]()
+    for rule in _fitting(cell):
+        last |= {name: (value, rule["why"]) for name, value in rule.get("perturb", {}).items()}
+    return [
+        f"{cell.perturb} is run with {name} = {value:g} instead of {told[name]}: {why}"
+        for name, (value, why) in last.items()
+        if told.get(name) and float(told[name]) != value
+    ]
+
+
 @functools.cache
 def rules() -> tuple[dict[str, Any], ...]:
     """What decides how cells are run, each with its reason."""

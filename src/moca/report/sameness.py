@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
-from moca.settings import COMMON, ELSEWHERE, Run, Settings, word
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, Settings, word
 
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """What decides which samples come when, and which images the numbers are about."""
@@ -99,10 +99,12 @@ def _of_several(names: Sequence[str], values: Sequence[str]) -> set[str]:
 
 
 def _with_options(choice: Settings, among: Sequence[Settings]) -> str:
-    """The name, with the options in which it differs from another choice of that name, where they are set."""
+    """The name, with the options in which it differs from another choice of that name, where they are set, and those
+    that make another method of it."""
     name = str(getattr(choice, "name", choice))
     alike = [other for other in among if getattr(other, "name", other) == name]
     varied = {key: value for key, value in choice if any(getattr(other, key, None) != value for other in alike)}
+    named = {key: value for key, value in choice if (value if key in VARIANTS else key in varied and value is not None)}
     fields = type(choice).model_fields
-    told = [f"{fields[key].alias or key}={word(value)}" for key, value in varied.items() if value is not None]
+    told = [f"{fields[key].alias or key}={word(value)}" for key, value in named.items()]
     return name + (":" + ",".join(told) if told else "")

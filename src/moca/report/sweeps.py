@@ -10,7 +10,7 @@ from typing import Any
 from moca.report import sameness
 from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, evenly
-from moca.settings import ELSEWHERE, Run
+from moca.settings import ELSEWHERE, VARIANTS, Run
 
 _LEAST = 3
 """Values that make a curve; two of them are told by the summary."""
@@ -72,7 +72,8 @@ def _sweeps_over(setting: Setting, place: Place, told: dict[str, dict[Place, Any
 
 def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[str]:
     """What the methods are called apart from the number in which each of them differs from itself."""
-    runs = [_with(points[0][1].run, place, several[0][0][0]) for points in several]
+    same = several[0][0][0] if several and place[-1] not in VARIANTS else 0  # those are in a name unless they are off
+    runs = [_with(points[0][1].run, place, same) for points in several]
     return sameness.labels(runs)
 
 

@@ -26,7 +26,8 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
     row, own, gain = max(known, key=lambda entry: entry[2].spread.mean)
     sure = _caution(gain, [entry[2] for entry in known])
     if gain.spread.mean <= 0:
-        return f"No perturbation has a higher mean final accuracy than its learner. {sure}"
+        least = f"{row.label} loses least on {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
+        return f"No perturbation has a higher mean final accuracy than its learner. {least}: {_size(gain)}. {sure}"
     worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
     none = f" No gain: {_named(worse)}." if worse else ""
     return f"{row.label} gains most on {own.label}: {_size(gain)}. {sure}{none}"

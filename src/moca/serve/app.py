@@ -194,7 +194,7 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
     version, folder = in_use.version, in_use.folder
     run, (channels, height, width) = version.classifier.settings_, version.classifier.shape_
     versions = folder.versions if folder.exists() else []
-    since = {name: about["version"] for about in reversed(versions) for name in about["classes"]}
+    since = folder.taught_in() if versions else {}
     history = [
         answers.PastVersion(
             version=about["version"],

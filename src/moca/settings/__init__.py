@@ -5,7 +5,7 @@ from moca.settings.bench import Bench
 from moca.settings.choice import Choice, Own
 from moca.settings.heads import HEADS
 from moca.settings.optimisers import OPTIMISERS, SCHEDULES
-from moca.settings.run import COMMON, ELSEWHERE, RECIPE, TRAINING, Run, Seeds
+from moca.settings.run import COMMON, ELSEWHERE, RECIPE, TRAINING, VARIANTS, Run, Seeds
 
 __all__ = [
     "COMMON",
@@ -15,6 +15,7 @@ __all__ = [
     "RECIPE",
     "SCHEDULES",
     "TRAINING",
+    "VARIANTS",
     "Bench",
     "Choice",
     "Own",

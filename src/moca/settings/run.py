@@ -253,6 +253,8 @@ ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
 """What makes no other method: another seed, another machine, or more written down."""
 COMMON = ("tasks", "class_order", "arrival", "classes", "protocol", "memory", "model", "epochs", "batch", "augment")
 """What no learner has a value of its own for: methods that differ in it were not run under the same conditions."""
+VARIANTS = ("adjust", "fixed_angle", "angle_cap")
+"""Options that are off unless asked for, and make another method of any learner or perturbation: always in its name."""
 TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
 """How a run is trained: what of it is not given is filled in by recipes, and said."""
 RECIPE = ("tasks", "class_order", *TRAINING)
