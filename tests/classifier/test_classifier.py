@@ -52,7 +52,7 @@ def test_what_is_held_out_to_adjust_by_is_kept_and_forgotten_with_the_rest(small
     model = small(learner="er:adjust=auto", perturb="none", memory=40).learn(*lesson(0, 1)).learn(*lesson(2, 3))
     held = model.learning_.held
     assert held.y.unique().tolist() == [0, 1, 2, 3]
-    assert held.multiple == model.learning_.learner.taken != 0
+    assert held.multiple == model.learning_.learner.adjusts_by != 0
     x, _ = lesson(0, 1, 2, 3, seed=7)
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(
@@ -60,7 +60,7 @@ def test_what_is_held_out_to_adjust_by_is_kept_and_forgotten_with_the_rest(small
     )
     model.forget(1)
     assert model.learning_.held.y.unique().tolist() == [0, 1, 2]
-    assert model.learning_.learner.taken == held.multiple
+    assert model.learning_.learner.adjusts_by == held.multiple
     model.learn(*lesson(4, seed=1))
     few, labels = lesson(5, seed=2)
     model.learn(few[:8], labels[:8])
@@ -172,7 +172,7 @@ def test_the_lead_of_the_last_lesson_is_taken_in_whichever_way_it_predicts(small
     model.save(tmp_path / "kept")
     again = ContinualClassifier.load(tmp_path / "kept", device="cpu")
     np.testing.assert_array_equal(again.decision_function(x), scores)
-    model.learning_.learner.taken = 0.0
+    model.learning_.learner.adjusts_by = 0.0
     taken = model.decision_function(x) - scores
     np.testing.assert_allclose(taken, np.tile([0, 0, 0, 0.5 * np.log(1 + 4 / 1)], (len(x), 1)), atol=1e-5)
 

@@ -85,7 +85,7 @@ def test_where_none_can_be_spared_it_is_1_before_and_after_a_checkpoint(make_tra
     trainer, again = (make_trainer((8, 8, 9, 8), **AUTO) for _ in range(2))
     train(trainer)
     again.load_state_dict(through_a_file(trainer.state_dict()))
-    assert trainer.learning.learner.taken == again.learning.learner.taken == 1
+    assert trainer.learning.learner.adjusts_by == again.learning.learner.adjusts_by == 1
 
 
 def test_a_task_of_which_none_was_held_out_is_adjusted_by_those_of_before(make_trainer):
@@ -98,7 +98,7 @@ def test_a_task_of_which_none_was_held_out_is_adjusted_by_those_of_before(make_t
     fit, held.multiple = held.multiple, 9.0
     schedule.tasks = [replace(task, held=task.held[:0]) for task in schedule.tasks]
     trainer.end_task()
-    assert trainer.learning.learner.taken == held.multiple == pytest.approx(fit)
+    assert trainer.learning.learner.adjusts_by == held.multiple == pytest.approx(fit)
     assert len(held.y) == 8
 
 
@@ -153,12 +153,12 @@ def test_few_samples_leave_it_near_1():
 
 
 @pytest.mark.parametrize(
-    ("learner", "leads"), [("er", 1), ("er_ace", 0), ("ssil", 0), ("bic", 0), ("teacher:of=er_ace", 0)]
+    ("learner", "expected"), [("er", 1), ("er_ace", 0), ("ssil", 0), ("bic", 0), ("xder", 0), ("teacher:of=er_ace", 0)]
 )
-def test_what_is_expected_is_the_learners(make_trainer, learner, leads):
+def test_what_is_expected_is_the_learners(make_trainer, learner, expected):
     adjusted = f"{learner}{',' if ':' in learner else ':'}adjust=auto"
     trainer = make_trainer((20, 20, 20, 20), learner=adjusted, memory=20)
-    assert trainer.learning.held.multiple == trainer.learning.learner.taken == leads
+    assert trainer.learning.held.multiple == trainer.learning.learner.adjusts_by == expected
 
 
 @pytest.mark.parametrize("wanted", [(0, 1, 2), (3, 4)])
@@ -188,7 +188,7 @@ def test_goes_on_from_a_checkpoint(make_trainer, train):
     resumed = make_trainer((30, 30, 30, 30), **AUTO)
     resumed.load_state_dict(through_a_file(begun.state_dict()))
     train(resumed)
-    assert resumed.learning.held.multiple == whole.learning.held.multiple == whole.learning.learner.taken
+    assert resumed.learning.held.multiple == whole.learning.held.multiple == whole.learning.learner.adjusts_by
     assert_identical(resumed.state_dict(), whole.state_dict())
 
 

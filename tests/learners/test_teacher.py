@@ -117,8 +117,8 @@ class TestTheAverage:
         ("form", "published"), [("mean", (0.15, 0.999, 1)), ("cls", (0.15, 0.999, 0.7)), ("mkd", (5.5, 0.99, 1))]
     )
     def test_weight_decay_and_rate_are_the_papers_unless_given(self, form, published):
-        assert Teacher(form=form).settled == published
-        assert Teacher(form=form, weight=0, decay=0, rate=0.5).settled == (0, 0, 0.5)
+        assert Teacher(form=form).strength == published
+        assert Teacher(form=form, weight=0, decay=0, rate=0.5).strength == (0, 0, 0.5)
 
     def test_then_it_keeps_its_share(self, learner, model, make_batch):
         one, optimiser = learner(decay=0.75), torch.optim.SGD(model.parameters(), lr=0.5)

@@ -274,10 +274,10 @@ def export(
     classifier = Classifier.load(model, device="cpu")
     file = classifier.export(out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
-    say(
-        f"{file}: uint8 images (n, {channels}, {height}, {width}) to scores and probabilities of "
-        f"{len(classifier.classes_)} classes, the same as here."
-    )
+    takes = f"uint8 images (n, {channels}, {height}, {width})"
+    if classifier.takes_vectors:
+        takes = f"float32 vectors (n, {channels})"
+    say(f"{file}: {takes} to scores and probabilities of {len(classifier.classes_)} classes, the same as here.")
     return 0
 
 

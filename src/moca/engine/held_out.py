@@ -77,7 +77,7 @@ class HeldOut(Stateful):
 
     def adjust(self, learner: Learner) -> None:
         """Have the learner predict by it."""
-        learner.taken = self.multiple
+        learner.adjusts_by = self.multiple
 
     def forget(self, number: int) -> None:
         """Drop the samples of a class; those behind it move up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -91,8 +91,8 @@ class Learner(Part, Stateful):
     """Whether all tasks come at once."""
     has_logits: ClassVar[bool] = True
     """Whether the scores by which it predicts are logits, of which those of new classes may lead; not distances."""
-    leads: ClassVar[float] = 1.0
-    """How many times their lead new classes should have by its losses: none where they do not compete with old ones."""
+    expected_adjust: ClassVar[float] = 1.0
+    """The `adjust` that its losses ask for: none where new classes do not compete with old ones."""
     static: ClassVar[bool] = True
     """Whether a step is a function of tensors with fixed shapes that never asks the device; others run eagerly."""
     refuses: ClassVar[str] = ""
@@ -124,7 +124,7 @@ class Learner(Part, Stateful):
     first_task: bool
     """Whether no task came before."""
 
-    taken: float
+    adjusts_by: float
     """The multiple of the lead that its predictions lose."""
 
     def check(self) -> None:
@@ -151,7 +151,7 @@ class Learner(Part, Stateful):
         """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
-        self.taken = self.leads if self.adjust == "auto" else self.adjust
+        self.adjusts_by = self.expected_adjust if self.adjust == "auto" else self.adjust
         device = next(model.parameters()).device
         self.lr = torch.tensor(0.1, device=device) if lr is None else lr
         self.augment, self.random = augment or self.view, random or Random(0, "learner", device)
@@ -200,7 +200,7 @@ class Learner(Part, Stateful):
 
     def adjusted(self, scores: Tensor) -> Tensor:
         """What was predicted, as much of the current classes' lead taken from their scores as was asked for."""
-        return scores - self.taken * self.lead if self.taken else scores
+        return scores - self.adjusts_by * self.lead if self.adjusts_by else scores
 
     def grow(self, classes: int) -> None:
         """Make room for more classes."""
@@ -220,6 +220,11 @@ class Learner(Part, Stateful):
         """What a network says of raw images, not augmented; some at a time, wherever they are."""
         parts = images.split(_AT_ONCE)
         return torch.cat([network(self.view(part.to(self.came.device))) for part in parts])
+
+    def portions(self, samples: Batch) -> Iterator[tuple[Tensor, Tensor]]:
+        """Raw images and their labels, some at a time, on the device."""
+        for images, y in zip(samples.image.split(_AT_ONCE), samples.y.split(_AT_ONCE), strict=True):
+            yield images.to(self.came.device), y.to(self.came.device)
 
     @property
     def outputs(self) -> int:

@@ -38,7 +38,7 @@ class BiC(Distilling):
     temperature: float = option(2.0, "of the distilled softmax", gt=0)
 
     draw = Training
-    leads = 0.0
+    expected_adjust = 0.0
     recipes = {"small": {"hold": 4}}
     remembers = ("scale", "shift", "share")
 

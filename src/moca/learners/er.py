@@ -25,8 +25,7 @@ class ER(Learner):
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) + CE(replay)."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
-        if replays:
-            (replay,) = replays
+        for replay in replays:  # none while the memory is empty
             logits = self.model.classify(self.perturbed(replay, new))
             losses["replay"] = F.cross_entropy(logits, replay.y)
             if self.together:

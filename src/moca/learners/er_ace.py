@@ -26,7 +26,7 @@ class ERACE(Learner):
     )
 
     recipes = {"offline": {"lr": 0.03}}
-    leads = 0.0
+    expected_adjust = 0.0
     remembers = ("highest",)
 
     def prepare(self) -> None:
@@ -36,8 +36,7 @@ class ERACE(Learner):
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE over the batch's classes (from the second task on) + CE(replay)."""
         losses = {"new": F.cross_entropy(self._competing(new.logits, new.y), new.y)}
-        if replays:
-            (replay,) = replays
+        for replay in replays:  # none while the memory is empty
             logits = self.model.classify(self.perturbed(replay, new))
             losses["replay"] = F.cross_entropy(logits, replay.y)
         return losses

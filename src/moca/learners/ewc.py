@@ -12,9 +12,6 @@ from moca.models.per_sample import per_sample_gradients
 from moca.parts import option
 from moca.state import longer
 
-_AT_ONCE = 500
-"""Images that are brought to the device together."""
-
 
 class EWC(Learner):
     """The loss on new data plus a pull on every weight that mattered towards its value after the last task."""
@@ -45,12 +42,12 @@ class EWC(Learner):
     @torch.no_grad()
     def end_task(self, samples: Batch) -> None:
         """F <- gamma F + the mean of the squared gradients of the task's samples by their labels; w* <- w."""
-        weights, device = dict(self.model.named_parameters()), self.came.device
+        weights = dict(self.model.named_parameters())
         for name, fisher in self.fisher.items():
             fisher.mul_(self.gamma)
             self.anchors[name].copy_(weights[name])
-        for images, y in zip(samples.image.split(_AT_ONCE), samples.y.split(_AT_ONCE), strict=True):
-            for rows in per_sample_gradients(self.model, self.view(images.to(device)), y.to(device)):
+        for images, y in self.portions(samples):
+            for rows in per_sample_gradients(self.model, self.view(images), y):
                 for name, fisher in self.fisher.items():
                     fisher.add_((rows[name].square().sum(0) / len(samples.y)).view_as(fisher))
 

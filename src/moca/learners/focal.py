@@ -19,8 +19,7 @@ class Focal(Learner):
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """FL(new) + FL(replay)."""
         losses = {"new": self._focal(new.logits, new.y)}
-        if replays:
-            (replay,) = replays
+        for replay in replays:  # none while the memory is empty
             losses["replay"] = self._focal(self.model.classify(self.perturbed(replay, new)), replay.y)
         return losses
 

@@ -18,9 +18,6 @@ from moca.state import longer
 if TYPE_CHECKING:
     from moca.streams import Task
 
-_AT_ONCE = 500
-"""Images that are encoded at a time."""
-
 
 class PASS(Distilling):
     """New samples with their rotations, prototypes of old classes with noise, and features that stay where they were.
@@ -134,12 +131,11 @@ class PASS(Distilling):
         classes, width = self.means.shape
         count, square = (torch.zeros(classes, dtype=torch.float64, device=self.means.device) for _ in range(2))
         total = torch.zeros(classes, width, dtype=torch.float64, device=self.means.device)
-        for images, y in zip(samples.image.split(_AT_ONCE), samples.y.split(_AT_ONCE), strict=True):
-            h = self.model.encode(self.augment(images.to(total.device))).double()
-            label = y.to(total.device)
-            count.index_add_(0, label, torch.ones_like(h[:, 0]))
-            total.index_add_(0, label, h)
-            square.index_add_(0, label, h.square().sum(1))
+        for images, y in self.portions(samples):
+            h = self.model.encode(self.augment(images)).double()
+            count.index_add_(0, y, torch.ones_like(h[:, 0]))
+            total.index_add_(0, y, h)
+            square.index_add_(0, y, h.square().sum(1))
         return count, total, square
 
     def scores(self, logits: Tensor) -> Tensor:

@@ -41,8 +41,7 @@ class Reweight(Learner):
         self.came_now.index_add_(0, new.y, torch.ones_like(new.y, dtype=self.came_now.dtype))
         weight = 1 / self._counts().clamp_min(1)
         terms = {"new": (new.logits, new.y)}
-        if replays:
-            (replay,) = replays
+        for replay in replays:  # none while the memory is empty
             terms["replay"] = self.model.classify(self.perturbed(replay, new)), replay.y
         total = weight[torch.cat([y for _, y in terms.values()])].sum() / len(terms)
         return {

@@ -30,7 +30,7 @@ class SSIL(Distilling):
     temperature: float = option(2.0, "of the distilled softmax", gt=0)
 
     draw = Past
-    leads = 0.0
+    expected_adjust = 0.0
     remembers = ("earlier",)
     earlier = 0
     """Tasks that came before, if they are distilled."""

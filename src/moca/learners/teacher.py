@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -25,8 +25,17 @@ from moca.settings.choice import choice_of
 if TYPE_CHECKING:
     from moca.streams import Task
 
-_FORMS = {"mean": (0.15, 0.999, 1.0), "cls": (0.15, 0.999, 0.7), "mkd": (5.5, 0.99, 1.0)}
-"""The papers' weight, decay and rate."""
+
+class Strength(NamedTuple):
+    """How much a teacher counts, what it keeps of itself, and the share of steps in which it follows."""
+
+    weight: float
+    decay: float
+    rate: float
+
+
+_FORMS = {"mean": Strength(0.15, 0.999, 1.0), "cls": Strength(0.15, 0.999, 0.7), "mkd": Strength(5.5, 0.99, 1.0)}
+"""As the papers have them."""
 _FACTS = [
     name
     for name in Learner.__annotations__
@@ -76,13 +85,10 @@ class Teacher(Learner):
         return getattr(self.inner, name)
 
     @property
-    def settled(self) -> tuple[float, float, float]:
-        """Weight, decay and rate."""
-        given = (self.weight, self.decay, self.rate)
-        weight, decay, rate = (
-            default if own is None else own for own, default in zip(given, _FORMS[self.form], strict=True)
-        )
-        return weight, decay, rate
+    def strength(self) -> Strength:
+        """What was given, and else that of the form."""
+        given = {"weight": self.weight, "decay": self.decay, "rate": self.rate}
+        return _FORMS[self.form]._replace(**{name: value for name, value in given.items() if value is not None})
 
     def attach(self, model: Model, classes: int, **given: Any) -> Self:
         """The learner within works on the same."""
@@ -94,7 +100,7 @@ class Teacher(Learner):
         self.stable = deepcopy(self.model).requires_grad_(False).train()
         self.plastic = deepcopy(self.stable) if self.form == "cls" else None
         self.steps = torch.zeros((), device=self.came.device)
-        self.rates = torch.tensor([self.settled[2], self.plastic_rate], device=self.came.device)
+        self.rates = torch.tensor([self.strength.rate, self.plastic_rate], device=self.came.device)
 
     @property
     def teachers(self) -> list[Model]:
@@ -112,7 +118,7 @@ class Teacher(Learner):
         batches = [new, *replays] if self.form == "mkd" else list(replays)
         if batches:
             logits = torch.cat([self.model.classify(batch.features) for batch in batches])
-            losses["teacher"] = self.settled[0] * self._distance(logits, self._taught(batches))
+            losses["teacher"] = self.strength.weight * self._distance(logits, self._taught(batches))
         return losses
 
     @torch.no_grad()
@@ -147,7 +153,7 @@ class Teacher(Learner):
     def _follow(self) -> None:
         """theta <- a theta + (1 - a) student with a = min(t / (t + 1), decay): at first a plain mean. So do the running
         statistics of BatchNorm."""
-        share = (1 / (self.steps + 1)).clamp_min(1 - self.settled[1])
+        share = (1 / (self.steps + 1)).clamp_min(1 - self.strength.decay)
         now = self.random.uniform(2) < self.rates
         for teacher, moves in zip(self.teachers, now.unbind(), strict=False):
             kept, student = _numbers(teacher), _numbers(self.model)

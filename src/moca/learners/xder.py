@@ -39,7 +39,7 @@ class XDER(Learner):
     draws = 2
     keeps = ("logits",)
     store = None
-    leads = 0.0
+    expected_adjust = 0.0
     remembers = ("drawn", "offered")
     recipes = {
         "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex", "bn_passes": "n"},

@@ -185,14 +185,14 @@ class OfModel:
         lead = learner.lead.cpu()
         if not lead.any() or not learner.has_logits:
             return None
-        found = adjusted(self.scores + learner.taken * lead, self.labels, lead, MULTIPLES)
+        found = adjusted(self.scores + learner.adjusts_by * lead, self.labels, lead, MULTIPLES)
         x, y = Axis("Adjustment (times the lead)", MULTIPLES), Axis("Accuracy")
         curves = {f"{name} classes": listed(curve) for name, curve in found._asdict().items()}
         return Analysis(
             "The lead of new classes",
             "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
             "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only.",
-            summary(found.all) | ({"adjust of the run": learner.taken} if learner.taken else {}),
+            summary(found.all) | ({"adjust of the run": learner.adjusts_by} if learner.adjusts_by else {}),
             {"lead_of_new_classes": Plot("lines", x, y, curves, mark=1)},
         )
 

@@ -25,7 +25,9 @@ class WAP(Perturbation):
     """
 
     steps: int = option(1, "T, inner steps", ge=1, le=100)
-    step_size: float = option(10.0, "gamma (relative) or zeta (absolute)", gt=0)
+    step_size: float = option(
+        10.0, "size of an inner step: gamma, times the learning rate, or (relative=false) zeta", gt=0
+    )
     relative: bool = option(True, "multiply the step by the current learning rate")
     radius: float | None = option(None, "epsilon, radius of the L2 ball around the weights", gt=0)
     rows: Literal["old", "all"] = option("old", "replayed rows that the inner step sees")

@@ -101,7 +101,7 @@ class Run(Settings):
     data_dir: str | None = Field(
         None, description="where data sets are stored [default: $MOCA_DATA, or the user's own]"
     )
-    learner: Learner = Field("er", validate_default=True, description="how to learn; in proxy protocols pass")
+    learner: Learner = Field("er", validate_default=True, description="the method [in proxy protocols: pass]")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
     memory: Annotated[Memory, short(Memory)] = Field(
         Memory(), description="samples kept for replay, or what they may take: 50MB"

@@ -18,7 +18,7 @@ class RulesTested(Recording):
     """Accuracy of the tasks learned so far under each rule; nothing of models without BatchNorm.
 
     Only the statistics of the network itself change: a teacher's are its own, and means of features that a learner
-    keeps (icarl, lucir) stay those of the run. Samples that a learner mixes in the encoder pass unmixed.
+    keeps (icarl) stay those of the run. Samples that a learner mixes in the encoder pass unmixed.
     """
 
     leads_to, about = NAME, "accuracy under other rules of BatchNorm"
