@@ -216,7 +216,7 @@ class TestTheMemory:
 
     @pytest.mark.parametrize("size", [1, 5])
     def test_one_that_is_too_small_is_refused(self, attached, size):
-        with pytest.raises(MocaError, match="at least one sample a class, here 6"):
+        with pytest.raises(MocaError, match="xder needs a memory of at least one sample a class, here 6"):
             attached(XDER(), (0, 1), memory=memory(size))
 
     def test_the_running_statistics_come_from_the_stream(self, make_trainer):

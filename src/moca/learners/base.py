@@ -14,7 +14,7 @@ from moca.batch import Batch
 from moca.errors import MocaError
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
 from moca.models.model import Model
-from moca.parts import Part, option
+from moca.parts import Part, option, path_of
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
 from moca.random import Random
@@ -319,3 +319,38 @@ class Distilling(Learner):
         """Room for more classes in the teacher."""
         super().grow(classes)
         self.teacher.grow_like(self.model)
+
+
+class Filling(Learner):
+    """A learner that fills the memory itself at the end of a task: as many samples of each class, whenever it came."""
+
+    store: type[Store] | None = None
+    remembers: ClassVar[tuple[str, ...]] = ("offered",)
+
+    def prepare(self) -> None:
+        """How many samples of each class have come: none yet."""
+        super().prepare()
+        self._refuse_too_few(len(self.came))
+        self.offered = torch.zeros_like(self.came)
+
+    def parts(self, y: Tensor) -> tuple[int, list[int]]:
+        """A task has come with these labels: how many samples each class may keep, and of each class how many of these
+        are to be new ones, so that all that ever came of it have the same part."""
+        assert self.memory is not None
+        classes = int(self.seen.sum())
+        self._refuse_too_few(classes)
+        room, coming = self.memory.size // classes, y.bincount(minlength=len(self.came)).to(self.offered.device)
+        self.offered += coming
+        return room, (room * coming.double() / self.offered.clamp_min(1)).round().long().tolist()
+
+    def _refuse_too_few(self, classes: int) -> None:
+        if self.memory is not None and self.memory.size < classes:
+            raise MocaError(
+                f"{path_of(type(self))} needs a memory of at least one sample a class, here {classes} (it is "
+                f"{self.memory.size})"
+            )
+
+    def grow(self, classes: int) -> None:
+        """Of more classes, none came yet."""
+        super().grow(classes)
+        self.offered = longer(self.offered, classes)

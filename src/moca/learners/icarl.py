@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.errors import MocaError
-from moca.learners.base import Distilling, Losses, mean_over
+from moca.learners.base import Distilling, Filling, Losses, mean_over
 from moca.memory import Past, Reservoir
 from moca.parts import option
 from moca.sphere import project
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from moca.streams import Task
 
 
-class ICaRL(Distilling):
+class ICaRL(Filling, Distilling):
     """The network learns features by binary cross-entropy and distillation; classes are told by their mean features.
 
     The original trains on the union of new data and exemplars. Here each step has a batch of both, weighted by how many
@@ -34,9 +33,8 @@ class ICaRL(Distilling):
     )
     unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
 
-    store = None
     has_logits = False
-    remembers = ("means", "new_share", "offered")
+    remembers = ("means", "new_share")
     refuses = "its replayed samples are learnt from the outputs of the old network, not from labels"
     recipes = {
         "offline": {"head": "linear", "optimiser": "sgd:weight_decay=1e-5"},
@@ -52,15 +50,10 @@ class ICaRL(Distilling):
             self.store, self.draw = Reservoir, Past
 
     def prepare(self) -> None:
-        """The classes' means, and how many samples of each class earlier tasks had."""
+        """The classes' means."""
         super().prepare()
-        if self.memory is not None and self.memory.size < len(self.came):
-            raise MocaError(
-                f"icarl needs a memory of at least one sample a class, here {len(self.came)} (it is {self.memory.size})"
-            )
         self.means = torch.zeros(len(self.came), self.model.head.weight.shape[1], device=self.came.device)
         self.new_share = 1.0
-        self.offered = torch.zeros_like(self.came)
 
     def begin_task(self, task: "Task") -> None:
         """How many of the samples to learn from are new."""
@@ -115,14 +108,7 @@ class ICaRL(Distilling):
         """Make the memory hold equally many exemplars of each class. Of one that came before, the part of the earlier
         ones is that of the earlier samples among all that came."""
         assert self.memory is not None
-        room = self.memory.size // int(self.seen.sum())
-        if room == 0:
-            raise MocaError(
-                f"icarl needs a memory of at least one sample a class ({int(self.seen.sum())} classes came)"
-            )
-        coming = samples.y.bincount(minlength=len(self.came)).to(self.offered.device)
-        self.offered += coming
-        fresh = (room * coming / self.offered.clamp_min(1)).round().long().tolist()
+        room, fresh = self.parts(samples.y)
         kept = self.memory.all()
         images, labels = [], []
         for c in self.seen.nonzero().flatten().tolist():
@@ -145,7 +131,7 @@ class ICaRL(Distilling):
     def grow(self, classes: int) -> None:
         """Room for more means."""
         super().grow(classes)
-        self.means, self.offered = longer(self.means, classes), longer(self.offered, classes)
+        self.means = longer(self.means, classes)
 
     def _features(self, images: Tensor) -> Tensor:
         """Of raw images, not augmented."""

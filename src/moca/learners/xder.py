@@ -12,16 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca.batch import Batch
-from moca.errors import MocaError
-from moca.learners.base import Learner, Losses, among
+from moca.learners.base import Filling, Losses, among
 from moca.parts import option
-from moca.state import longer
 
 if TYPE_CHECKING:
     from moca.streams import Task
 
 
-class XDER(Learner):
+class XDER(Filling):
     """New samples compete within their task, replayed ones within the past; nobody is to be mistaken for the future.
 
     The memory is written at the end of a task, as many samples of each class, whenever it came. The logits that a
@@ -38,9 +36,8 @@ class XDER(Learner):
 
     draws = 2
     keeps = ("logits",)
-    store = None
     expected_adjust = 0.0
-    remembers = ("drawn", "offered")
+    remembers = ("drawn",)
     recipes = {
         "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex", "bn_passes": "n"},
         "online": {"lr": 0.03, "head": "simplex", "bn_passes": "n"},
@@ -48,14 +45,9 @@ class XDER(Learner):
     }
 
     def prepare(self) -> None:
-        """How often each slot was drawn in this task, and how many samples of each class earlier tasks had."""
-        slots = 0 if self.memory is None else self.memory.size
-        if self.memory is not None and slots < len(self.came):
-            raise MocaError(
-                f"xder needs a memory of at least one sample a class, here {len(self.came)} (it is {self.memory.size})"
-            )
-        self.drawn = torch.zeros(slots, device=self.came.device)
-        self.offered = torch.zeros_like(self.came)
+        """How often each slot was drawn in this task."""
+        super().prepare()
+        self.drawn = torch.zeros(0 if self.memory is None else self.memory.size, device=self.came.device)
 
     def begin_task(self, task: Task) -> None:
         """Nothing was drawn in it yet."""
@@ -103,8 +95,6 @@ class XDER(Learner):
     def end_task(self, samples: Batch) -> None:
         """The same number of samples of each class; new ones come with their logits, old ones are refreshed."""
         assert self.memory is not None
-        if self.memory.size < int(self.seen.sum()):
-            raise MocaError(f"xder needs a memory of at least one sample a class ({int(self.seen.sum())} classes came)")
         device, kept = self.came.device, self.memory.all()
         stay, index = self._shares(kept.get("y", self.came[:0]), samples.y, self.memory.size)
         y, image = samples.y[index].to(device), samples.image[index.to(samples.image.device)].to(device)
@@ -125,13 +115,11 @@ class XDER(Learner):
 
         Each class has the same part. In that of one that came again, every sample that ever came has the same chance.
         """
-        counts = y.bincount(minlength=len(self.came))
-        self.offered += counts.to(self.offered.device)
-        classes, coming, ever = y.unique().tolist(), counts.tolist(), self.offered.tolist()
-        room, stay, taken = size // int(self.seen.sum()), [stored[:0]], {}
+        room, fresh = self.parts(y)
+        classes, coming = y.unique().tolist(), y.bincount(minlength=len(self.came)).tolist()
+        stay, taken = [stored[:0]], {}
         for c in self.old.nonzero().flatten().tolist():
-            fresh = round(room * coming[c] / max(1, ever[c]))
-            stay.append((stored == c).nonzero().flatten()[: room - fresh])
+            stay.append((stored == c).nonzero().flatten()[: room - fresh[c]])
             taken[c] = min(coming[c], room - len(stay[-1]))
         left, first = size - sum(map(len, stay)) - sum(taken.values()), [c for c in classes if c not in taken]
         luck = self.random.permutation(len(first)).tolist()
@@ -143,11 +131,6 @@ class XDER(Learner):
             order = self.random.permutation(len(of_class)).to(y.device)
             chosen.append(of_class[order[: taken[c]]])
         return torch.cat(stay), torch.cat(chosen)
-
-    def grow(self, classes: int) -> None:
-        """Of more classes, none came in earlier tasks."""
-        super().grow(classes)
-        self.offered = longer(self.offered, classes)
 
 
 def _mean_above_zero(values: Tensor) -> Tensor:
