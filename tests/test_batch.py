@@ -42,3 +42,8 @@ def test_pairing_wraps_around():
     assert paired(rows, 3) is rows
     assert paired(rows, 7).tolist() == [0, 10, 20, 0, 10, 20, 0]
     assert paired(rows, 2).tolist() == [0, 10]
+
+
+def test_nothing_cannot_be_paired():
+    with pytest.raises(ValueError, match="the new batch has no samples to go by"):
+        paired(torch.zeros(0, 4), 3)

@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 import moca
 from moca import MocaError, cli, traces
 from moca.engine.learning import Learning
+from moca.engine.listing import listed
 
 SMALL = {
     "model": "mlp:width=8,depth=1,features=4",
@@ -223,3 +224,18 @@ def test_without_a_line_of_the_users_it_is_the_innermost():
         engine["step"]()
     assert traces.in_a_line(raised.value) == "KeyError: 'b h w' (moca.engine.learning.py:2, in step)"
     assert "test_failing_parts.py" in traces.from_theirs_on(raised.value)
+
+
+def test_what_a_part_gave_wrongly_is_a_failure_to_whoever_lists_runs(tmp_path, monkeypatch):
+    """Not a run that was stopped, which only had to be resumed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "import moca\n\n\nclass Half(moca.Perturbation):\n"
+        "    def direction(self, replay, new):\n        return replay.features[:, :1]\n"
+    )
+    with pytest.raises(MocaError, match="direction of .Half. must return a tensor of"):
+        moca.run(**SMALL, perturb="mine.Half", out=tmp_path / "half")
+    sys.modules.pop("mine", None)
+    (run,) = listed(tmp_path)
+    assert (run.state, run.learned) == ("failed", 1)
+    assert "direction of 'Half' must return a tensor" in (tmp_path / "half" / "traceback.txt").read_text()

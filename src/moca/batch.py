@@ -41,4 +41,6 @@ class Batch:
 
 def paired(rows: Tensor, count: int) -> Tensor:
     """`count` rows, one for each replayed sample: the given ones, again from the start where they are too few."""
+    if not len(rows):
+        raise ValueError("the new batch has no samples to go by; leave the perturbation out of such a step")
     return rows if len(rows) == count else rows[torch.arange(count, device=rows.device) % len(rows)]

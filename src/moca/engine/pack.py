@@ -175,7 +175,9 @@ class _Active:
             for _ in run.steps(interrupt):
                 run.packed = max(run.packed, len(active))
                 yield True
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, MocaError) and run.settings.with_own_code:
+                run.folder.keep_failure(error)  # so that it is listed as failed, not as stopped
             run.give_up()
             raise
         self.ending = run.result

@@ -92,6 +92,8 @@ class Perturbation(Part, Stateful):
         if not isinstance(replay, Batch):
             raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not a {type(replay).__name__}")
         h, old = replay.features, replay.old
+        if not isinstance(h, Tensor):
+            raise TypeError(f"features= is a tensor, not a {type(h).__name__}")
         if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         self.random.to(h.device)
