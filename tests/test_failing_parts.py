@@ -233,7 +233,7 @@ def test_what_a_part_gave_wrongly_is_a_failure_to_whoever_lists_runs(tmp_path, m
         "import moca\n\n\nclass Half(moca.Perturbation):\n"
         "    def direction(self, replay, new):\n        return replay.features[:, :1]\n"
     )
-    with pytest.raises(MocaError, match="direction of .Half. must return a tensor of"):
+    with pytest.raises(MocaError, match="direction of 'Half' must return a tensor of"):
         moca.run(**SMALL, perturb="mine.Half", out=tmp_path / "half")
     sys.modules.pop("mine", None)
     (run,) = listed(tmp_path)

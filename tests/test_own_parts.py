@@ -134,7 +134,7 @@ def test_the_batchnorm_of_an_own_module_keeps_batches_apart():
     trainer = Trainer(*Material()(validate(Run, SMALL | {"model": module, "data": "digits"})))
     encoder = trainer.learning.model.encoder.double().train()
     new, replay = torch.randn(9, 1, 8, 8).double(), 3 + 2 * torch.randn(7, 1, 8, 8).double()
-    from moca.models.batches import batches_apart
+    from moca.models.batch_norm.batches import batches_apart
 
     twin = net((1, 8, 8)).double()
     twin.load_state_dict(encoder.state_dict())

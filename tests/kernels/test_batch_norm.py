@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import moca.kernels
-from moca.models.apart import keep_batches_apart
-from moca.models.batches import batches_apart, rows_weighted
+from moca.models.batch_norm.batches import batches_apart, rows_weighted
+from moca.models.batch_norm.foreign import keep_batches_apart
 from tests.kernels.devices import kernel_device
 
 DEVICE = kernel_device()

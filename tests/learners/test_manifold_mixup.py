@@ -8,7 +8,7 @@ import torch
 from moca import Batch, MocaError
 from moca.learners.manifold_mixup import ManifoldMixup, beta
 from moca.models import build_model
-from moca.models.batches import batches_apart
+from moca.models.batch_norm.batches import batches_apart
 from moca.random import Random
 from moca.settings.base import validate
 from moca.settings.run import Run

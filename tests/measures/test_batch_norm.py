@@ -28,7 +28,7 @@ from moca.measures.record.rules import final_accuracies
 from tests.engine.helpers import begin, finish
 from tests.engine.test_reproducible import assert_identical
 from tests.engine.test_run import interrupt_when
-from tests.models.test_apart import OfItsOwn, ThenReLU
+from tests.models.batch_norm.test_foreign import OfItsOwn, ThenReLU
 
 SMALL = {
     "tasks": 2,

@@ -6,10 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from moca import kernels
-from moca.models.batches import batches_apart
+from moca.models.batch_norm.batches import batches_apart
+from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.convolution import Convolution
 from moca.models.encoders.resnet18 import BasicBlock
-from moca.models.norm import BatchNorm2d
 from tests.kernels.devices import kernel_device
 
 

@@ -7,10 +7,10 @@ from torch import nn
 
 from moca import CosineHead, LinearHead, Model
 from moca.models import gradient_products
+from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.encoders.convnet import ConvNet
 from moca.models.encoders.mlp import MLP
 from moca.models.encoders.resnet18 import ResNet18
-from moca.models.norm import BatchNorm2d
 
 SHAPE = (3, 8, 8)
 

@@ -11,8 +11,8 @@ from torch.func import functional_call
 
 from moca import sphere
 from moca.models import Model
-from moca.models.apart import keep_batches_apart
 from moca.models.auxiliary import auxiliary_encode
+from moca.models.batch_norm.foreign import keep_batches_apart
 from moca.random import Random
 from moca.settings import heads
 from tests.perturb.helpers import OLD, ROWS, make, moved, network, scene

@@ -8,7 +8,7 @@ import torch
 
 from moca.batch import Batch
 from moca.learners import Learner
-from moca.models.batches import batches_apart
+from moca.models.batch_norm.batches import batches_apart
 
 
 class Passes:

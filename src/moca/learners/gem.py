@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from moca.batch import Batch
 from moca.learners.base import Learner, Losses
-from moca.models.batches import batches_apart
+from moca.models.batch_norm.batches import batches_apart
 from moca.parts import option
 
 _RIDGE = 1e-3

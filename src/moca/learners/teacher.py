@@ -16,7 +16,7 @@ from torch import Tensor
 from moca.batch import Batch
 from moca.errors import MocaError
 from moca.learners.base import Learner, Losses, OfficialPasses
-from moca.models.batches import batches_apart
+from moca.models.batch_norm.batches import batches_apart
 from moca.models.model import Model
 from moca.parts import LEARNERS, option
 from moca.perturb.base import Perturbation

@@ -31,7 +31,7 @@ from moca.batch import Batch
 from moca.data import Transform
 from moca.errors import MocaError
 from moca.models import Model
-from moca.models.batches import batches_apart
+from moca.models.batch_norm.batches import batches_apart
 from moca.random import Random
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from moca.models.apart import obeys
-from moca.models.batches import batches_apart, rows_weighted
+from moca.models.batch_norm.batches import batches_apart, rows_weighted
+from moca.models.batch_norm.foreign import obeys
 from moca.models.encoders.base import AfterStage
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
+from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.model import Model
-from moca.models.norm import BatchNorm2d
 from moca.models.per_sample import per_sample_gradients
 
 _NUMBERS = 2**27

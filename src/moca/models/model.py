@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from moca import fusion
 from moca.errors import MocaError
-from moca.models.apart import keep_batches_apart
+from moca.models.batch_norm.foreign import keep_batches_apart
 from moca.models.encoders.base import AfterStage, Encoder
 from moca.models.heads import Head
 from moca.models.precision import in_bfloat16

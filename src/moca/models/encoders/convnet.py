@@ -7,8 +7,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
+from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.encoders.base import AfterStage, Encoder, unchanged
-from moca.models.norm import BatchNorm2d
 
 
 class ConvNet(Encoder):

@@ -7,9 +7,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from moca.errors import MocaError
+from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.convolution import Convolution
 from moca.models.encoders.base import AfterStage, Encoder, unchanged
-from moca.models.norm import BatchNorm2d
 
 
 class Shortcut(Convolution):

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from moca.models.apart import keep_batches_apart
-from moca.models.batches import rows_weighted
-from moca.models.norm import BatchNorm2d
-from moca.models.weighted import weighted
-from tests.models.test_apart import KINDS, Patches, assert_same, buffers, layer
+from moca.models.batch_norm.batches import rows_weighted
+from moca.models.batch_norm.foreign import keep_batches_apart
+from moca.models.batch_norm.layer import BatchNorm2d
+from moca.models.batch_norm.weighted import weighted
+from tests.models.batch_norm.test_foreign import KINDS, Patches, assert_same, buffers, layer
 
 ROWS = 7
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}

@@ -12,8 +12,8 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.overrides import TorchFunctionMode
 
 from moca.errors import MocaError
-from moca.models.batches import Batches, told
-from moca.models.norm import BatchNorm2d, Running, normalise
+from moca.models.batch_norm.batches import Batches, told
+from moca.models.batch_norm.layer import BatchNorm2d, Running, normalise
 
 
 def keep_batches_apart(module: nn.Module) -> nn.Module:

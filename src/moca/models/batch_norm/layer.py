@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from moca import kernels
-from moca.models.batches import Batches, told
-from moca.models.weighted import weighted
+from moca.models.batch_norm.batches import Batches, told
+from moca.models.batch_norm.weighted import weighted
 
 __all__ = ["BatchNorm2d", "Running", "normalise"]
 

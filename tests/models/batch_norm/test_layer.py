@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from moca.models.batches import batches_apart
-from moca.models.norm import BatchNorm2d
+from moca.models.batch_norm.batches import batches_apart
+from moca.models.batch_norm.layer import BatchNorm2d
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])

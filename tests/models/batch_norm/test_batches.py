@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from moca.models.batches import Batches, rows_weighted, told
+from moca.models.batch_norm.batches import Batches, rows_weighted, told
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])

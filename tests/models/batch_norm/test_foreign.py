@@ -11,10 +11,10 @@ from torch.func import functional_call
 
 from moca import MocaError
 from moca.models import CosineHead, Model, auxiliary_encode
-from moca.models.apart import keep_batches_apart, obeys
 from moca.models.auxiliary import _copies
-from moca.models.batches import batches_apart
-from moca.models.norm import BatchNorm2d
+from moca.models.batch_norm.batches import batches_apart
+from moca.models.batch_norm.foreign import keep_batches_apart, obeys
+from moca.models.batch_norm.layer import BatchNorm2d
 
 
 class ThenReLU(nn.BatchNorm2d):
