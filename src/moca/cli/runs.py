@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from moca.cli.show import in_bytes
 from moca.engine.listing import RUNS, Listed, State, chosen, listed, told_apart
+from moca.errors import nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
 _WIDE = 100
@@ -65,7 +66,9 @@ def runs(
     if not console.is_terminal:
         console.width = max(console.width, 2 * _WIDE)  # a file or a pager has no edge
     if not shown:
-        console.print(Text(_none(places, len(every))), soft_wrap=True)
+        console.print(
+            Text(_none(places, every, {"learner": learner, "perturb": perturb, "data": data})), soft_wrap=True
+        )
         return
     console.print(_table(shown, places, console.width))
     _tell_next(console, [run for run in shown if run.state not in ("finished", "running")], places)
@@ -77,11 +80,16 @@ def runs(
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
 
 
-def _none(places: Sequence[Path], others: int) -> str:
+def _none(places: Sequence[Path], others: Sequence[Listed], asked: Mapping[str, Sequence[str] | None]) -> str:
     """Why nothing is shown, and what to do."""
     where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
+    for name, values in asked.items():
+        known = {getattr(run, name) for run in others}
+        known |= {value.partition(":")[0] for value in known}
+        if others and values and not known & set(values):
+            return f"No run in {where} has {name} '{values[0]}'; {nearest(values[0], sorted(known))}"
     if others:
-        return f"No such run in {where}; {others} other{'s' * (others != 1)} there."
+        return f"No such run in {where}; {len(others)} other{'s' * (len(others) != 1)} there."
     return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
