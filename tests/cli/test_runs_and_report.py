@@ -48,7 +48,7 @@ def test_runs_can_be_chosen_and_sorted(moca, runs):
     assert [run["accuracy"] for run in json.loads(out)] == [pytest.approx(0.7), pytest.approx(0.7), 0.6, 0.5, None]
     code, out, _ = moca("runs", "runs", "--learner", "gem")
     assert code == 0 and "No run in runs has learner 'gem'; known: derpp, er" in out
-    assert "did you mean 'derpp'?" in moca("runs", "runs", "--learner", "der")[1]
+    assert "did you mean 'derpp'?" in moca("runs", "runs", "--learner", "derp")[1]
     assert "No such run in runs; 6 others there." in moca("runs", "runs", "--learner", "er", "--state", "failed")[1]
 
 
