@@ -459,9 +459,10 @@ def test_options_from_a_file_and_to_one(moca, tmp_path, kind):
 
 def test_the_settings_of_a_run_are_options_of_another(moca, tmp_path):
     moca("run", *FAST, "--learner", "derpp:alpha=0.3", "--perturb", "vt", "--seed", "3", "--out", "a")
-    assert moca("run", "--config", "a/settings.json", "--out", "b")[0] == 0
-    one, other = ((tmp_path / name / "settings.json").read_text() for name in "ab")
-    assert one == other
+    assert moca("run", "--config", "a/settings.json", "--out", "b", "--save-config", "again.toml")[0] == 0
+    assert moca("run", "--config", "again.toml", "--out", "c")[0] == 0
+    one, *others = (json.loads((tmp_path / name / "settings.json").read_text()) for name in "abc")
+    assert [one, one] == others
 
 
 @pytest.mark.parametrize("kind", ["toml", "yaml", "json"])

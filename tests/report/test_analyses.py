@@ -15,6 +15,7 @@ from moca.report.exhibit import analyses
 from moca.report.facets import MOST
 from moca.report.figures import save_figures
 from moca.report.page import render
+from moca.report.plots import plane
 from moca.report.table import UNKNOWN
 from moca.report.together import Line, Panel, groups, heights, panels, widths
 from tests.report.made_results import analysed, comparison, result
@@ -169,6 +170,14 @@ def test_no_figure_has_more_lines_than_colours(tmp_path, monkeypatch):
     drawn = [path.name for path in draw(setting, tmp_path / "f", only=["made"])]
     assert drawn == ["fall-1.pdf", "fall-1.png", "fall-2.pdf", "fall-2.png"]
     assert draw(setting, tmp_path / "f", only=["calibration"]) == []
+
+
+def test_a_class_is_called_what_it_is_called(pair):
+    kept = json.loads((pair.rows[0].results[0].folder / "analysis.json").read_text())
+    points = kept["analyses"]["made"]["plots"]["plane"]["series"]["test"]
+    drawn = plane(points | {"names": ["R&D <x> of two"] * 9}, dict.fromkeys(range(9), ("", "")), "")
+    assert drawn["data"][0]["name"] == "R&amp;D &lt;x&gt; of two"
+    assert {note["text"] for note in drawn["layout"]["annotations"]} == {"<b>R&amp;D &lt;x&gt; of …</b>"}
 
 
 def test_points_of_a_class_have_one_colour_in_all_panels(pair):

@@ -94,6 +94,18 @@ def test_other_streams_are_kept_apart(tmp_path):
     assert [row.label for row in made.rows] == [f"er ({title})" for title in titles], "names are told apart, too"
 
 
+def test_folders_of_one_name_with_other_images_are_kept_apart(tmp_path):
+    for number, (site, images) in enumerate((("north", "abc"), ("south", "def"))):
+        made = result(tmp_path, 0.5 + 0.1 * number, 0, data=f"{site}/photos")
+        made.environment = made.environment | {"data": images}
+        written(made, tmp_path / "runs" / site)
+    found = moca.Comparison.load(tmp_path / "runs")
+    assert [row.values("final_accuracy") for row in found.rows] == [[0.5], [0.6]], "neither is the other's twin"
+    assert [setting.title for setting in found.settings] == [
+        f"photos, 3 tasks, data {site}/photos" for site in ("north", "south")
+    ]
+
+
 def test_tasks_that_were_left_open_are_those_of_the_protocol(tmp_path):
     one = place(tmp_path, "a", data="cifar100", protocol="offline", tasks=5)
     two = place(tmp_path, "b", seed=1, data="cifar100", tasks=5)

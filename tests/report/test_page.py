@@ -80,8 +80,16 @@ def test_seeds_that_are_not_shared_get_another_test(tmp_path):
 
 def test_a_perturbation_that_does_not_help_is_said_not_to(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+vt": [0.6, 0.75]}))
-    assert "No perturbation has a higher mean final accuracy than its learner." in text_of(page)
+    assert "No perturbation has a higher mean final accuracy than its learner. er+vt over er: −7.50" in text_of(page)
     assert cells(page, "er+vt")["Gain on its learner"] == "−7.50 ± 3.54"
+    both = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+vt": [0.6, 0.75], "er+wap": [0.5, 0.5]})))
+    assert "than its learner. er+vt loses least on er: −7.50 ± 3.54 points, higher with 0 of 2 seeds. Paired" in both
+
+
+def test_the_fewest_seeds_are_the_few(tmp_path):
+    first = [result(tmp_path, 0.4, seed=7), result(tmp_path, 0.7, seed=8)]
+    page = text_of(render(comparison(tmp_path, {"er": first, "er+wap": [0.9, 0.8, 0.7, 0.9, 0.8, 0.7, 0.8]})))
+    assert "; 2 seeds are few, and only large differences can be told" in page
 
 
 def test_a_gain_that_the_test_does_not_see_is_called_chance(tmp_path):

@@ -7,6 +7,7 @@ import sys
 import time
 import urllib.request
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ import moca
 from moca import MocaError, Watcher
 from moca.engine.tracking import chosen
 from moca.errors import MocaWarning
+from moca.trackers.mlflow import MLflow
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import FAST, assert_same_run, interrupt_when
 
@@ -109,6 +111,20 @@ def test_a_server_is_told_everything_and_may_go_away(server, tmp_path):
         moca.run(**SHORT, out="three", track=spec)
     assert "\n" not in str(refused.value) and not (tmp_path / "three").exists()
     assert not any(name.startswith("MLFLOW_HTTP") for name in os.environ)
+
+
+def test_a_run_whose_settings_could_not_be_sent_is_not_made_again(tmp_path, monkeypatch):
+    from mlflow.tracking import MlflowClient
+
+    tracker = MLflow(uri=str(tmp_path / "kept"))
+    about = SimpleNamespace(folder=tmp_path / "one", name="one", settings={"lr": 0.1})
+    monkeypatch.setattr(MlflowClient, "log_batch", lambda *given, **more: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        tracker.open(about, None)
+    monkeypatch.undo()
+    run = tracker.open(about, None)
+    (only,) = tracker.client.search_runs([tracker.client.get_experiment_by_name("moca").experiment_id])
+    assert (only.info.run_id, only.data.params) == (run, {"lr": "0.1"})
 
 
 def test_a_folder_will_do_and_nobody_is_called(tmp_path, calls):

@@ -47,7 +47,7 @@ Out = Annotated[str | None, Parameter(help="folder to write to [default: a new o
 Config = Annotated[
     Path | None,
     Parameter(
-        help="TOML, YAML or JSON file with any of these options, such as settings.json of a run; those given here win",
+        help="TOML, YAML or JSON file with any of these options; those given here win",
         show_default=False,
     ),
 ]

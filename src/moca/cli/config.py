@@ -81,10 +81,16 @@ def _short_forms(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """A choice given as a table in its short form, all else as it is: the settings understand text."""
+    """A choice given as a table in its short form, all else as it is: the settings understand text. What leads it, such
+    as a name, stands alone; what is left open is left out."""
     if isinstance(value, list):
         return [_short(one) for one in value]
     if isinstance(value, dict):
-        name, *options = (value.get("name", ""), *(f"{k}={v}" for k, v in value.items() if k != "name"))
-        return f"{name}:{','.join(options)}" if options else name
+        told = {"name": value.get("name")} | value
+        (_, first), *options = ((key, _word(of)) for key, of in told.items() if of is not None)
+        return f"{first}:{','.join(f'{key}={of}' for key, of in options)}" if options else first
     return value
+
+
+def _word(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -171,7 +171,12 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
     """Start, resume or just read a run, depending on what its folder holds."""
     with _found(p) as found:
         if RESULT in found:
-            result = Result.load(p.folder)
+            result, images = Result.load(p.folder), p.stream.dataset.fingerprint
+            if result.environment.get("data", images) != images:
+                raise MocaError(
+                    f"the images of '{p.settings.data_name}' have changed since run '{p.folder}' was done; bring the "
+                    "old ones back, or choose another folder with out="
+                )
             advance(result.steps, "done before")
             first_task.drop(p.folder)
             return result

@@ -237,7 +237,8 @@ class Running:
     def _environment(self) -> dict[str, Any]:
         learning = self.trainer.learning
         with learning.numerics():
-            return environment(learning.device) | ({"packed": self.packed} if self.packed > 1 else {})
+            found = environment(learning.device) | ({"packed": self.packed} if self.packed > 1 else {})
+        return found | {"data": self.stream.dataset.fingerprint}
 
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""

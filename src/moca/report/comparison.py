@@ -245,7 +245,7 @@ def _table(setting: Setting) -> Table:
 def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:
     apart: dict[str, dict[str, list[Result]]] = {}
     for label, result in results:
-        apart.setdefault(sameness.stream(result.settings), {}).setdefault(label, []).append(result)
+        apart.setdefault(sameness.stream(result), {}).setdefault(label, []).append(result)
     held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
     titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in held_out_last])
     return [

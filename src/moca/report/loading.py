@@ -38,7 +38,7 @@ def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
     alike: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         run = result.settings
-        alike.setdefault((sameness.stream(run), sameness.method(run), str(run.seed)), []).append(result)
+        alike.setdefault((sameness.stream(result), sameness.method(run), str(run.seed)), []).append(result)
     kept, left_out = [], []
     for twins in alike.values():
         best = twins[0] if len(twins) == 1 else max(twins, key=_analyses)
@@ -71,7 +71,7 @@ def labelled(runs: Sequence[Result]) -> list[tuple[str, Result]]:
     stream apart."""
     by_stream: dict[str, list[Result]] = {}
     for result in runs:
-        by_stream.setdefault(sameness.stream(result.settings), []).append(result)
+        by_stream.setdefault(sameness.stream(result), []).append(result)
     made: list[tuple[str, Result]] = []
     for results in by_stream.values():
         labels = sameness.labels([result.settings for result in results])

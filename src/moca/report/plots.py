@@ -213,7 +213,8 @@ def plane(points: Mapping[str, Any], colours: Mapping[int, tuple[str, str]], alt
     traces: list[Trace] = []
     names = []
     for c in sorted(old):
-        name = shown(str(points["names"][c]) if c < len(points.get("names", ())) else str(c), 24)
+        called = str(points["names"][c]) if c < len(points.get("names", ())) else str(c)
+        name = shown(called, 24)
         both = {"type": "scatter", "name": name, "legendgroup": str(c), "meta": {"own": colours[c]}}
         traces.append(both | {
             "mode": "markers",
@@ -229,7 +230,7 @@ def plane(points: Mapping[str, Any], colours: Mapping[int, tuple[str, str]], alt
             "mode": "lines", "showlegend": False, "x": [0, _number(end[0])], "y": [0, _number(end[1])],
             "line": {"width": 2.2}, "hoverinfo": "skip",
         })  # fmt: skip
-        names.append({"text": f"<b>{shown(name, 12)}</b>", "x": _number(1.1 * end[0]), "y": _number(1.1 * end[1]),
+        names.append({"text": f"<b>{shown(called, 12)}</b>", "x": _number(1.1 * end[0]), "y": _number(1.1 * end[1]),
                       "showarrow": False})  # fmt: skip
     bare = {"visible": False, "range": [-1.25 * radius, 1.25 * radius]}
     layout = {"xaxis": bare, "yaxis": bare | {"scaleanchor": "x"}, "annotations": names, "showlegend": True}

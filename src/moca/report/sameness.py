@@ -1,4 +1,4 @@
-"""Which runs are of one method, and which can be held against each other: asked of their settings alone."""
+"""Which runs are of one method, and which can be held against each other: asked of their settings and their images."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
+from moca.engine.result import Result
 from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, Settings, word
 
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
@@ -19,9 +20,12 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
     return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
 
 
-def stream(run: Run) -> str:
-    """Equal for runs that learn the same tasks and are judged on the same images."""
-    return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name
+def stream(result: Result) -> str:
+    """Equal for runs that learn the same tasks and are judged on the same images. Sets that moca knows are so by name;
+    of others, two folders may have the same name, and one other images than before."""
+    run = result.settings
+    images = "" if run.data_name in catalogue.names() else str(result.environment.get("data", ""))
+    return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name + images
 
 
 def protocol(run: Run) -> str:
@@ -57,7 +61,7 @@ def titles(runs: Sequence[Run]) -> list[str]:
     to tell two of them apart."""
     runs = [_settled(run) for run in runs]
     made = [_title(run) for run in runs]
-    for name in ("class_order", "arrival", "image_size", "validation", "tasks"):
+    for name in ("class_order", "arrival", "image_size", "validation", "tasks", "data"):
         told = [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs]
         unclear = _of_several(made, told)
         made = [title + f", {value}" * (title in unclear) for title, value in zip(made, told, strict=True)]

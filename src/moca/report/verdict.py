@@ -62,7 +62,7 @@ def _caution(gain: Difference, among: Sequence[Difference]) -> str:
     tests = sum(bool(one.test) for one in among)
     several = f" (put right for {tests} such differences)" if tests > 1 else ""
     sure = "more than chance" if gain.clear else "it may well be chance"
-    few = f"; {max(gain.seeds)} seeds are few, and only large differences can be told" if min(gain.seeds) <= FEW else ""
+    few = f"; {min(gain.seeds)} seeds are few, and only large differences can be told" if min(gain.seeds) <= FEW else ""
     return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {sure}{few}.".replace("= <", "<")
 
 

@@ -39,6 +39,7 @@ def serve(
     family, address = _resolved(host, port)
     _check_key(key, address)
     in_use = InUse(path, rules.device)
+    Image.MAX_IMAGE_PIXELS = max(limits.pixels, Image.MAX_IMAGE_PIXELS or 0)  # what is allowed is no bomb
     warnings.simplefilter("error", Image.DecompressionBombWarning)  # as large as that is refused anyway
     with bound(family, address, port) as listening:
         teaching = Teaching(in_use.folder, rules, in_use.look) if teach else None

@@ -29,6 +29,8 @@ class MLflow(Tracker):
     )
     experiment: str = option("moca", "what the runs belong to; made where it is not there")
     extra = "mlflow"
+    run: str = ""
+    """Its number there, once it has one."""
 
     def check(self) -> None:
         """A folder is the same one from wherever the run goes on; a password stays out of the run's files."""
@@ -65,9 +67,10 @@ class MLflow(Tracker):
                 self.run = run
                 self.client.update_run(run, status="RUNNING")
                 return run
-            tags = {"moca.folder": str(about.folder), "mlflow.source.name": "moca"}
-            made = self.client.create_run(self._experiment(), run_name=about.name, tags=tags)
-            self.run = str(made.info.run_id)
+            if not self.run:  # one that was made before its settings could be sent is not made again
+                tags = {"moca.folder": str(about.folder), "mlflow.source.name": "moca"}
+                made = self.client.create_run(self._experiment(), run_name=about.name, tags=tags)
+                self.run = str(made.info.run_id)
             params = [self.entities.Param(name, str(value)[:6000]) for name, value in about.settings.items()]
             self._send(params=params)
         return self.run
