@@ -315,3 +315,14 @@ def test_an_impossible_run_is_refused_before_any_other_begins(tmp_path):
     with pytest.raises(MocaError, match="captured needs a CUDA device"):
         moca.compare(**FAST | {"device": "cpu"}, execution=["eager", "captured"], out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_on_other_images_is_not_taken_for_done(tmp_path):
+    generator = np.random.default_rng(0)
+    images, labels = generator.integers(0, 255, (40, 8, 8), dtype=np.uint8), np.arange(40) % 4
+    given = {"epochs": 1, "tasks": 2, "model": "mlp:width=8,depth=1,features=4", "seeds": 1, "device": "cpu"}
+    first = moca.compare(data=(images, labels), out=tmp_path / "out", **given)
+    again = moca.compare(data=(images, labels), out=tmp_path / "out", **given)
+    assert again.results[0].accuracy_matrix == first.results[0].accuracy_matrix
+    with pytest.raises(MocaError, match=r"have changed since run '.*er-s0' was done; bring the old ones back, or choo"):
+        moca.compare(data=(images[::-1], labels), out=tmp_path / "out", **given)

@@ -106,12 +106,19 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
         )
     for p in plans:
         if (p.folder / SETTINGS).is_file():
-            _check_settings(p)
+            _check_same(p)
 
 
-def _check_settings(p: Plan) -> None:
+def _check_same(p: Plan) -> None:
+    """That what a folder holds is the run that is asked for: its settings and, once it is done, its images."""
     if not _same(RunFolder(p.folder).settings(), p.settings):
         raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
+    images = p.stream.dataset.fingerprint
+    if RESULT in _holds(p.folder) and Result.load(p.folder).environment.get("data", images) != images:
+        raise MocaError(
+            f"the images of '{p.settings.data_name}' have changed since run '{p.folder}' was done; bring the old ones "
+            "back, or choose another folder with out="
+        )
 
 
 def _same(kept: Run, asked: Run) -> bool:
@@ -171,12 +178,7 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
     """Start, resume or just read a run, depending on what its folder holds."""
     with _found(p) as found:
         if RESULT in found:
-            result, images = Result.load(p.folder), p.stream.dataset.fingerprint
-            if result.environment.get("data", images) != images:
-                raise MocaError(
-                    f"the images of '{p.settings.data_name}' have changed since run '{p.folder}' was done; bring the "
-                    "old ones back, or choose another folder with out="
-                )
+            result = Result.load(p.folder)
             advance(result.steps, "done before")
             first_task.drop(p.folder)
             return result
@@ -191,7 +193,7 @@ def _found(p: Plan) -> Iterator[list[str]]:
     ended it in the meantime is that one's; one that it has begun with other settings is a mistake."""
     found = _holds(p.folder)
     if SETTINGS in found:
-        _check_settings(p)
+        _check_same(p)
     try:
         yield found
     except MocaError:
