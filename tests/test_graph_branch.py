@@ -50,6 +50,18 @@ def test_a_branch_begins_with_the_step_and_is_waited_for(log):
     assert log == ["branch after the beginning", "on branch", "work", "back", "main after branch"]
 
 
+def test_a_second_branch_waits_for_what_came_before_it(log):
+    with graph_branch.step():
+        for _ in range(2):
+            with graph_branch.branch():
+                pass
+    assert log[0] == "branch after the beginning"
+    assert log[4] == "branch after main", "which may still read what the first one made"
+    with graph_branch.step(), graph_branch.branch():
+        pass
+    assert log[8] == "branch after the beginning"
+
+
 def test_a_branch_is_joined_after_an_error_too(log):
     with pytest.raises(ZeroDivisionError), graph_branch.step(), graph_branch.branch():
         raise ZeroDivisionError

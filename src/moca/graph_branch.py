@@ -8,15 +8,17 @@ from contextlib import contextmanager
 import torch
 
 _beginning: torch.cuda.Event | None = None
+_branched = False
+"""Whether the step has had a branch already."""
 _branches: dict[int, torch.cuda.Stream] = {}
 """The second stream of each stream on which steps are recorded. Runs that follow each other there share it."""
 
 
 @contextmanager
 def step() -> Iterator[None]:
-    """Around a step: its branch begins where the step does."""
-    global _beginning
-    before, _beginning = _beginning, _recorded_event()
+    """Around a step: its first branch begins where the step does."""
+    global _beginning, _branched
+    before, _beginning, _branched = _beginning, _recorded_event(), False
     try:
         yield
     finally:
@@ -29,9 +31,14 @@ def branch() -> Iterator[None]:
     if _beginning is None:
         yield
         return
+    global _branched
     main = torch.cuda.current_stream()
     second = _second(main)
-    second.wait_event(_beginning)
+    if _branched:  # what the one before made may be in use, and its memory free
+        second.wait_stream(main)
+    else:
+        second.wait_event(_beginning)
+    _branched = True
     try:
         with torch.cuda.stream(second):
             yield

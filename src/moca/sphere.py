@@ -16,6 +16,8 @@ from moca.random import Random
 _TINY = 1e-12
 _PROPOSALS = 64
 """Rejection proposals a sample. Each is accepted with probability above 0.6, so all fail once in 10^25 samples."""
+_WIDEST = 1 << 15
+"""Columns of the rows that kernels take: four times as many take minutes to compile."""
 
 
 def norm(v: Tensor) -> Tensor:
@@ -26,7 +28,7 @@ def norm(v: Tensor) -> Tensor:
 
 def project(v: Tensor) -> Tensor:
     """P(v) = v / ||v||: the unit vector of each row."""
-    if kernels.usable(v) and v.dim() == 2:
+    if _in_kernels(v):
         from moca.kernels import sphere as in_kernels
 
         return in_kernels.project(v, _TINY)
@@ -34,6 +36,11 @@ def project(v: Tensor) -> Tensor:
     length = norm(precise)
     # Dividing by infinity, not by a tiny number: the gradient at a zero row is then zero, not enormous.
     return (precise / length.masked_fill(length <= _TINY, math.inf)).to(v.dtype)
+
+
+def _in_kernels(v: Tensor) -> bool:
+    """Whether kernels, for which a row is one block, can work on these rows, and are compiled in seconds."""
+    return kernels.usable(v) and v.dim() == 2 and v.shape[1] <= _WIDEST
 
 
 def _precise(v: Tensor) -> Tensor:
@@ -54,7 +61,7 @@ def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | 
     """
     if lam == 0:
         return h
-    if kernels.usable(h) and h.dim() == 2 and h.shape == n.shape and h.dtype == n.dtype and not n.requires_grad:
+    if _in_kernels(h) and h.shape == n.shape and h.dtype == n.dtype and not n.requires_grad:
         from moca.kernels import sphere as in_kernels
 
         return in_kernels.displace(h, n, lam, unit, old, _TINY)

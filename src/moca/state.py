@@ -73,7 +73,9 @@ def on(device: torch.device | str, state: Any) -> Any:
         return state.to(device)
     if isinstance(state, dict):
         return {name: on(device, part) for name, part in state.items()}
-    return [on(device, part) for part in state] if isinstance(state, list) else state
+    if isinstance(state, list | tuple):
+        return type(state)([on(device, part) for part in state])
+    return state
 
 
 def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:

@@ -1,5 +1,6 @@
 """A classifier that keeps learning: what it knows, in whatever form images and labels come."""
 
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 
 import numpy as np
@@ -231,6 +232,20 @@ def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small,
     again, fresh = model.learn(*lesson(2, 3)), small(epochs=2).learn(*lesson(2, 3))
     assert again.classes_.tolist() == [2, 3]
     np.testing.assert_array_equal(again.decision_function(bars(2, 3)), fresh.decision_function(bars(2, 3)))
+
+
+def test_threads_that_ask_take_turns(small):
+    """Meanwhile it is in evaluation mode, and where it computes in bfloat16 its weights are others."""
+    model = small(encoder="resnet18:width=4", epochs=1).learn(*lesson(0, 1, 2))
+    network = model.learning_.model
+    network.bf16 = True
+    asked = [bars(n % 3, 1 + n % 4, seed=n) for n in range(8)]
+    alone, before = [model.decision_function(some) for some in asked], network.state_dict()
+    with ThreadPoolExecutor(4) as askers:
+        for told, expected in zip(askers.map(model.decision_function, asked * 6), alone * 6, strict=True):
+            np.testing.assert_array_equal(told, expected)
+    assert all(isinstance(p, torch.nn.Parameter) and p.dtype == torch.float32 for p in network.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
 def test_a_lesson_that_is_stopped_leaves_the_classifier_as_it_was(small):

@@ -39,6 +39,21 @@ def test_the_same_bits_as_torchs_also_from_a_checkpoint(name):
     assert_identical(*kept)
 
 
+@pytest.mark.parametrize(("saved", "here"), [(False, True), (True, False)])
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_checkpoint_of_another_device_goes_on_in_the_way_of_this_one(name, saved, here):
+    """What a GPU needs (fused) is not what a CPU kept with its state, and the reverse."""
+    kind, weights, lr = getattr(optimiser, name), torch.linspace(-1, 1, 7).requires_grad_(), torch.tensor(0.1)
+    made, other = (kind([weights], torch.tensor(0.1), fused=fused, **OPTIONS[name]) for fused in (saved, here))
+    steps(made, weights, 2)
+    optimiser.load_optimiser(other, made.state_dict(), lr)
+    (group,) = other.param_groups
+    assert group["fused"] is here
+    assert group["lr"] is lr
+    for key, value in made.state[weights].items():
+        torch.testing.assert_close(other.state[weights][key], value)
+
+
 def test_a_step_is_watched_and_asks_for_its_loss_as_torchs_does():
     weights, seen = torch.ones(2, requires_grad=True), []
     made = optimiser.SGD([weights], 0.5)

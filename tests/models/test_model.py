@@ -137,6 +137,10 @@ class TestOwnEncoders:
         assert model.head.weight.shape == (5, 3)
         assert model(torch.rand(2, *SHAPE)).shape == (2, 5)
 
+    def test_a_module_may_be_on_another_device(self, build):
+        """Torch's meta device stands for a GPU."""
+        assert build(flat(3).to("meta"), SHAPE, 5).head.weight.shape == (5, 3)
+
     @pytest.mark.parametrize("given", [flat, shaped, Dropped])
     def test_weights_depend_on_the_seed_alone(self, build, given):
         torch.manual_seed(1)

@@ -98,7 +98,7 @@ class CapturedStep:
     def _without_trace(self) -> Iterator[None]:
         """Put everything that steps change back in place afterwards; what they made anew (momentum) becomes zero."""
         learning, memory = self.learning, self.learning.memory
-        values = {t.data_ptr(): t.clone() for t in tensors_in(learning.state())}
+        values = {t.data_ptr(): t.clone() for t in tensors_in(learning.state()) if t.numel()}
         offered, images = memory.offered if memory is not None else 0, learning.images_trained
         due, learning.outputs.due = learning.outputs.due, True  # a recorded step has all that anybody ever wants
         try:
@@ -106,6 +106,8 @@ class CapturedStep:
         finally:
             learning.outputs.due = due
             for tensor in tensors_in(learning.state()):
+                if not tensor.numel():
+                    continue  # all that are empty lie at 0
                 if tensor.data_ptr() in values:
                     tensor.copy_(values[tensor.data_ptr()])
                 else:

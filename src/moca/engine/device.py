@@ -41,5 +41,7 @@ def captures(settings: Run, device: torch.device) -> bool:
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether this is a GPU that computes in bfloat16."""
-    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    """Whether this is a GPU that computes in bfloat16: one of NVIDIA's since Ampere, or any of AMD's."""
+    if device.type != "cuda":
+        return False
+    return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from moca.at_once import at_once
 from moca.data import Protocol, Transform
 from moca.engine.resident import resident
 from moca.models import Model
@@ -68,7 +69,7 @@ def in_evaluation(
     is in evaluation mode; its own mode is left as it was."""
     device, training = next(model.parameters()).device, model.training
     transform, images = Transform.plain(protocol, device), resident(images, device)
-    batches = index.to(images.device).split(_BATCH[device.type])
+    batches = index.to(images.device).split(at_once(images, _BATCH[device.type]))
     model.eval()
     try:
         return torch.cat([network(transform(images[some].to(device))) for some in batches])

@@ -61,7 +61,7 @@ class Feed:
             pinned = slot.images[: len(some)]
             torch.index_select(self.images, 0, some, out=pinned)
             place.copy_(pinned, non_blocking=True)
-            slot.copied.record()
+            slot.copied.record(torch.cuda.current_stream(self.device))
 
 
 def _slot(images: Tensor, batch: int) -> _Slot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from moca.settings import optimisers as settings
 Kind = TypeVar("Kind", bound=Optimizer)
 _KEEP_OUT = {"_disable_dynamo.<locals>.inner", "_use_grad_for_differentiable.<locals>._use_grad"}
 """What torch wraps around methods of optimisers to keep torch.compile out of them."""
+
+_WAYS = ("fused", "foreach", "capturable")
+"""What an optimiser of torch's keeps with its state, but which follows from the device."""
 
 
 def uncompiled(kind: type[Kind]) -> type[Kind]:
@@ -53,8 +56,11 @@ def build_optimiser(
 
 
 def load_optimiser(optimiser: Optimizer, state: dict[str, object], lr: Tensor) -> None:
-    """Go on from where `state` was taken, with the learning rate still that tensor."""
-    optimiser.load_state_dict(state)
+    """Go on from where `state` was taken, with the learning rate still that tensor, and in the way of this device."""
+    kept = cast("list[dict[str, Any]]", state["param_groups"])
+    ways = [{name: group[name] for name in _WAYS if name in group} for group in optimiser.param_groups]
+    groups = [group | way for group, way in zip(kept, ways, strict=True)]
+    optimiser.load_state_dict(state | {"param_groups": groups})
     for group in optimiser.param_groups:
         group["lr"] = lr
 

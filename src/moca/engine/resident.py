@@ -18,7 +18,7 @@ def resident(images: Tensor, device: torch.device, room: int | None = None) -> T
     if images.device.type == device.type or device.type == "cpu":
         return images
     copies: dict[tuple[str, int], Tensor] = _copies.setdefault(images, {})
-    where = device.type, device.index or 0  # cuda, as settings have it, is cuda:0, as weights have it
+    where = device.type, _number(device)
     if where not in copies:
         if images.nbytes > (_room(device) if room is None else room):
             return images
@@ -26,6 +26,13 @@ def resident(images: Tensor, device: torch.device, room: int | None = None) -> T
         if device.type == "cuda":
             torch.cuda.current_stream(device).synchronize()  # others use it on streams of their own
     return copies[where]
+
+
+def _number(device: torch.device) -> int:
+    """Settings say cuda, weights cuda:0."""
+    if device.index is None and device.type == "cuda":
+        return torch.cuda.current_device()
+    return device.index or 0
 
 
 def _room(device: torch.device) -> int:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from moca.at_once import at_once
 from moca.batch import Batch
 from moca.errors import MocaError
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
@@ -218,12 +219,13 @@ class Learner(Part, Stateful):
     @torch.no_grad()
     def asked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """What a network says of raw images, not augmented; some at a time, wherever they are."""
-        parts = images.split(_AT_ONCE)
+        parts = images.split(at_once(images, _AT_ONCE))
         return torch.cat([network(self.view(part.to(self.came.device))) for part in parts])
 
     def portions(self, samples: Batch) -> Iterator[tuple[Tensor, Tensor]]:
         """Raw images and their labels, some at a time, on the device."""
-        for images, y in zip(samples.image.split(_AT_ONCE), samples.y.split(_AT_ONCE), strict=True):
+        few = at_once(samples.image, _AT_ONCE)
+        for images, y in zip(samples.image.split(few), samples.y.split(few), strict=True):
             yield images.to(self.came.device), y.to(self.came.device)
 
     @property

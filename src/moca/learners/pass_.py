@@ -133,9 +133,10 @@ class PASS(Distilling):
         total = torch.zeros(classes, width, dtype=torch.float64, device=self.means.device)
         for images, y in self.portions(samples):
             h = self.model.encode(self.augment(images)).double()
-            count.index_add_(0, y, torch.ones_like(h[:, 0]))
-            total.index_add_(0, y, h)
-            square.index_add_(0, y, h.square().sum(1))
+            members = F.one_hot(y, classes).double().T
+            count += members.sum(1)
+            total += members @ h
+            square += members @ h.square().sum(1)
         return count, total, square
 
     def scores(self, logits: Tensor) -> Tensor:

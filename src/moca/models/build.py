@@ -84,9 +84,10 @@ def make_encoder(choice: Choice, shape: Shape) -> Any:
 def _features(body: nn.Module, shape: Shape, name: str) -> int:
     """The length of the features of an encoder that does not say it: what it makes of two black images."""
     training = body.training
+    where = next((tensor.device for tensor in (*body.parameters(), *body.buffers())), torch.device("cpu"))
     try:
         with torch.no_grad():
-            made = body.eval()(torch.zeros(2, *shape))
+            made = body.eval()(torch.zeros(2, *shape, device=where))
     except Exception as error:
         size = "x".join(map(str, shape))
         raise MocaError(f"model '{name}' cannot take images of {size}: {first_line(error)}") from None

@@ -10,7 +10,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
+from torch.backends import cudnn
 
+from moca.at_once import at_once
 from moca.data import Dataset, Protocol, Split, Transform
 from moca.data.protocol import vector_protocol
 from moca.errors import MocaError, MocaWarning
@@ -37,10 +39,12 @@ class Frozen:
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
-        """Feature vectors (n, d, 1, 1) of raw images, in large batches, on the CPU."""
+        """Feature vectors (n, d, 1, 1) of raw images, in large batches, on the CPU; in float32 whatever learns on
+        them, so that they are the same on every device but for rounding."""
         view = Transform.plain(self.protocol, self.device)
-        some = images.split(_BATCH[self.device.type])
-        rows = [self.encoder(view(part.to(self.device))).float().cpu() for part in some]
+        some = images.split(at_once(images, _BATCH[self.device.type]))
+        with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            rows = [self.encoder(view(part.to(self.device))).float().cpu() for part in some]
         return torch.cat([*rows, torch.empty(0, self.features)])[:, :, None, None]
 
     def on_the_cpu(self) -> Frozen:

@@ -44,6 +44,7 @@ class Version:
             or type(learner).predict is not Learner.predict  # it may switch networks of its own to and fro
         )
         self._turn = Lock() if one_at_a_time else nullcontext()
+        classifier.asked_by_many = True
         contents = {} if classifier.keeps_vectors else classifier.memory_contents()  # of features, no image is left
         self.examples = {name: images[0] for name, images in contents.items()}
         """A remembered image of each class that has any."""
