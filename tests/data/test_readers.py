@@ -200,6 +200,25 @@ def test_one_folder_is_split_by_a_seed_and_the_images_alone(tmp_path):
     assert add("four", first, test_share=0.5).info.test == (5, 5)
 
 
+@pytest.mark.parametrize(
+    "names", [("Train", "Test"), ("TRAINING", "Valid"), ("training_set", "test_set"), ("train_set", "Val_Set")]
+)
+def test_names_of_splits_are_no_classes_whatever_their_case(names, tmp_path):
+    data = made.small_set()
+    added = add("mine", made.folder(tmp_path / "a", data, NAMES, names))
+    assert added.info.classes == tuple(NAMES) and added.info.fingerprint == prints(data, tmp_path)
+
+
+def test_two_test_sets_without_a_training_set_are_no_classes(tmp_path):
+    source = made.folder(tmp_path / "a", made.small_set(), NAMES, ("val", "test"))
+    with pytest.raises(MocaError, match=r"holds several data sets \(test, val\); give one"):
+        add("mine", source)
+    (source / "bus").mkdir()
+    (source / "bus" / "a.png").write_bytes(made.png(made.pictures(1)[0]))
+    with pytest.raises(MocaError, match=r"class 'bus' has one image"):  # a class beside others
+        add("mine", source)
+
+
 def test_a_class_of_one_image_cannot_be_split(tmp_path):
     source = made.folder(tmp_path / "a", made.small_set(train=1))
     with pytest.raises(MocaError, match=r"class 'class0' has one image; a test set cannot be split off"):
