@@ -315,6 +315,39 @@ def test_one_parquet_file_is_split(tmp_path):
     assert len(load("mine").train) == 12
 
 
+@pytest.mark.parametrize("names", [("flowers-train", "flowers-test"), ("Train_0", "flowers validation")])
+def test_a_word_in_the_name_of_a_parquet_file_says_its_split(names, tmp_path):
+    pytest.importorskip("pyarrow")
+    for name, x, y in ((names[0], *CIFAR[:2]), (names[1], *CIFAR[2:])):
+        made.parquet_file(tmp_path / "p" / f"{name}.parquet", x, y, NAMES)
+    assert add("mine", tmp_path / "p").info.fingerprint == prints(CIFAR, tmp_path)
+
+
+def test_parquet_files_that_do_not_say_their_split_are_one(tmp_path):
+    pytest.importorskip("pyarrow")
+    x, y = CIFAR[:2]
+    for number, rows in enumerate(np.array_split(np.arange(len(y)), 4)):
+        made.parquet_file(tmp_path / "p" / f"{number:04d}.parquet", x[rows], y[rows], NAMES)
+    assert add("mine", tmp_path / "p").info.images == 15
+    np.savez(tmp_path / "all.npz", images=x, labels=y)
+    assert load("mine").fingerprint == add("plain", tmp_path / "all.npz").info.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train", "more"), r"more.parquet does not say its split and other files do; put train or test into"),
+        (("test-0", "test-1"), r"no file to learn from \(test-0.parquet, ...\); put train into the name of one"),
+    ],
+)
+def test_parquet_files_whose_split_is_unclear_are_refused(names, message, tmp_path):
+    pytest.importorskip("pyarrow")
+    for name in names:
+        made.parquet_file(tmp_path / "p" / f"{name}.parquet", *CIFAR[:2], NAMES)
+    with pytest.raises(MocaError, match=message):
+        add("mine", tmp_path / "p")
+
+
 def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):
     source = made.cifar10_binary(tmp_path / "s", CIFAR)
 
