@@ -8,6 +8,7 @@ from PIL import Image
 
 from moca.data import add, catalogue, growth, load
 from moca.data.readers import located
+from moca.data.sizing import handy_size
 from moca.errors import MocaError
 from tests.data import made
 
@@ -49,6 +50,21 @@ def test_every_container_gives_the_same_fingerprint(how, tmp_path):
     added = add("mine", make(tmp_path / "source", data))
     assert (added.kind, added.info.classes) == (kind, classes)
     assert added.info.fingerprint == prints(data, tmp_path)
+
+
+@pytest.mark.parametrize("how", CONTAINERS)
+def test_image_files_are_brought_to_a_size_and_arrays_say_that_they_stay(how, tmp_path):
+    if how == "parquet":
+        pytest.importorskip("pyarrow")
+    make, data, kind, _ = CONTAINERS[how]
+    source = make(tmp_path / "source", data)
+    if any(word in kind for word in ("folder", "parquet")):
+        assert add("mine", source, size=16).info.shape[:2] == (16, 16)
+        return
+    with pytest.raises(MocaError, match=rf"\({kind}\) stay in the size that they have; leave out --size \(moca run: "):
+        add("mine", source, size=16)
+    Image.new("RGB", (64, 64)).save(source / "preview.png")
+    assert handy_size(source) is None, "a run that is not told a size asks for none"
 
 
 @pytest.mark.parametrize("how", ["pickles, ten", "binary, hundred", "folder"])
