@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from moca.data import catalogue, provider
+from moca.data.catalogue import Known
 from moca.data.fingerprint import Differences
 from moca.data.growth import most_bytes
 from moca.data.naming import named, refuse_empty
@@ -116,13 +117,30 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
+    settled = same or (expected if expected and expected.classes == classes else None)
+    if expected and not settled:
+        notes.append(_other_classes(classes, expected, rules.allow_differences))
     if same is None:  # of a published set everybody has the same images, whatever they are
         notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
-    settled = same or expected
-    added = Added(name, source.kind, info, same.name if same else None, proof.differences, left_out)
+    differences = proof.differences if settled else None  # labels of other classes do not compare
+    added = Added(name, source.kind, info, same.name if same else None, differences, left_out)
     return added, settled.name if settled else ""
+
+
+def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> str:
+    """What to know about a copy whose classes are not those of the set: protocols and class orders go by these."""
+    strange = next((name for name in classes if name not in expected.classes), None)
+    which = (
+        f"'{strange}' is none of its classes" if strange else f"{len(classes)} of its {len(expected.classes)} classes"
+    )
+    if not lenient:
+        raise MocaError(
+            f"this is not {expected.title} as published: {which}, which are called '{expected.classes[0]}' and so on; "
+            "rename them, add it under another name, or keep it as a set of your own with --allow-differences"
+        )
+    return f"not {expected.title} as published ({which}), so that it has none of its protocols and class orders"
 
 
 def _write(

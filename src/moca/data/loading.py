@@ -130,7 +130,7 @@ def _open(store: Store, name: str, title: str) -> Dataset:
 
     used: tuple[Protocol, Mapping[str, Protocol], Mapping[str, tuple[int, ...]]]
     same = store.entry(name).get("known")
-    if same and catalogue.known(same).shape == info.shape:
+    if same and catalogue.known(same).fits(info.classes, info.shape):
         known = catalogue.known(same)
         default = next(iter(known.protocols.values()))
         used = (default, known.protocols, known.orders)
