@@ -6,12 +6,13 @@
       tmp/                    sets being written; moved into place whole, or removed
 
 Images are (n, height, width, channels) bytes in canonical order, so the same data give the same files whatever they
-came in. A set never changes once it is in place.
+came in. A set never changes once it is in place, but for its notes, and for files that were damaged.
 """
 
 from __future__ import annotations
 
 import errno
+import filecmp
 import json
 import os
 import re
@@ -163,8 +164,7 @@ class Store:
             self.sets.mkdir(exist_ok=True)
             target = self.path(info.address)
             if target.exists():
-                (folder / "set.json").replace(target / "set.json")  # the notes are those of the last import
-                shutil.rmtree(folder)
+                _renew(target, folder)
             else:
                 folder.rename(target)
             self._point(name, {"address": info.address, **record})
@@ -198,6 +198,15 @@ def _flush(path: Path) -> None:
     """To the disk, so that a set in place is whole even after a power cut."""
     with path.open("rb+") as file, suppress(OSError):
         os.fsync(file.fileno())
+
+
+def _renew(target: Path, folder: Path) -> None:
+    """Put right what differs in a set that is there: the notes, which are those of the last import, and damage. Files
+    that are right stay, as others may have them mapped."""
+    for path in folder.iterdir():
+        there = target / path.name
+        if not (there.is_file() and filecmp.cmp(path, there, shallow=False)):
+            path.replace(there)
 
 
 @contextmanager
