@@ -41,6 +41,9 @@ def test_a_folder_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
     load(str(source))
     load(source)
     assert len(calls) == 1
+    (Store().names / f"{next(iter(Store()))}.json").write_text("{")
+    assert len(load(source).train) == 12 and len(calls) == 2, "what is recorded about it was damaged"
+    calls.pop()
     victim = source / "train" / "class0" / "new.png"
     victim.write_bytes(made.png(made.pictures(1, seed=9)[0]))
     assert len(load(source).train) == 13 and len(calls) == 2

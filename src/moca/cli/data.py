@@ -41,8 +41,8 @@ def list_sets(*, data_dir: DataDir = None) -> None:
             pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
             table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _about(one))
-        elif one.state == "embedded":
-            table.add_row(one.name, "", "", "", "", "embedded", _about(one))
+        elif one.state in ("embedded", "damaged"):
+            table.add_row(one.name, "", "", "", "", one.state, _about(one))
         else:
             absent.append(one)
     Console(markup=False).print(table)

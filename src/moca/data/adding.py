@@ -80,7 +80,7 @@ def add(
         found = open_source(path, Options(size, workers, packed))
         added, known = _take(name, found, rules, work, watch)
         record = {"source": str(source or "official"), "kind": found.kind, "stamp": stamp, "known": known}
-        replaces = name in store and store.entry(name)["address"] != added.info.address
+        replaces = store.address(name) not in (None, added.info.address)
         store.commit(work / "set", added.info, name, record)
         return replace(added, replaces=replaces)
 

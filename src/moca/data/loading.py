@@ -64,10 +64,11 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     refuse_unfit(path)
     path = path.resolve()
     name = own_name(path, size)
-    if path.is_dir() and name not in store:
+    there = store.address(name) is not None
+    if path.is_dir() and not there:
         located(path)  # before the walk over all its files
     mark = _stamp(path, size)
-    if name not in store or store.entry(name).get("stamp") != mark:
+    if not there or store.entry(name).get("stamp") != mark:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=mark)
         except MocaError as error:
