@@ -42,6 +42,14 @@ def test_a_damaged_set_ends_with_status_one(known_set, tmp_path, store_dir, caps
     )
 
 
+@pytest.mark.parametrize(("name", "at"), [(".", "flowers"), ("..", "flowers/train"), ("train/..", "flowers")])
+def test_the_picture_of_this_folder_has_its_name(name, at, tmp_path, monkeypatch):
+    made.folder(tmp_path / "flowers", made.small_set())
+    monkeypatch.chdir(tmp_path / at)
+    moca_data("show", name)
+    assert (tmp_path / at / "flowers.png").is_file()
+
+
 def test_one_damaged_set_leaves_the_lists_as_they_are(tmp_path, store_dir, capsys, monkeypatch):
     for seed, name in enumerate(("mine", "other")):
         moca_data("add", name, "--from", made.npz(tmp_path / f"{seed}.npz", made.small_set(seed=seed)))

@@ -168,7 +168,9 @@ def show(
     """
     from moca.data.sheet import show as draw
 
-    target = out or Path(f"{Path(name).name}.png")
+    place = Path(name)
+    called = place.resolve().name if place.name in ("", "..") else place.name  # this folder, or the one above
+    target = out or Path(f"{called}.png")
     shown = draw(name, target, per_class=per_class, tasks=tasks, protocol=protocol, data_dir=data_dir)
     table = Table("task", "classes", "train", "test", "names", box=None)
     for number, group in enumerate(shown.tasks, 1):

@@ -17,7 +17,7 @@ from moca.data.proving import origin, prove
 from moca.data.readers import open_source
 from moca.data.repeats import repeats
 from moca.data.source import Options, Source
-from moca.data.splitting import Chosen, as_given, split_off
+from moca.data.splitting import Chosen, as_given, salt_of, split_off
 from moca.data.store import Info, Store, is_name
 from moca.data.watch import Watch, silent
 from moca.data.writer import write_arrays, write_splits
@@ -72,7 +72,8 @@ def add(
     Where the source has no test images, `test_share` of each class is split off, chosen by `seed` and the images alone.
     A name that is taken is given to the new data; `stamp` is kept with it.
     """
-    _check_arguments(name, source, size, test_share)
+    _check_arguments(name, source, size, test_share, workers)
+    salt_of(seed)  # refuses what cannot be one
     store, watch = Store(data_dir), watch or silent
     rules = _Rules(skip_bad, test_share, seed, allow_differences)
     with store.workspace() as work, provider.provide(name, source, store, work, watch) as path:
@@ -85,7 +86,9 @@ def add(
         return replace(added, replaces=replaces)
 
 
-def _check_arguments(name: str, source: str | Path | None, size: int | None, test_share: float) -> None:
+def _check_arguments(
+    name: str, source: str | Path | None, size: int | None, test_share: float, workers: int | None
+) -> None:
     if not is_name(name):
         raise MocaError(f"'{name}' cannot name a data set; use small letters, digits, '_', '-' and '.'")
     if name in catalogue.names() and catalogue.known(name).embedded:
@@ -100,6 +103,8 @@ def _check_arguments(name: str, source: str | Path | None, size: int | None, tes
         raise MocaError(f"--size {size} is out of range; 4 to 1024 pixels a side")
     if not 0 < test_share < 1:
         raise MocaError(f"--test-share {test_share} is out of range; a share between 0 and 1")
+    if workers is not None and workers < 1:
+        raise MocaError(f"--workers {workers} is out of range; at least 1 thread decodes images")
 
 
 def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) -> tuple[Added, str]:
