@@ -225,6 +225,27 @@ def test_names_of_splits_are_no_classes_whatever_their_case(names, tmp_path):
     assert added.info.classes == tuple(NAMES) and added.info.fingerprint == prints(data, tmp_path)
 
 
+def test_of_two_test_sets_the_one_that_is_not_taken_is_noted(tmp_path):
+    data = made.small_set()
+    source = made.folder(tmp_path / "a", data, NAMES)
+    made.folder(source, made.small_set(seed=5), NAMES, ("other", "Val"))
+    made.folder(source, made.small_set(seed=6), NAMES, ("other", "valid"))
+    added = add("mine", source)
+    assert added.info.notes == ("of test, Val, valid only test was taken",)
+    assert added.info.fingerprint == prints(data, tmp_path)
+
+
+def test_of_parquet_files_for_test_and_validation_the_latter_are_noted(tmp_path):
+    pytest.importorskip("pyarrow")
+    source = made.parquet(tmp_path / "p", CIFAR, NAMES)
+    made.parquet_file(source / "validation-0.parquet", *CIFAR[2:], NAMES)
+    added = add("mine", source)
+    assert added.info.notes == (
+        "of test-00000-of-00001.parquet, validation-0.parquet only test-00000-of-00001.parquet was taken",
+    )
+    assert added.info.fingerprint == prints(CIFAR, tmp_path)
+
+
 def test_two_test_sets_without_a_training_set_are_no_classes(tmp_path):
     source = made.folder(tmp_path / "a", made.small_set(), NAMES, ("val", "test"))
     with pytest.raises(MocaError, match=r"holds several data sets \(test, val\); give one"):

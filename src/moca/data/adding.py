@@ -113,7 +113,7 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     train, test = write_splits(source, work, rules.skip_bad, watch)
     classes, train, test = named(source, train, test, expected, rules.allow_differences)
     bad = [(part, raw.bad) for part, raw in ((source.train, train), (source.test, test)) if part and raw and raw.bad]
-    notes = [f"{len(rows)} unreadable images left out" for _, rows in bad]
+    notes = [*source.notes, *(f"{len(rows)} unreadable images left out" for _, rows in bad)]
     if test:
         chosen = as_given(train, test)
     else:

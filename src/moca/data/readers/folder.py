@@ -9,10 +9,10 @@ import numpy as np
 from moca.data.decode import SUFFIXES
 from moca.data.decoders import encoded_part, file_chunks
 from moca.data.place import is_broken, readable
-from moca.data.source import Options, Part, Source
+from moca.data.source import Options, Part, Source, first_alone
 from moca.errors import MocaError
 
-_TRAIN = ("train", "training", "training_set", "train_set")
+_TRAIN = ("train", "training", "train_set", "training_set")
 _TEST = ("test", "testing", "test_set", "val", "valid", "validation", "val_set")
 _DEPTH = 1
 
@@ -29,10 +29,10 @@ def read(path: Path, options: Options) -> Source:
     trains, tests = _splits(path, _TRAIN), _splits(path, _TEST)
     if not trains:
         return Source("image folder", part(images_by_class(path), options), None, tuple(class_folders(path)))
-    train = trains[0]
+    train, notes = trains[0], first_alone(trains) + first_alone(tests)
     found = images_by_class(train)
     if not tests:
-        return Source("image folder", part(found, options), None, tuple(found))
+        return Source("image folder", part(found, options), None, tuple(found), notes)
     test = tests[0]
     held = images_by_class(test)
     strange = sorted(set(held) - set(found))
@@ -41,7 +41,7 @@ def read(path: Path, options: Options) -> Source:
     lost = sorted(set(found) - set(held))
     if lost:
         raise MocaError(f"class '{lost[0]}' is in {train} but not in {test}; both must hold the same classes")
-    return Source("image folder", part(found, options), part(held, options), tuple(found))
+    return Source("image folder", part(found, options), part(held, options), tuple(found), notes)
 
 
 def _splits(path: Path, names: Sequence[str]) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from moca.data.decoders import CHUNK, encoded_part
-from moca.data.source import Options, Part, Source, as_labels, together
+from moca.data.source import Options, Part, Source, as_labels, first_alone, together
 from moca.errors import MocaError, first_line
 
 _IMAGE = ("image", "img", "images")
@@ -31,12 +31,14 @@ def _files(path: Path) -> list[Path]:
 def read(path: Path, options: Options) -> Source:
     """Files are of the split that a word of their names says (train, test, validation); without any they are one."""
     files = [path] if path.is_file() else _files(path)
-    train, test = (files, []) if path.is_file() else _dealt(files, path)
-    return Source("parquet", _part(train, options), _part(test, options) if test else None, _classes(_opened(train[0])))
+    train, *tests = [files] if path.is_file() else _dealt(files, path)
+    test = _part(tests[0], options) if tests else None
+    notes = first_alone([group[0] for group in tests])
+    return Source("parquet", _part(train, options), test, _classes(_opened(train[0])), notes)
 
 
-def _dealt(files: list[Path], path: Path) -> tuple[list[Path], list[Path]]:
-    """The files to learn from and to test on; those of validation are tested on where there are no others."""
+def _dealt(files: list[Path], path: Path) -> list[list[Path]]:
+    """The files to learn from, then those to test on: the test files, or else those of validation."""
     found: dict[str, list[Path]] = {}
     for file in files:
         words = re.findall("[a-z]+", file.stem.lower())
@@ -45,7 +47,7 @@ def _dealt(files: list[Path], path: Path) -> tuple[list[Path], list[Path]]:
         raise MocaError(f"{found[''][0]} does not say its split and other files do; put train or test into its name")
     if "" not in found and "train" not in found:
         raise MocaError(f"{path} has no file to learn from ({files[0].name}, ...); put train into the name of one")
-    return found.get("train") or found[""], found.get("test") or found.get("val") or []
+    return [found[split] for split in ("", "train", "test", "val") if split in found]
 
 
 def _opened(path: Path) -> Any:
