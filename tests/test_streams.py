@@ -1,5 +1,6 @@
 """Streams: which class, which sample, in which task."""
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -58,6 +59,14 @@ def test_given_order(make_dataset):
     assert original == {6, 0, 3}
     assert {dataset.test.labels[i].item() for i in stream[2].test} == {2, 4}
     assert stream.train.labels[dataset.train.labels == 6].unique().tolist() == [0]
+
+
+@pytest.mark.parametrize("made", [np.array, torch.tensor, list])
+def test_an_order_may_be_an_array(make_dataset, made):
+    dataset, order = make_dataset(UNEVEN), [6, 0, 3, 1, 5, 2, 4]
+    assert class_incremental(dataset, 3, made(order)).names == class_incremental(dataset, 3, tuple(order)).names
+    with pytest.raises(MocaError, match="exactly once"):
+        class_incremental(dataset, 3, made(order[:6]))
 
 
 def test_random_order_depends_on_the_seed(make_dataset):

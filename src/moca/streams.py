@@ -126,10 +126,9 @@ def class_incremental(
 
 def _arrival(order: str | Sequence[int], dataset: Dataset, seed: int) -> list[int]:
     count = len(dataset.classes)
-    if order == "random":
-        return Random(seed, "class order").permutation(count).tolist()
     if isinstance(order, str):
-        return list(dataset.order(order))
+        random = order == "random"
+        return Random(seed, "class order").permutation(count).tolist() if random else list(dataset.order(order))
     if sorted(order) != list(range(count)):
         raise MocaError(f"class_order must name each of the classes 0 to {count - 1} exactly once")
     return [int(c) for c in order]

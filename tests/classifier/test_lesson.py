@@ -142,6 +142,23 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
         model.load(ContinualClassifier)
 
 
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("Train", "Test"), ("training_set", "test_set")])
+def test_splits_are_no_classes(names, model, folder, tmp_path):
+    for seed, name in enumerate(names):
+        folder(f"all/{name}", 0, 1, count=4, seed=seed)
+    says = rf"are splits \({names[0]}, .*\), no classes; give .* learnt from: .*all/{names[0]}$"
+    with pytest.raises(MocaError, match=says):
+        teach(model, tmp_path / "all", options=OPTIONS, device="cpu")
+    assert teach(model, tmp_path / "all" / names[0], options=OPTIONS, device="cpu").new_classes == ["bar 0", "bar 1"]
+
+
+def test_a_class_may_be_called_train(model, folder, tmp_path):
+    folder("all", 0, count=4)
+    folder("one", 1, count=4)
+    (tmp_path / "one" / "bar 1").rename(tmp_path / "all" / "train")
+    assert teach(model, tmp_path / "all", options=OPTIONS, device="cpu").new_classes == ["bar 0", "train"]
+
+
 @pytest.mark.parametrize(
     ("content", "said", "mends"),
     [

@@ -164,16 +164,20 @@ def sprites(root, data):
 
 
 def parquet(root, data, names):
+    for split, x, y in (("train", *data[:2]), ("test", *data[2:])):
+        parquet_file(root / f"{split}-00000-of-00001.parquet", x, y, names)
+    return root
+
+
+def parquet_file(path, x, y, names):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    root.mkdir(parents=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     features = {"image": {"_type": "Image"}, "label": {"names": list(names), "_type": "ClassLabel"}}
     about = {"huggingface": json.dumps({"info": {"features": features}})}
-    for split, x, y in (("train", *data[:2]), ("test", *data[2:])):
-        rows = {"image": [{"bytes": png(image), "path": None} for image in x], "label": y.tolist()}
-        pq.write_table(pa.table(rows).replace_schema_metadata(about), root / f"{split}-00000-of-00001.parquet")
-    return root
+    rows = {"image": [{"bytes": png(image), "path": None} for image in x], "label": y.tolist()}
+    pq.write_table(pa.table(rows).replace_schema_metadata(about), path)
 
 
 def tar(path, root, mode="w:gz"):

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from moca.data import add, check, listing, load, remove
+from moca.data import add, catalogue, check, listing, load, remove, show
 from moca.data.proving import NotTheSame
 from moca.errors import MocaError
+from moca.streams import class_incremental
 from tests.data import made
 from tests.data.made import npz, small_set
 
@@ -47,6 +48,43 @@ def test_a_copy_that_differs_is_refused_with_every_image_named(known_set, tmp_pa
     added = add("little", source, allow_differences=True)
     assert added.known is None and not added.differences.same
     assert load("little").protocol.tasks == (1, 1, 1)
+
+
+def test_a_known_set_with_fewer_classes_is_a_set_of_its_own(known_set, tmp_path):
+    x, y, tx, ty = known_set
+    source = made.folder(tmp_path / "a", (x[y > 0], y[y > 0], tx[ty > 0], ty[ty > 0]), ["ant", "bee", "cat"])
+    with pytest.raises(MocaError, match=r"2 classes found, 'little' has 3"):
+        add("little", source)
+    added = add("little", source, allow_differences=True)
+    said = "not Little as published (2 of its 3 classes), so that it has none of its protocols and class orders"
+    assert added.info.classes == ("bee", "cat") and added.info.notes[0] == said and added.differences is None
+    assert check("little").intact and check("little").differences is None
+    assert [task.classes for task in class_incremental(load("little"), 2)] == [(0,), (1,)]
+    assert show("little", tmp_path / "a.png", tasks=2).tasks == ((0,), (1,))
+    with pytest.raises(MocaError, match=r"no class order 'backwards'"):
+        load("little").order("backwards")
+
+
+def test_a_copy_stored_as_a_known_set_that_it_does_not_fit_is_one_of_its_own(known_set, tmp_path, store_dir):
+    x, y, tx, ty = known_set
+    add("little", npz(tmp_path / "a.npz", known_set))
+    add("mine", npz(tmp_path / "b.npz", (x[y > 0], y[y > 0] - 1, tx[ty > 0], ty[ty > 0] - 1)))
+    entry = store_dir / "names" / "mine.json"
+    entry.write_text(entry.read_text().replace('"known": ""', '"known": "little"'))
+    assert load("mine").orders == {} and check("mine").differences is None
+
+
+def test_a_set_of_which_copies_differ_must_have_its_classes(known_set, tmp_path):
+    whole = catalogue.known("miniimagenet")
+    names = [f"animal {number:02d}" for number in range(99)] + [whole.classes[0]]
+    source = npz(tmp_path / "a.npz", small_set(classes=100, train=2, test=1), classes=np.array(names))
+    with pytest.raises(
+        MocaError, match=r"'animal 00' is none of its classes, which are called 'n01532829'.* rename"
+    ) as e:
+        add("miniimagenet", source)
+    assert "\n" not in str(e.value)
+    assert "'animal 00' is none" in add("miniimagenet", source, allow_differences=True).info.notes[0]
+    assert load("miniimagenet").orders == {} and load("miniimagenet").protocol.class_order == "natural"
 
 
 def test_missing_duplicated_and_relabelled_images_are_counted(known_set, tmp_path):
@@ -104,6 +142,9 @@ def test_names_that_could_be_paths_are_refused(name, tmp_path):
         (lambda p: add("mine", p / "nowhere"), "nowhere does not exist"),
         (lambda p: add("mine", p, size=2), "--size 2 is out of range"),
         (lambda p: add("mine", p, test_share=1.0), "--test-share 1.0 is out of range"),
+        (lambda p: add("mine", p, workers=-2), "--workers -2 is out of range"),
+        (lambda p: add("mine", p, workers=0), "--workers 0 is out of range"),
+        (lambda p: add("mine", p, seed=12345678901234567), "seed 12345678901234567 is out of range"),
         (lambda p: check("mine"), "'mine' is not in the store"),
         (lambda p: check("cifar10"), "add it with: moca data add cifar10"),
         (lambda p: remove("mine"), "'mine' is not in the store"),

@@ -1,6 +1,7 @@
 import pytest
 
 from moca.cli.data import app
+from moca.cli.parts import about
 from moca.data import load
 from moca.errors import MocaError
 from moca.generator.kept import place_of
@@ -39,6 +40,28 @@ def test_a_damaged_set_ends_with_status_one(known_set, tmp_path, store_dir, caps
     assert (
         "as stored: NO" in out and "relabelled: image 5 of the stored test images (test, 'ant', should be 'cat')" in out
     )
+
+
+@pytest.mark.parametrize(("name", "at"), [(".", "flowers"), ("..", "flowers/train"), ("train/..", "flowers")])
+def test_the_picture_of_this_folder_has_its_name(name, at, tmp_path, monkeypatch):
+    made.folder(tmp_path / "flowers", made.small_set())
+    monkeypatch.chdir(tmp_path / at)
+    moca_data("show", name)
+    assert (tmp_path / at / "flowers.png").is_file()
+
+
+def test_one_damaged_set_leaves_the_lists_as_they_are(tmp_path, store_dir, capsys, monkeypatch):
+    for seed, name in enumerate(("mine", "other")):
+        moca_data("add", name, "--from", made.npz(tmp_path / f"{seed}.npz", made.small_set(seed=seed)))
+    (store_dir / "names" / "mine.json").write_text("{")
+    capsys.readouterr()
+    moca_data("ls")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in rows if row[:1] in (["mine"], ["other"])] == [["mine", "damaged"], ["other", "3"]]
+    assert about("mine")[0].use == "Damaged; remove it with: moca data rm mine"
+    assert about("other")[0].use.startswith("Learn it: ")
+    monkeypatch.setattr("moca.cli.parts.listing", lambda: pytest.fail("a learner is no data set"))
+    assert [one.kind for one in about("er")] == ["learner"]
 
 
 def test_a_wrong_copy_is_listed_image_by_image(known_set, tmp_path, capsys):

@@ -40,7 +40,12 @@ def test_modes_become_grey_or_colour():
 
 def test_sixteen_bit_grey_keeps_its_upper_byte():
     deep = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000
-    np.testing.assert_array_equal(decode.decode(saved(Image.fromarray(deep)))[:, :, 0], deep >> 8)
+    for kind in ("PNG", "PPM"):
+        np.testing.assert_array_equal(decode.decode(saved(Image.fromarray(deep), kind))[:, :, 0], deep >> 8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    turned = decode.decode(saved(Image.fromarray(deep[:, :4]), exif=exif.tobytes()))
+    np.testing.assert_array_equal(turned[:, :, 0], np.rot90(deep[:, :4] >> 8, -1))
 
 
 def test_a_cameras_orientation_is_obeyed():

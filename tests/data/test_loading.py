@@ -41,11 +41,16 @@ def test_a_folder_is_read_once_and_again_when_it_changes(tmp_path, monkeypatch):
     load(str(source))
     load(source)
     assert len(calls) == 1
+    (Store().names / f"{next(iter(Store()))}.json").write_text("{")
+    assert len(load(source).train) == 12 and len(calls) == 2, "what is recorded about it was damaged"
+    calls.pop()
     victim = source / "train" / "class0" / "new.png"
     victim.write_bytes(made.png(made.pictures(1, seed=9)[0]))
     assert len(load(source).train) == 13 and len(calls) == 2
-    assert load(source, size=16).shape == (3, 16, 16) and len(calls) == 3
     assert len(list(Store())) == 1
+    assert load(source, size=16).shape == (3, 16, 16) and len(calls) == 3
+    assert load(source).shape == (3, 8, 8) and load(source, size=16).shape == (3, 16, 16)
+    assert len(calls) == 3 and len(list(Store())) == 2, "each size is stored, and none takes the place of another"
 
 
 def test_two_folders_of_the_same_name_do_not_meet(tmp_path):

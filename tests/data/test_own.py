@@ -104,7 +104,9 @@ def test_classes_are_the_sorted_labels_or_what_they_are_called():
     assert by_name.classes == tuple(words) and by_name.fingerprint == called.fingerprint
     assert (called.train.labels == dataset((x, y), (tx, ty)).train.labels).all()
     assert dataset(Pictures(x, y, words), Pictures(tx, ty, words)).classes == tuple(words)
-    assert dataset(Pictures(x, y, [*words, "dog"]), Pictures(tx, ty)).classes == ("0", "1", "2"), "one has no image"
+    assert dataset(Pictures(x, y, [*words, "dog"]), Pictures(tx, ty)).classes == tuple(words), "one has no image"
+    assert dataset(Pictures(x, y + 1, ["dog", *words]), Pictures(tx, ty + 1)).classes == tuple(words)
+    assert dataset(Pictures(x, y + 1, words), Pictures(tx, ty + 1)).classes == ("1", "2", "3"), "3 is no place in it"
 
 
 @pytest.mark.parametrize(
@@ -149,6 +151,23 @@ def test_what_should_be_known_is_noted():
         f"1 image in both the training and the test set, for example image 7 of train ('{y[7]}') "
         f"and image 4 of test ('{y[7]}')",
     )
+
+
+@pytest.mark.parametrize("how", ["arrays", "list of images", "pictures", "pairs", "tensor data set", "list of arrays"])
+def test_transparency_that_is_dropped_is_noted(how):
+    x, y, tx, ty = DATA
+    clear = np.concatenate([x, x[..., :1]], 3)
+    train = {
+        "arrays": (clear, y),
+        "list of images": ([Image.fromarray(image) for image in clear], y),
+        "list of arrays": (list(clear), y),
+        "pictures": Pictures(clear, y),
+        "pairs": [(image, label) for image, label in zip([*x[:-1], clear[-1]], y, strict=True)],
+        "tensor data set": TensorDataset(tensors(clear), torch.from_numpy(y)),
+    }[how]
+    own = dataset(train, (tx, ty))
+    assert own.notes == ("the fourth channel (transparency) was dropped",)
+    assert own.fingerprint == dataset((x, y), (tx, ty)).fingerprint and dataset((x, y), (tx, ty)).notes == ()
 
 
 def test_a_moca_data_set_is_one_already():

@@ -8,6 +8,7 @@ from PIL import Image
 
 from moca.data import add, catalogue, growth, load
 from moca.data.readers import located
+from moca.data.sizing import handy_size
 from moca.errors import MocaError
 from tests.data import made
 
@@ -49,6 +50,21 @@ def test_every_container_gives_the_same_fingerprint(how, tmp_path):
     added = add("mine", make(tmp_path / "source", data))
     assert (added.kind, added.info.classes) == (kind, classes)
     assert added.info.fingerprint == prints(data, tmp_path)
+
+
+@pytest.mark.parametrize("how", CONTAINERS)
+def test_image_files_are_brought_to_a_size_and_arrays_say_that_they_stay(how, tmp_path):
+    if how == "parquet":
+        pytest.importorskip("pyarrow")
+    make, data, kind, _ = CONTAINERS[how]
+    source = make(tmp_path / "source", data)
+    if any(word in kind for word in ("folder", "parquet")):
+        assert add("mine", source, size=16).info.shape[:2] == (16, 16)
+        return
+    with pytest.raises(MocaError, match=rf"\({kind}\) stay in the size that they have; leave out --size \(moca run: "):
+        add("mine", source, size=16)
+    Image.new("RGB", (64, 64)).save(source / "preview.png")
+    assert handy_size(source) is None, "a run that is not told a size asks for none"
 
 
 @pytest.mark.parametrize("how", ["pickles, ten", "binary, hundred", "folder"])
@@ -200,6 +216,46 @@ def test_one_folder_is_split_by_a_seed_and_the_images_alone(tmp_path):
     assert add("four", first, test_share=0.5).info.test == (5, 5)
 
 
+@pytest.mark.parametrize(
+    "names", [("Train", "Test"), ("TRAINING", "Valid"), ("training_set", "test_set"), ("train_set", "Val_Set")]
+)
+def test_names_of_splits_are_no_classes_whatever_their_case(names, tmp_path):
+    data = made.small_set()
+    added = add("mine", made.folder(tmp_path / "a", data, NAMES, names))
+    assert added.info.classes == tuple(NAMES) and added.info.fingerprint == prints(data, tmp_path)
+
+
+def test_of_two_test_sets_the_one_that_is_not_taken_is_noted(tmp_path):
+    data = made.small_set()
+    source = made.folder(tmp_path / "a", data, NAMES)
+    made.folder(source, made.small_set(seed=5), NAMES, ("other", "Val"))
+    made.folder(source, made.small_set(seed=6), NAMES, ("other", "valid"))
+    added = add("mine", source)
+    assert added.info.notes == ("of test, Val, valid only test was taken",)
+    assert added.info.fingerprint == prints(data, tmp_path)
+
+
+def test_of_parquet_files_for_test_and_validation_the_latter_are_noted(tmp_path):
+    pytest.importorskip("pyarrow")
+    source = made.parquet(tmp_path / "p", CIFAR, NAMES)
+    made.parquet_file(source / "validation-0.parquet", *CIFAR[2:], NAMES)
+    added = add("mine", source)
+    assert added.info.notes == (
+        "of test-00000-of-00001.parquet, validation-0.parquet only test-00000-of-00001.parquet was taken",
+    )
+    assert added.info.fingerprint == prints(CIFAR, tmp_path)
+
+
+def test_two_test_sets_without_a_training_set_are_no_classes(tmp_path):
+    source = made.folder(tmp_path / "a", made.small_set(), NAMES, ("val", "test"))
+    with pytest.raises(MocaError, match=r"holds several data sets \(test, val\); give one"):
+        add("mine", source)
+    (source / "bus").mkdir()
+    (source / "bus" / "a.png").write_bytes(made.png(made.pictures(1)[0]))
+    with pytest.raises(MocaError, match=r"class 'bus' has one image"):  # a class beside others
+        add("mine", source)
+
+
 def test_a_class_of_one_image_cannot_be_split(tmp_path):
     source = made.folder(tmp_path / "a", made.small_set(train=1))
     with pytest.raises(MocaError, match=r"class 'class0' has one image; a test set cannot be split off"):
@@ -294,6 +350,39 @@ def test_one_parquet_file_is_split(tmp_path):
     added = add("mine", tmp_path / "p" / "train-00000-of-00001.parquet")
     assert added.info.test == (1, 1, 1) and added.info.classes == tuple(NAMES)
     assert len(load("mine").train) == 12
+
+
+@pytest.mark.parametrize("names", [("flowers-train", "flowers-test"), ("Train_0", "flowers validation")])
+def test_a_word_in_the_name_of_a_parquet_file_says_its_split(names, tmp_path):
+    pytest.importorskip("pyarrow")
+    for name, x, y in ((names[0], *CIFAR[:2]), (names[1], *CIFAR[2:])):
+        made.parquet_file(tmp_path / "p" / f"{name}.parquet", x, y, NAMES)
+    assert add("mine", tmp_path / "p").info.fingerprint == prints(CIFAR, tmp_path)
+
+
+def test_parquet_files_that_do_not_say_their_split_are_one(tmp_path):
+    pytest.importorskip("pyarrow")
+    x, y = CIFAR[:2]
+    for number, rows in enumerate(np.array_split(np.arange(len(y)), 4)):
+        made.parquet_file(tmp_path / "p" / f"{number:04d}.parquet", x[rows], y[rows], NAMES)
+    assert add("mine", tmp_path / "p").info.images == 15
+    np.savez(tmp_path / "all.npz", images=x, labels=y)
+    assert load("mine").fingerprint == add("plain", tmp_path / "all.npz").info.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train", "more"), r"more.parquet does not say its split and other files do; put train or test into"),
+        (("test-0", "test-1"), r"no file to learn from \(test-0.parquet, ...\); put train into the name of one"),
+    ],
+)
+def test_parquet_files_whose_split_is_unclear_are_refused(names, message, tmp_path):
+    pytest.importorskip("pyarrow")
+    for name in names:
+        made.parquet_file(tmp_path / "p" / f"{name}.parquet", *CIFAR[:2], NAMES)
+    with pytest.raises(MocaError, match=message):
+        add("mine", tmp_path / "p")
 
 
 def test_a_file_that_may_not_be_read_is_one_line(tmp_path, monkeypatch):

@@ -37,6 +37,9 @@ def test_grey_images_and_embedded_sets(tmp_path):
 
 
 def test_mistakes(tmp_path):
+    for count in (0, -1):
+        with pytest.raises(MocaError, match=rf"at least 1 image of each class \(--per-class {count}\)"):
+            show("digits", tmp_path / "a.png", per_class=count)
     with pytest.raises(MocaError, match=r"'digits' has 10 classes, too few for 11 tasks"):
         show("digits", tmp_path / "a.png", tasks=11)
     with pytest.raises(MocaError, match=r"cannot write .* choose another place for the sheet"):

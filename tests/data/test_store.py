@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from moca.data import Store, add, load, writer
+from moca.data import Store, add, check, listing, load, remove, writer
 from moca.data.store import clear_failures, default_directory
 from moca.errors import MocaError
 from tests.data.made import npz, small_set
@@ -173,6 +173,60 @@ def test_a_damaged_copy_says_what_to_do(tmp_path, store_dir):
     next(store_dir.rglob("train_images.npy")).write_bytes(b"")
     with pytest.raises(MocaError, match=r"stored copy of 'mine' cannot be read .* remove it and add it again"):
         load("mine")
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
+@pytest.mark.parametrize("name", ["train_images.npy", "test_labels.npy", "set.json"])
+def test_adding_a_set_again_mends_it(name, damage, tmp_path, store_dir):
+    source = npz(tmp_path / "a.npz", small_set())
+    add("mine", source)
+    before = {path: (path.read_bytes(), path.stat().st_ino) for path in (store_dir / "sets").rglob("*.*")}
+    victim = next(store_dir.rglob(name))
+    raw = bytearray(victim.read_bytes())
+    raw[-3] ^= 1
+    victim.unlink() if damage == "gone" else victim.write_bytes(raw if damage == "flipped" else raw[:20])
+    assert not add("mine", source).replaces
+    assert check("mine").intact
+    after = {path: (path.read_bytes(), path.stat().st_ino) for path in (store_dir / "sets").rglob("*.*")}
+    assert {path: raw for path, (raw, _) in before.items()} == {path: raw for path, (raw, _) in after.items()}
+    assert all(before[path] == after[path] for path in before if path != victim), "what is right stays as it is"
+
+
+NO_NAMES = ["", "{", "[]", "7", "{}", '{"address": 7}', "\udce9"]
+
+
+@pytest.mark.parametrize("content", NO_NAMES)
+def test_a_damaged_name_is_listed_added_anew_and_removed(content, tmp_path, store_dir):
+    one, other = (npz(tmp_path / f"{seed}.npz", small_set(seed=seed)) for seed in range(2))
+    add("mine", one)
+    add("other", other)
+    name = store_dir / "names" / "mine.json"
+
+    def damage():
+        name.write_bytes(content.encode(errors="surrogateescape"))
+
+    damage()
+    assert {listed.name: listed.state for listed in listing()}["mine"] == "damaged"
+    for call in (load, check):
+        with pytest.raises(MocaError, match="add it again"):
+            call("mine")
+    remove("other")
+    assert len(list((store_dir / "sets").iterdir())) == 2, "the damaged name may mean these images, too"
+    assert not add("mine", one).replaces and check("mine").intact
+    damage()
+    remove("mine")
+    assert list(Store()) == [] and not name.exists()
+
+
+@pytest.mark.parametrize("content", ["", "[]", "7", '{"format": 1}', '{"format": 1, "x": 2}', '{"format": 2}'])
+def test_a_damaged_set_is_listed_and_removed(content, tmp_path, store_dir):
+    add("mine", npz(tmp_path / "a.npz", small_set()))
+    next(store_dir.rglob("set.json")).write_text(content)
+    listed = {one.name: one for one in listing()}
+    assert listed["mine"].state == "damaged" and "remove it and add it again" in listed["mine"].title
+    assert listed["digits"].state == "embedded"
+    remove("mine")
+    assert list((store_dir / "sets").iterdir()) == []
 
 
 def test_the_directory_can_be_moved(tmp_path, monkeypatch):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.given import Label, given, labels_of
-from moca.data.readers.folder import has_classes, images_by_class, why_not
+from moca.data.readers.folder import has_classes, images_by_class, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -65,6 +65,11 @@ def labelled(
             raise MocaError(f"folder '{path}' is not there; give one with a folder of images for each class")
         if not path.is_dir() or not has_classes(path):
             raise MocaError(f"'{path}' is no folder with a folder of images for each class{why_not(path)}")
+        if parts := splits(path):
+            raise MocaError(
+                f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), no classes; give the "
+                f"one with a folder for each class that is to be learnt from: {parts[0]}"
+            )
         return _of_folder(path, shape, size, say)
     if are_vectors(data):
         return Labelled(vectors(data), _classes(labels, len(np.asarray(data))), [])

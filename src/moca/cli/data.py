@@ -41,8 +41,8 @@ def list_sets(*, data_dir: DataDir = None) -> None:
             pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
             table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _about(one))
-        elif one.state == "embedded":
-            table.add_row(one.name, "", "", "", "", "embedded", _about(one))
+        elif one.state in ("embedded", "damaged"):
+            table.add_row(one.name, "", "", "", "", one.state, _about(one))
         else:
             absent.append(one)
     Console(markup=False).print(table)
@@ -168,7 +168,9 @@ def show(
     """
     from moca.data.sheet import show as draw
 
-    target = out or Path(f"{Path(name).name}.png")
+    place = Path(name)
+    called = place.resolve().name if place.name in ("", "..") else place.name  # this folder, or the one above
+    target = out or Path(f"{called}.png")
     shown = draw(name, target, per_class=per_class, tasks=tasks, protocol=protocol, data_dir=data_dir)
     table = Table("task", "classes", "train", "test", "names", box=None)
     for number, group in enumerate(shown.tasks, 1):

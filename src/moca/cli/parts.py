@@ -11,6 +11,7 @@ from typing import Any
 from moca.cli.options import written
 from moca.data import catalogue
 from moca.data.inventory import Listed, listing
+from moca.data.store import Store
 from moca.errors import MocaError, nearest
 from moca.parts import KINDS, LEARNERS, PERTURBATIONS, Kind, by_path, kind_of, paper_in
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Settings, by_name
@@ -69,7 +70,7 @@ def about(name: str) -> list[About]:
     """What has that name: mostly one thing, but for instance a head and a schedule are called cosine."""
     found = list(_found(name))
     if not found:
-        known = {n for entries in lines().values() for n in entries} | {one.name for one in listing()}
+        known = {n for entries in lines().values() for n in entries} | {*catalogue.names(), *Store()}
         raise MocaError(f"nothing is called '{name}'; {nearest(name, known)}")
     return found
 
@@ -85,7 +86,8 @@ def _found(name: str) -> Iterator[About]:
     for kind, choices in _CLOSED.items():
         if choice := by_name(choices).get(name):
             yield About(name, kind, _line(choice), options=_options(name, choice))
-    yield from (_data_set(one) for one in listing() if one.name == name)
+    if name in catalogue.names() or name in Store():
+        yield from (_data_set(one) for one in listing() if one.name == name)
 
 
 def _line(choice: type[Settings]) -> str:
@@ -103,9 +105,13 @@ def _data_set(one: Listed) -> About:
             tasks = protocol.tasks_for(len(known.classes))
             count = tasks if isinstance(tasks, int) else len(tasks)
             recipes[protocol.name] = f"{count} tasks {_spelt(name, dict(protocol.recipe))}"
-    here = one.state in ("stored", "embedded")
-    use = f"Learn it: moca run --data {name}. See it: moca data show {name}"
-    return About(name, "data set", line, recipes=recipes, use=use if here else f"Not stored; get it with: {one.state}")
+    if one.state == "damaged":
+        use = f"Damaged; remove it with: moca data rm {name}"
+    elif one.state in ("stored", "embedded"):
+        use = f"Learn it: moca run --data {name}. See it: moca data show {name}"
+    else:
+        use = f"Not stored; get it with: {one.state}"
+    return About(name, "data set", line, recipes=recipes, use=use)
 
 
 def _part(name: str, parts: Kind, part: Any, line: str, paper: str) -> About:

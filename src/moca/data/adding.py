@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from moca.data import catalogue, provider
+from moca.data.catalogue import Known
 from moca.data.fingerprint import Differences
 from moca.data.growth import most_bytes
 from moca.data.naming import named, refuse_empty
@@ -16,7 +17,7 @@ from moca.data.proving import origin, prove
 from moca.data.readers import open_source
 from moca.data.repeats import repeats
 from moca.data.source import Options, Source
-from moca.data.splitting import Chosen, as_given, split_off
+from moca.data.splitting import Chosen, as_given, salt_of, split_off
 from moca.data.store import Info, Store, is_name
 from moca.data.watch import Watch, silent
 from moca.data.writer import write_arrays, write_splits
@@ -71,7 +72,8 @@ def add(
     Where the source has no test images, `test_share` of each class is split off, chosen by `seed` and the images alone.
     A name that is taken is given to the new data; `stamp` is kept with it.
     """
-    _check_arguments(name, source, size, test_share)
+    _check_arguments(name, source, size, test_share, workers)
+    salt_of(seed)  # refuses what cannot be one
     store, watch = Store(data_dir), watch or silent
     rules = _Rules(skip_bad, test_share, seed, allow_differences)
     with store.workspace() as work, provider.provide(name, source, store, work, watch) as path:
@@ -79,12 +81,14 @@ def add(
         found = open_source(path, Options(size, workers, packed))
         added, known = _take(name, found, rules, work, watch)
         record = {"source": str(source or "official"), "kind": found.kind, "stamp": stamp, "known": known}
-        replaces = name in store and store.entry(name)["address"] != added.info.address
+        replaces = store.address(name) not in (None, added.info.address)
         store.commit(work / "set", added.info, name, record)
         return replace(added, replaces=replaces)
 
 
-def _check_arguments(name: str, source: str | Path | None, size: int | None, test_share: float) -> None:
+def _check_arguments(
+    name: str, source: str | Path | None, size: int | None, test_share: float, workers: int | None
+) -> None:
     if not is_name(name):
         raise MocaError(f"'{name}' cannot name a data set; use small letters, digits, '_', '-' and '.'")
     if name in catalogue.names() and catalogue.known(name).embedded:
@@ -99,6 +103,8 @@ def _check_arguments(name: str, source: str | Path | None, size: int | None, tes
         raise MocaError(f"--size {size} is out of range; 4 to 1024 pixels a side")
     if not 0 < test_share < 1:
         raise MocaError(f"--test-share {test_share} is out of range; a share between 0 and 1")
+    if workers is not None and workers < 1:
+        raise MocaError(f"--workers {workers} is out of range; at least 1 thread decodes images")
 
 
 def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) -> tuple[Added, str]:
@@ -107,7 +113,7 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     train, test = write_splits(source, work, rules.skip_bad, watch)
     classes, train, test = named(source, train, test, expected, rules.allow_differences)
     bad = [(part, raw.bad) for part, raw in ((source.train, train), (source.test, test)) if part and raw and raw.bad]
-    notes = [f"{len(rows)} unreadable images left out" for _, rows in bad]
+    notes = [*source.notes, *(f"{len(rows)} unreadable images left out" for _, rows in bad)]
     if test:
         chosen = as_given(train, test)
     else:
@@ -116,13 +122,30 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
+    settled = same or (expected if expected and expected.classes == classes else None)
+    if expected and not settled:
+        notes.append(_other_classes(classes, expected, rules.allow_differences))
     if same is None:  # of a published set everybody has the same images, whatever they are
         notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
-    settled = same or expected
-    added = Added(name, source.kind, info, same.name if same else None, proof.differences, left_out)
+    differences = proof.differences if settled else None  # labels of other classes do not compare
+    added = Added(name, source.kind, info, same.name if same else None, differences, left_out)
     return added, settled.name if settled else ""
+
+
+def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> str:
+    """What to know about a copy whose classes are not those of the set: protocols and class orders go by these."""
+    strange = next((name for name in classes if name not in expected.classes), None)
+    which = (
+        f"'{strange}' is none of its classes" if strange else f"{len(classes)} of its {len(expected.classes)} classes"
+    )
+    if not lenient:
+        raise MocaError(
+            f"this is not {expected.title} as published: {which}, which are called '{expected.classes[0]}' and so on; "
+            "rename them, add it under another name, or keep it as a set of your own with --allow-differences"
+        )
+    return f"not {expected.title} as published ({which}), so that it has none of its protocols and class orders"
 
 
 def _write(

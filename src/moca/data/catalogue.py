@@ -56,6 +56,10 @@ class Known:
     exact: bool
     """Whether there is one right copy; of mini-ImageNet there are several, differently resized."""
 
+    def fits(self, classes: tuple[str, ...], shape: tuple[int, int, int]) -> bool:
+        """Whether a copy with these classes and images can be used, and compared, as this set."""
+        return (self.classes, self.shape) == (classes, shape)
+
     def reference(self) -> Reference | None:
         """What a right copy holds, where that is known."""
         path = _FOLDER / f"{self.name}.npy"

@@ -54,7 +54,7 @@ def check(name: str, *, data_dir: Path | str | None = None) -> Checked:
     found = contents(store.arrays(name))
     fingerprint = found.fingerprint()
     known = catalogue.known(entry["known"]) if entry.get("known") else None
-    reference = known.reference() if known and known.shape == info.shape else None
+    reference = known.reference() if known and known.fits(info.classes, info.shape) else None
     differences = compare(found, reference) if reference else None
     details = describe(differences, info.classes, _where) if differences else []
     return Checked(

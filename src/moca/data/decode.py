@@ -42,11 +42,9 @@ def decode(item: Item, size: int | None = None, colour: bool = False, most: int 
 
 def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -> Pixels:
     """A picture as (height, width, channels)."""
-    image = opened
-    if opened.mode == "I;16":
-        image = Image.fromarray((np.asarray(opened) >> 8).astype(np.uint8))
-    if "exif" in opened.info:
-        image = ImageOps.exif_transpose(image)
+    image = ImageOps.exif_transpose(opened) if "exif" in opened.info else opened
+    if image.mode == "I;16" or (image.mode == "I" and opened.format == "PPM"):
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
     if image.mode in ("I", "F"):
         raise ValueError(f"pixels of type {image.mode} are not supported")

@@ -47,9 +47,9 @@ def given(data: Any, split: str) -> Given:
     if isinstance(data, Split):
         data = (data.images, data.labels)
     if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple):
-        images, labels = _array(data[0], split), _labels(data[1], split)
+        (images, alpha), labels = _array(data[0], split), _labels(data[1], split)
     elif hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, _ALONE):
-        images, labels = _collected(data, split)
+        images, labels, alpha = _collected(data, split)
     else:
         raise MocaError(
             f"{split} is a {type(data).__name__}; give a pair (images, labels), or a torch Dataset of (image, label) "
@@ -61,7 +61,7 @@ def given(data: Any, split: str) -> Given:
     _refuse_range(images, split)
     kept = images[..., :3]
     shape = (images.shape[1], images.shape[2], kept.shape[3])
-    return Given(labels, shape, lambda rows: _bytes(kept[rows]), images.shape[3] == 4)
+    return Given(labels, shape, lambda rows: _bytes(kept[rows]), alpha)
 
 
 def labels_of(labels: Any, count: int, split: str) -> list[Label]:
@@ -76,11 +76,13 @@ def _refuse_other_count(labels: list[Label], images: int, split: str) -> None:
         raise MocaError(f"{split} has {images} images and {len(labels)} labels; there must be a label for each")
 
 
-def _array(images: Any, split: str) -> NDArray[Any]:
-    """Many images as (n, height, width, channels), a view wherever that can be."""
+def _array(images: Any, split: str) -> tuple[NDArray[Any], bool]:
+    """Many images as (n, height, width, channels), a view wherever that can be; and whether there is a fourth one."""
     if isinstance(images, list | tuple):
-        return _collected([(image, 0) for image in images], split)[0]
-    return _channels_last(*_numpy(images, split), split)
+        collected, _, alpha = _collected([(image, 0) for image in images], split)
+        return collected, alpha
+    array = _channels_last(*_numpy(images, split), split)
+    return array, array.shape[3] == 4
 
 
 def _numpy(images: Any, split: str) -> tuple[NDArray[Any], bool]:
@@ -128,14 +130,16 @@ def _bytes(images: NDArray[Any]) -> Pixels:
     return np.ascontiguousarray(np.rint(images * 255) if images.dtype.kind == "f" else images, np.uint8)
 
 
-def _collected(data: Any, split: str) -> tuple[Pixels, list[Label]]:
-    """The images of a torch data set, read once; one colour image makes all of them colour."""
-    images, labels = np.empty((0, 1, 1, 1), np.uint8), []
+def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
+    """The images of a torch data set, read once, and whether one had transparency, which is dropped; one colour image
+    makes all of them colour."""
+    images, labels, transparent = np.empty((0, 1, 1, 1), np.uint8), [], False
     for index in range(len(data)):
         item = data[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise MocaError(f"{split}[{index}] is no pair (image, label); give a data set of such pairs")
-        image = _one(item[0], f"{split}[{index}]")
+        image, alpha = _one(item[0], f"{split}[{index}]")
+        transparent |= alpha
         if index == 0:
             images = np.empty((len(data), *image.shape), np.uint8)
         if image.shape[:2] != images.shape[1:3]:
@@ -145,19 +149,19 @@ def _collected(data: Any, split: str) -> tuple[Pixels, list[Label]]:
             images = np.repeat(images, 3, axis=3)
         images[index] = image
         labels.append(_label(item[1], split))
-    return images, labels
+    return images, labels, transparent
 
 
-def _one(image: Any, where: str) -> Pixels:
+def _one(image: Any, where: str) -> tuple[Pixels, bool]:
     if isinstance(image, Image.Image):
         try:
-            return pixels(image)
+            return pixels(image), image.has_transparency_data
         except (ValueError, OSError) as error:
             raise MocaError(f"{where} cannot be used ({error}); convert it to L or RGB") from None
     array, torchlike = _numpy(image, where)
     whole = _channels_last(array[None], torchlike, where)
     _refuse_range(whole, where)
-    return _bytes(whole[0, ..., :3])
+    return _bytes(whole[0, ..., :3]), whole.shape[3] == 4
 
 
 def _labels(labels: Any, split: str) -> list[Label]:

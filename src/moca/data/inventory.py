@@ -6,6 +6,7 @@ from pathlib import Path
 from moca.data import catalogue
 from moca.data.checking import stored
 from moca.data.store import Info, Store
+from moca.errors import MocaError
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Listed:
     info: Info | None
     """Of the stored copy."""
     state: str
-    """stored, embedded, or how to get it."""
+    """stored, damaged, embedded, or how to get it."""
     source: str
     protocols: tuple[str, ...] = ()
     """How it is used in the literature, by name."""
@@ -26,19 +27,23 @@ class Listed:
 def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
     """Every stored set, then the known ones that are not stored."""
     store = Store(data_dir)
-    found = []
-    for name in store:
-        entry = store.entry(name)
-        known = entry.get("known")
-        title = catalogue.known(known).title if known else entry.get("kind", "")
-        protocols = tuple(catalogue.known(known).protocols) if known else ()
-        found.append(Listed(name, title, store.info(name), "stored", entry.get("source", ""), protocols))
+    found = [_stored(name, store) for name in store]
     for name in catalogue.names():
         if name not in store:
             about = catalogue.known(name)
             state = "embedded" if about.embedded else f"moca data add {name}{'' if about.downloads else ' --from PATH'}"
             found.append(Listed(name, about.title, None, state, ""))
     return found
+
+
+def _stored(name: str, store: Store) -> Listed:
+    try:
+        entry, info = store.entry(name), store.info(name)
+        known = catalogue.known(entry["known"]) if entry.get("known") else None
+    except MocaError as error:
+        return Listed(name, str(error), None, "damaged", "")
+    title, protocols = (known.title, tuple(known.protocols)) if known else (entry.get("kind", ""), ())
+    return Listed(name, title, info, "stored", entry.get("source", ""), protocols)
 
 
 def remove(name: str, *, data_dir: Path | str | None = None) -> bool:

@@ -63,11 +63,12 @@ def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
 def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dataset:
     refuse_unfit(path)
     path = path.resolve()
-    name = own_name(path)
-    if path.is_dir() and name not in store:
+    name = own_name(path, size)
+    there = store.address(name) is not None
+    if path.is_dir() and not there:
         located(path)  # before the walk over all its files
     mark = _stamp(path, size)
-    if name not in store or store.entry(name).get("stamp") != mark:
+    if not there or store.entry(name).get("stamp") != mark:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=mark)
         except MocaError as error:
@@ -77,10 +78,11 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     return _open(store, name, path.name)
 
 
-def own_name(path: Path) -> str:
-    """The name under which a folder is stored: its own, and a mark of where it is."""
+def own_name(path: Path, size: int | None = None) -> str:
+    """The name under which a folder is stored: its own, and a mark of where it is and of the size of its images."""
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.lower()).strip("-") or "data"
-    return f"{plain[:40]}-{hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()}"
+    what = os.fsencode(path) + (b"" if size is None else b"\0%d" % size)
+    return f"{plain[:40]}-{hashlib.blake2b(what, digest_size=4).hexdigest()}"
 
 
 def _stamp(path: Path, size: int | None) -> str:
@@ -130,7 +132,7 @@ def _open(store: Store, name: str, title: str) -> Dataset:
 
     used: tuple[Protocol, Mapping[str, Protocol], Mapping[str, tuple[int, ...]]]
     same = store.entry(name).get("known")
-    if same and catalogue.known(same).shape == info.shape:
+    if same and catalogue.known(same).fits(info.classes, info.shape):
         known = catalogue.known(same)
         default = next(iter(known.protocols.values()))
         used = (default, known.protocols, known.orders)

@@ -122,8 +122,8 @@ def _numbering(
             if label not in number:
                 advice = nearest(label, names) if isinstance(label, str) else f"they count from 0 to {len(names) - 1}"
                 raise MocaError(f"label {label!r} is none of the {len(names)} classes; {advice}")
-    elif isinstance(hint, list | tuple) and found == list(range(len(hint))):
-        names = _distinct(hint)
+    elif isinstance(hint, list | tuple) and set(found) <= set(range(len(hint))):
+        names = _distinct([hint[at] for at in range(len(hint)) if at in number])
     for label in others:
         if label not in number:
             raise MocaError(f"class '{label}' is in test but not in train; both must hold the same classes")

@@ -44,6 +44,8 @@ def show(
 
     `tasks` deals the classes into that many tasks instead; without either it is five, of two classes or more.
     """
+    if per_class < 1:
+        raise MocaError(f"a sheet shows at least 1 image of each class (--per-class {per_class})")
     dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
     dataset = dataset.using(protocol) if protocol else dataset
     order = dataset.order(dataset.protocol.class_order)

@@ -8,14 +8,18 @@ from pathlib import Path
 
 from PIL import Image
 
+from moca.data.readers import scalable
+
 _LARGE, HANDY, _LOOKED_AT = 48, 32, 200
 """A side above which images are brought to another; the side that small encoders learn from in a minute; and how many
 files are looked at to find an image."""
 
 
 def handy_size(path: Path) -> int | None:
-    """The side to bring the images of a folder to on a CPU: none where they are small enough as they are."""
-    files = (file for file in path.rglob("*") if file.is_file()) if path.is_dir() else iter(())
+    """The side to bring the images of a folder to on a CPU: none where they are small enough as they
+    are, or cannot be."""
+    looked_at = path.is_dir() and scalable(path)
+    files = (file for file in path.rglob("*") if file.is_file()) if looked_at else iter(())
     for file in islice(files, _LOOKED_AT):
         with suppress(Exception):  # whatever is no image
             return handy_side(file)

@@ -59,6 +59,14 @@ class Source:
     test: Part | None
     classes: tuple[str, ...] | None = None
     """Where the container names them."""
+    notes: tuple[str, ...] = ()
+    """What a user should know, such as images that were not taken."""
+
+
+def first_alone(paths: Sequence[Path]) -> tuple[str, ...]:
+    """A note where there are several folders or files for one split, of which the first is taken."""
+    names = [path.name for path in paths]
+    return (f"of {', '.join(names)} only {names[0]} was taken",) if len(names) > 1 else ()
 
 
 def together(files: Sequence[Path]) -> str:

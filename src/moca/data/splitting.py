@@ -27,16 +27,22 @@ def split_off(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> 
     return Selection(train, np.flatnonzero(~held)), Selection(train, np.flatnonzero(held))
 
 
+def salt_of(seed: int) -> bytes:
+    """What makes the choice another one with another seed."""
+    salt = b"%d" % seed
+    if len(salt) > hashlib.blake2b.SALT_SIZE:
+        raise MocaError(f"seed {seed} is out of range; a number of up to {hashlib.blake2b.SALT_SIZE} digits")
+    return salt
+
+
 def held_out(
     labels: Labels, digests: Digests, classes: Sequence[str], share: float, seed: int, least: int = 1
 ) -> NDArray[np.bool_]:
     """The images to test on: a share of each class, at least so many and never all; the same ones whatever order the
     images come in, since the choice goes by their digests."""
+    salt = salt_of(seed)
     draw = np.array(
-        [
-            int.from_bytes(hashlib.blake2b(d.tobytes(), digest_size=8, salt=b"%d" % seed).digest(), "big")
-            for d in digests
-        ],
+        [int.from_bytes(hashlib.blake2b(d.tobytes(), digest_size=8, salt=salt).digest(), "big") for d in digests],
         np.uint64,
     )
     held = np.zeros(len(labels), bool)

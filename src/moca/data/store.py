@@ -6,12 +6,13 @@
       tmp/                    sets being written; moved into place whole, or removed
 
 Images are (n, height, width, channels) bytes in canonical order, so the same data give the same files whatever they
-came in. A set never changes once it is in place.
+came in. A set never changes once it is in place, but for its notes, and for files that were damaged.
 """
 
 from __future__ import annotations
 
 import errno
+import filecmp
 import json
 import os
 import re
@@ -95,10 +96,20 @@ class Store:
 
     def entry(self, name: str) -> dict[str, Any]:
         """What was recorded when the name was given: the set's address, its source, the known set it is."""
+        path = self.names / f"{name}.json"
         try:
-            return cast(dict[str, Any], json.loads((self.names / f"{name}.json").read_text()))
+            found = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise MocaError(f"no data set '{name}' in {self.directory} ({error}); add it again") from None
+        if not isinstance(found, dict) or not isinstance(found.get("address"), str):
+            raise MocaError(f"{path} does not say which data set '{name}' is; remove it or add it again")
+        return found
+
+    def address(self, name: str) -> str | None:
+        """Where the set of that name is; None where there is none, or what is recorded about it is damaged."""
+        with suppress(MocaError):
+            return cast(str, self.entry(name)["address"])
+        return None
 
     def path(self, address: str) -> Path:
         """The folder of a set."""
@@ -109,14 +120,14 @@ class Store:
         path = self.path(self.entry(name)["address"]) / "set.json"
         try:
             raw = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
+            if raw.pop("format", None) != _FORMAT:
+                raise MocaError(f"'{name}' was stored by another version of moca; remove it and add it again")
+            values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
+            return Info(**values)
+        except (OSError, ValueError, TypeError, AttributeError) as error:  # no JSON, or not what was written
             raise MocaError(
                 f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
             ) from None
-        if raw.pop("format", None) != _FORMAT:
-            raise MocaError(f"'{name}' was stored by another version of moca; remove it and add it again")
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
-        return Info(**values)
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """The arrays of a set, mapped and not read: writing to one changes only this process's view."""
@@ -163,15 +174,14 @@ class Store:
             self.sets.mkdir(exist_ok=True)
             target = self.path(info.address)
             if target.exists():
-                (folder / "set.json").replace(target / "set.json")  # the notes are those of the last import
-                shutil.rmtree(folder)
+                _renew(target, folder)
             else:
                 folder.rename(target)
             self._point(name, {"address": info.address, **record})
 
     def _point(self, name: str, record: dict[str, Any]) -> None:
         self.names.mkdir(exist_ok=True)
-        before = self.entry(name)["address"] if name in self else None
+        before = self.address(name)
         with whole(self.names / f"{name}.json") as part:
             part.write_text(json.dumps(record, indent=1) + "\n")
         if before and before != record["address"]:
@@ -180,12 +190,14 @@ class Store:
     def remove(self, name: str) -> None:
         """Forget a name, and delete its images unless another name means the same set."""
         with clear_failures(self.directory), lock(self.directory / "lock"):
-            address = self.entry(name)["address"]
+            address = self.address(name)
             (self.names / f"{name}.json").unlink()
-            self._drop(address)
+            if address:
+                self._drop(address)
 
     def _drop(self, address: str) -> None:
-        if address not in [self.entry(other)["address"] for other in self]:
+        others = [self.address(other) for other in self]
+        if address not in others and None not in others:  # a name that cannot be read may mean this set
             shutil.rmtree(self.path(address), ignore_errors=True)
 
 
@@ -198,6 +210,15 @@ def _flush(path: Path) -> None:
     """To the disk, so that a set in place is whole even after a power cut."""
     with path.open("rb+") as file, suppress(OSError):
         os.fsync(file.fileno())
+
+
+def _renew(target: Path, folder: Path) -> None:
+    """Put right what differs in a set that is there: the notes, which are those of the last import, and damage. Files
+    that are right stay, as others may have them mapped."""
+    for path in folder.iterdir():
+        there = target / path.name
+        if not (there.is_file() and filecmp.cmp(path, there, shallow=False)):
+            path.replace(there)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Readers, one container a file. Which one reads a folder or file is decided by what is in it, never by a flag."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +24,8 @@ READERS: tuple[ModuleType, ...] = (
     cifar_python, cifar_binary, idx, npz, parquet, sprites, tiny_imagenet, mini_imagenet, folder
 )  # fmt: skip
 """In the order of asking: the particular before the general."""
+_IMAGE_FILES = (parquet, tiny_imagenet, mini_imagenet, folder)
+"""Those whose images are decoded one by one, and can be brought to a size while they are."""
 _DEPTH, _WIDTH = 4, 50
 
 
@@ -34,8 +37,25 @@ def recognised(path: Path) -> bool:
 def open_source(path: Path, options: Options) -> Source:
     """The data set in a folder or file, or in the one folder further down that holds one."""
     at = located(path)
-    source: Source = next(reader for reader in READERS if reader.recognise(at)).read(at, options)
+    reader = _reader(at)
+    source: Source = reader.read(at, options)
+    if options.size is not None and reader not in _IMAGE_FILES:
+        raise MocaError(
+            f"the images of {at} ({source.kind}) stay in the size that they have; leave out --size (moca run: "
+            "--image-size)"
+        )
     return replace(source, classes=source.classes and tuple(map(readable, source.classes)))
+
+
+def scalable(path: Path) -> bool:
+    """Whether the images of a folder can be brought to another size while they are read."""
+    with suppress(MocaError):
+        return _reader(located(path)) in _IMAGE_FILES
+    return False
+
+
+def _reader(at: Path) -> ModuleType:
+    return next(reader for reader in READERS if reader.recognise(at))
 
 
 def located(path: Path) -> Path:

@@ -9,11 +9,11 @@ import numpy as np
 from moca.data.decode import SUFFIXES
 from moca.data.decoders import encoded_part, file_chunks
 from moca.data.place import is_broken, readable
-from moca.data.source import Options, Part, Source
+from moca.data.source import Options, Part, Source, first_alone
 from moca.errors import MocaError
 
-_TRAIN = ("train", "training")
-_TEST = ("test", "testing", "val", "valid", "validation")
+_TRAIN = ("train", "training", "train_set", "training_set")
+_TEST = ("test", "testing", "test_set", "val", "valid", "validation", "val_set")
 _DEPTH = 1
 
 
@@ -21,18 +21,19 @@ def recognise(path: Path) -> bool:
     """A folder for training images, or at least two classes."""
     if not path.is_dir():
         return False
-    return _split(path, _TRAIN) is not None or (len(class_folders(path)) > 1 and has_classes(path))
+    return bool(_splits(path, _TRAIN)) or (len(class_folders(path)) > 1 and has_classes(path) and not splits(path))
 
 
 def read(path: Path, options: Options) -> Source:
     """Both splits where there are folders for them; otherwise all images as one."""
-    train = _split(path, _TRAIN)
-    if train is None:
+    trains, tests = _splits(path, _TRAIN), _splits(path, _TEST)
+    if not trains:
         return Source("image folder", part(images_by_class(path), options), None, tuple(class_folders(path)))
-    test = _split(path, _TEST)
+    train, notes = trains[0], first_alone(trains) + first_alone(tests)
     found = images_by_class(train)
-    if test is None:
-        return Source("image folder", part(found, options), None, tuple(found))
+    if not tests:
+        return Source("image folder", part(found, options), None, tuple(found), notes)
+    test = tests[0]
     held = images_by_class(test)
     strange = sorted(set(held) - set(found))
     if strange:
@@ -40,12 +41,19 @@ def read(path: Path, options: Options) -> Source:
     lost = sorted(set(found) - set(held))
     if lost:
         raise MocaError(f"class '{lost[0]}' is in {train} but not in {test}; both must hold the same classes")
-    return Source("image folder", part(found, options), part(held, options), tuple(found))
+    return Source("image folder", part(found, options), part(held, options), tuple(found), notes)
 
 
-def _split(path: Path, names: Sequence[str]) -> Path | None:
-    """The first of the folders that holds classes."""
-    return next((path / name for name in names if (path / name).is_dir() and has_classes(path / name)), None)
+def _splits(path: Path, names: Sequence[str]) -> list[Path]:
+    """The folders of these names, whatever their case, that hold classes; the name that comes first is first."""
+    found = [name for name in class_folders(path) if name.lower() in names and has_classes(path / name)]
+    return [path / name for name in sorted(found, key=lambda name: names.index(name.lower()))]
+
+
+def splits(path: Path) -> list[Path]:
+    """The folders in this one that hold classes and are none, training first; mostly there are none."""
+    train, test = _splits(path, _TRAIN), _splits(path, _TEST)
+    return train + test if train or len(test) == len(class_folders(path)) else []
 
 
 def has_classes(path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Parquet files with an image and a label column, as the Hugging Face hub has them (extra: parquet)."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from moca.data.decoders import CHUNK, encoded_part
-from moca.data.source import Options, Part, Source, as_labels, together
+from moca.data.source import Options, Part, Source, as_labels, first_alone, together
 from moca.errors import MocaError, first_line
 
 _IMAGE = ("image", "img", "images")
 _LABEL = ("fine_label", "label", "labels", "target")
+_SPLITS = {"train": "train", "training": "train", "test": "test", "val": "val", "valid": "val", "validation": "val"}
+"""Words in the names of files that say which split they are of."""
 
 
 def recognise(path: Path) -> bool:
@@ -26,12 +29,25 @@ def _files(path: Path) -> list[Path]:
 
 
 def read(path: Path, options: Options) -> Source:
-    """Files whose names begin with train, test or validation are these splits; a single file is one split."""
+    """Files are of the split that a word of their names says (train, test, validation); without any they are one."""
     files = [path] if path.is_file() else _files(path)
-    train = [f for f in files if f.name.startswith("train")] or files[:1]
-    test = [f for f in files if f.name.startswith("test")] or [f for f in files if f.name.startswith("val")]
-    test = [f for f in test if f not in train]
-    return Source("parquet", _part(train, options), _part(test, options) if test else None, _classes(_opened(train[0])))
+    train, *tests = [files] if path.is_file() else _dealt(files, path)
+    test = _part(tests[0], options) if tests else None
+    notes = first_alone([group[0] for group in tests])
+    return Source("parquet", _part(train, options), test, _classes(_opened(train[0])), notes)
+
+
+def _dealt(files: list[Path], path: Path) -> list[list[Path]]:
+    """The files to learn from, then those to test on: the test files, or else those of validation."""
+    found: dict[str, list[Path]] = {}
+    for file in files:
+        words = re.findall("[a-z]+", file.stem.lower())
+        found.setdefault(next((_SPLITS[word] for word in words if word in _SPLITS), ""), []).append(file)
+    if len(found) > 1 and "" in found:
+        raise MocaError(f"{found[''][0]} does not say its split and other files do; put train or test into its name")
+    if "" not in found and "train" not in found:
+        raise MocaError(f"{path} has no file to learn from ({files[0].name}, ...); put train into the name of one")
+    return [found[split] for split in ("", "train", "test", "val") if split in found]
 
 
 def _opened(path: Path) -> Any:
