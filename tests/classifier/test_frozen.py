@@ -191,6 +191,13 @@ def test_vectors_are_learnt_as_they_are(tmp_path):
         model.predict(bars(0, 2))
 
 
+@pytest.mark.parametrize("form", [torch.Tensor.requires_grad_, torch.Tensor.bfloat16, list])
+def test_vectors_of_any_form_are_learnt_and_judged(form):
+    x, y = torch.eye(4).repeat(5, 1), np.arange(20) % 4
+    model = ContinualClassifier(epochs=1, memory=10, perturb="none", device="cpu").learn(form(x.clone()), y)
+    assert model.score(form(x.clone()), y) == model.score(x, y)
+
+
 def test_a_digest_is_of_the_weights():
     with pytest.warns(MocaWarning, match="of the frozen convnet:width=2 are those of an untrained network"):
         choice = moca.ContinualClassifier(frozen="convnet:width=2", **OPTIONS).learn(*lesson(0, 1)).frozen_

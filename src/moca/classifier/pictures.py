@@ -72,7 +72,8 @@ def labelled(
             )
         return _of_folder(path, shape, size, say)
     if are_vectors(data):
-        return Labelled(vectors(data), _classes(labels, len(np.asarray(data))), [])
+        x = vectors(data)
+        return Labelled(x, _classes(labels, len(x)), [])
     if labels is None:
         source = given(data, "data")
         return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels, [])
@@ -124,7 +125,10 @@ def vectors(data: Any) -> Tensor:
     """Vectors as (n, d, 1, 1) floats: samples of one pixel with d channels."""
     from sklearn.utils import check_array  # here, as it takes long to load and images do without
 
-    rows = data.detach().cpu().numpy() if isinstance(data, Tensor) else data
+    def numbers_of(rows: Any) -> Any:
+        return rows.detach().cpu().float().numpy() if isinstance(rows, Tensor) else rows
+
+    rows = [numbers_of(row) for row in data] if isinstance(data, list | tuple) else numbers_of(data)
     with _in_one_line():
         table: NDArray[np.float32] = check_array(rows, dtype=np.float32, input_name="X")
     return torch.from_numpy(table.copy())[:, :, None, None]
