@@ -16,8 +16,9 @@ class Event:
     def __init__(self):
         self.pending = False
 
-    def record(self):
+    def record(self, stream):
         assert not self.pending, "filled again before it was copied"
+        assert stream == torch.device("cpu"), "of the device that copies, not of the current one"
         self.pending = True
 
     def synchronize(self):
@@ -27,6 +28,7 @@ class Event:
 @pytest.fixture
 def streamed(monkeypatch):
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: device)
     slot = feeding._Slot
     monkeypatch.setattr(
         feeding, "_slot", lambda images, batch: slot(torch.empty(batch, *images.shape[1:], dtype=images.dtype), Event())
