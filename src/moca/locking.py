@@ -1,4 +1,7 @@
-"""One writer at a time: a lock on a file, let go by the system when its holder ends, however it ends."""
+"""One writer at a time: a lock on a file, let go by the system when its holder ends, however it ends; and one thread at
+a time."""
+
+from __future__ import annotations
 
 import errno
 import os
@@ -8,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import RLock
 
 from moca.errors import MocaWarning
 
@@ -81,3 +85,19 @@ def _still_named(file: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
         return False
+
+
+class Turn:
+    """Threads take turns inside it. A copy has its own."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type[Turn], tuple[()]]:
+        return Turn, ()

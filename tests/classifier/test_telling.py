@@ -26,7 +26,7 @@ def test_what_a_version_comes_from_is_told_where_it_is_not_the_one_before():
     assert what_it_was(about) == "+ ring"
     assert what_it_was(about | {"parent": 1}) == "+ ring, from version 1"
     lesson = {"new_classes": ["ring"], "used": False}
-    assert what_it_was(about | {"lesson": lesson}) == "+ ring, not put to use, as it forgot too much"
+    assert what_it_was(about | {"lesson": lesson}) == "+ ring, forgot too much"
 
 
 def test_what_a_lesson_cost_is_told_where_it_is_much():

@@ -138,7 +138,8 @@ def test_what_makes_another_method_of_a_learner_is_in_its_name(tmp_path):
     assert [run.method for run in runs] == ["er:adjust=auto+wap:angle_cap=30.0", "er+wap"]
     assert [run.folder.name for run in chosen(runs, learner=["er"])] == ["a", "b"]
     assert [run.folder.name for run in chosen(runs, learner=["er:adjust=auto"])] == ["a"]
-    assert [run.folder.name for run in chosen(runs, perturb=["wap:angle_cap=30.0"])] == ["a"]
+    for spelt in ("wap:angle_cap=30.0", "wap:angle_cap=30"):
+        assert [run.folder.name for run in chosen(runs, perturb=[spelt])] == ["a"]
 
 
 def test_listing_needs_no_torch(tmp_path):

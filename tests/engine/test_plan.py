@@ -55,7 +55,11 @@ def test_a_run_that_goes_on_is_called_in_short():
 @pytest.mark.parametrize(
     ("settings", "seeds", "words"),
     [
-        ({"perturb": ["gaussian", "gaussian:lambda=1"]}, (0,), "and 'er.gaussian:lambda=1.0' are the same run, as rec"),
+        (
+            {"perturb": ["gaussian", "gaussian:lambda=1"]},
+            (0,),
+            "'er.gaussian:lambda=1.0' are the same run, as what",
+        ),
         ({}, (1, 1), "two of the runs are the same"),
         ({}, (), "nothing to run"),
         ({"perturb": []}, (0,), "nothing to run"),

@@ -106,6 +106,27 @@ def test_folders_of_one_name_with_other_images_are_kept_apart(tmp_path):
     ]
 
 
+@pytest.mark.parametrize("name", ["photos", "mnist"])
+def test_what_is_known_of_the_images_tells_runs_of_one_folder_apart(tmp_path, name):
+    """Also where it is called like a set that moca knows; a run of an older moca, which says nothing, is no other."""
+
+    def done(run, accuracy, seed, images):
+        made = result(tmp_path, accuracy, seed, data=f"/somewhere/{name}")
+        made.environment = {k: v for k, v in (made.environment | {"data": images}).items() if v}
+        written(made, tmp_path / "runs" / run)
+
+    done("a", 0.5, 0, "")
+    done("b", 0.6, 1, "abcdefghij/weights")
+    done("c", 0.7, 2, "abcdefghij")
+    assert [[r.folder.name for r in row.results] for row in moca.Comparison.load(tmp_path / "runs").rows] == [[*"abc"]]
+    done("d", 0.8, 0, "klmnopqrst")
+    found = moca.Comparison.load(tmp_path / "runs")
+    assert [[r.folder.name for r in row.results] for row in found.rows] == [[*"abc"], ["d"]]
+    assert [setting.title for setting in found.settings] == [
+        f"{name}, 3 tasks, images {it}" for it in ("abcdefgh", "klmnopqr")
+    ]
+
+
 def test_tasks_that_were_left_open_are_those_of_the_protocol(tmp_path):
     one = place(tmp_path, "a", data="cifar100", protocol="offline", tasks=5)
     two = place(tmp_path, "b", seed=1, data="cifar100", tasks=5)

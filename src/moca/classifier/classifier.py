@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -41,8 +40,6 @@ _LOOK = 50
 _FEWEST = 150
 """Steps of any lesson. Few images are few steps a pass: 22 of a new sign were 50 in the recipe's 50 passes, after which
 6 % of others were told and 85 % of the old signs; after 150 steps 94 % and all of them (one run)."""
-_TURN = Lock()
-"""To ask a classifier: meanwhile it is in evaluation mode, and its weights may be rounded ones."""
 Said = Callable[[int, int], None]
 """Told how many steps have been done, and how many there are."""
 
@@ -63,9 +60,7 @@ class Classifier:
     frozen_: Frozen | None
     """What makes features of images once, where it was wanted."""
     epochs_: int
-    """Passes over the images of the last lesson."""
-    asked_by_many: bool = False
-    """Whether whoever keeps it sees to it that threads can ask at a time; otherwise they take turns."""
+    """Passes over the images of the last lesson, also of one that did not end."""
     _names: list[Label]
     _unlearnt: type[MocaError] = MocaError
     """What is raised where something is asked before the first lesson."""
@@ -88,7 +83,7 @@ class Classifier:
         self.epochs, self.image_size, self.device, self.seed = epochs, image_size, device, seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from the beginning: what was known is forgotten."""
+        """Learn from the beginning: what was known is forgotten, also where the lesson does not end."""
         self._names = []
         return self.learn(X, y)
 
@@ -250,7 +245,7 @@ class Classifier:
 
     def _asked(self, network: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
         learning = self.learning_
-        with nullcontext() if self.asked_by_many else _TURN, learning.numerics():
+        with learning.turn, learning.numerics():
             rows = in_evaluation(learning.model, network, x, torch.arange(len(x)), self.protocol_)
         return rows.float().cpu().numpy()
 

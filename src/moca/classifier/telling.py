@@ -23,7 +23,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 def what_it_was(about: dict[str, Any]) -> str:
     """What made a version: "+ ring, square", "more of triangle", "forgot hexagon"; which one it comes from, if that is
-    not the one before it; and whether it was not put to use. Classes that it no longer has, as they were removed from
+    not the one before it; and whether it forgot too much. Classes that it no longer has, as they were removed from
     every version, are not named."""
     lesson, has, parent = about["lesson"], about["classes"], about.get("parent")
     news = [name for name in lesson.get("new_classes", ()) if name in has]
@@ -31,7 +31,7 @@ def what_it_was(about: dict[str, Any]) -> str:
     told = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
     told += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
     told += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
-    told += ["not put to use, as it forgot too much"] * (lesson.get("used") is False)
+    told += ["forgot too much"] * (lesson.get("used") is False)
     return ", ".join(told)
 
 

@@ -35,15 +35,13 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _reader(path: Path) -> Callable[[str], Any]:
-    """What reads a file of this name."""
+    """What reads a file of this name; TOML unless it says otherwise."""
     match path.suffix:
-        case ".toml":
-            return tomllib.loads
         case ".yaml" | ".yml":
             return _yaml
         case ".json":
             return json.loads
-    raise MocaError(f"'{path}' must end in .toml, .yaml or .json: that says how options are written in it")
+    return tomllib.loads
 
 
 def _yaml(text: str) -> Any:
@@ -60,7 +58,8 @@ def _yaml(text: str) -> Any:
 def write(path: Path, options: dict[str, Any]) -> None:
     """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON, TOML and YAML. A
     file that is there stays, and must say the same."""
-    _reader(path)
+    if path.suffix not in (".toml", ".yaml", ".yml", ".json"):
+        raise MocaError(f"'{path}' must end in .toml, .yaml or .json: that says how the options are written")
     options = _short_forms(options)
     if path.exists():
         if _short_forms(read(path)) != options:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.cli.show import in_bytes
-from moca.engine.listing import RUNS, Listed, State, chosen, listed, told_apart
+from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, told_apart
 from moca.errors import nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
@@ -84,8 +84,7 @@ def _none(places: Sequence[Path], others: Sequence[Listed], asked: Mapping[str, 
     """Why nothing is shown, and what to do."""
     where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
     for name, values in asked.items():
-        known = {getattr(run, name) for run in others}
-        known |= {value.partition(":")[0] for value in known}
+        known = {one for run in others for one in names_of(getattr(run, name))}
         if others and values and not known & set(values):
             return f"No run in {where} has {name} '{values[0]}'; {nearest(values[0], sorted(known))}"
     if others:

@@ -64,7 +64,7 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     refuse_unfit(path)
     path = path.resolve()
     name = own_name(path, size)
-    there = store.address(name) is not None
+    there = store.whole(name)
     if path.is_dir() and not there:
         located(path)  # before the walk over all its files
     mark = _stamp(path, size)

@@ -111,6 +111,12 @@ class Store:
             return cast(str, self.entry(name)["address"])
         return None
 
+    def whole(self, name: str) -> bool:
+        """Whether there is a set of that name, of which can be read what it is."""
+        with suppress(MocaError):
+            return bool(self.info(name))
+        return False
+
     def path(self, address: str) -> Path:
         """The folder of a set."""
         return self.sets / address[:32]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from moca.engine.outputs import Outputs
 from moca.engine.passes import Passes
 from moca.errors import MocaError
 from moca.learners import Learner, Losses
+from moca.locking import Turn
 from moca.memory import Memory
 from moca.models import build_model
 from moca.perturb import perturbation
@@ -100,6 +102,8 @@ class Learning(Stateful):
         )
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
+        self.turn: AbstractContextManager[None] = Turn()
+        """Of threads that ask it: meanwhile it is in evaluation mode, and its weights may be rounded ones."""
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""

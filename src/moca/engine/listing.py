@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -283,6 +284,11 @@ SORTS: dict[str, Callable[[Listed], Any]] = {
 """What runs can be sorted by: names upwards, the latest last, and the largest numbers first."""
 
 
+def names_of(value: str) -> set[str]:
+    """What a learner or perturbation answers to: er:adjust=1.0 also to er:adjust=1, and to er."""
+    return {value, re.sub(r"\.0\b", "", value), value.partition(":")[0]}
+
+
 def chosen(
     runs: Iterable[Listed],
     learner: Sequence[str] = (),
@@ -293,9 +299,9 @@ def chosen(
 ) -> list[Listed]:
     """Those that have one of the values asked for, of every kind asked for; er asks for er:adjust=auto, too."""
     wanted = {"learner": learner, "perturb": perturb, "data": data, "state": state}
-
-    def is_one(value: str, values: Sequence[str]) -> bool:
-        return not values or value in values or value.partition(":")[0] in values
-
-    kept = [run for run in runs if all(is_one(getattr(run, name), values) for name, values in wanted.items())]
+    kept = [
+        run
+        for run in runs
+        if all(not values or names_of(getattr(run, name)) & set(values) for name, values in wanted.items())
+    ]
     return sorted(kept, key=SORTS[sort])

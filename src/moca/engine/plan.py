@@ -79,7 +79,7 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
         if same is not p:
             which = "two of the runs are the same"
             if same.label != p.label:
-                which = f"'{same.label}' and '{p.label}' are the same run, as recipes fill in what is left open"
+                which = f"'{same.label}' and '{p.label}' are the same run, as what is left open is filled in"
             raise MocaError(f"{which}; give each value and seed once")
 
 

@@ -7,7 +7,7 @@ import functools
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -244,14 +244,20 @@ def _table(setting: Setting) -> Table:
 
 def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:
     apart: dict[str, dict[str, list[Result]]] = {}
-    for label, result in results:
-        apart.setdefault(sameness.stream(result), {}).setdefault(label, []).append(result)
+    for (label, result), stream in zip(results, sameness.streams([run for _, run in results]), strict=True):
+        apart.setdefault(stream, {}).setdefault(label, []).append(result)
     held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
-    titles = sameness.titles([next(iter(rows.values()))[0].settings for rows in held_out_last])
+    titles = sameness.titles([_telling(rows) for rows in held_out_last])
     return [
         Setting(title, [Row(label, runs) for label, runs in rows.items()])
         for title, rows in zip(titles, held_out_last, strict=True)
     ]
+
+
+def _telling(rows: Mapping[str, Sequence[Result]]) -> Result:
+    """A run that says which images it had, if one of them does."""
+    every = [result for results in rows.values() for result in results]
+    return next((result for result in every if result.environment.get("data")), every[0])
 
 
 def _entry(row: Row) -> dict[str, object]:

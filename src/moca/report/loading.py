@@ -36,9 +36,9 @@ def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
     """Of runs with the same settings and seed the one that was looked into most, since one seed is no sample of two;
     and the others, each with the reason."""
     alike: dict[tuple[str, str, str], list[Result]] = {}
-    for result in results:
+    for result, stream in zip(results, sameness.streams(results), strict=True):
         run = result.settings
-        alike.setdefault((sameness.stream(result), sameness.method(run), str(run.seed)), []).append(result)
+        alike.setdefault((stream, sameness.method(run), str(run.seed)), []).append(result)
     kept, left_out = [], []
     for twins in alike.values():
         best = twins[0] if len(twins) == 1 else max(twins, key=_analyses)
@@ -70,8 +70,8 @@ def labelled(runs: Sequence[Result]) -> list[tuple[str, Result]]:
     """Learners without perturbation first, each with its perturbations behind it; names need only tell runs of one
     stream apart."""
     by_stream: dict[str, list[Result]] = {}
-    for result in runs:
-        by_stream.setdefault(sameness.stream(result), []).append(result)
+    for result, stream in zip(runs, sameness.streams(runs), strict=True):
+        by_stream.setdefault(stream, []).append(result)
     made: list[tuple[str, Result]] = []
     for results in by_stream.values():
         labels = sameness.labels([result.settings for result in results])

@@ -20,25 +20,39 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
     return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
 
 
-def stream(result: Result) -> str:
-    """Equal for runs that learn the same tasks and are judged on the same images. Sets that moca knows are so by name;
-    of others, two folders may have the same name, and one other images than before."""
-    run = result.settings
-    images = "" if run.data_name in catalogue.names() else str(result.environment.get("data", ""))
-    return _dumped(_settled(run), Run.model_fields.keys() - set(STREAM)) + run.data_name + images
+def streams(results: Sequence[Result]) -> list[str]:
+    """Of each run a word, the same for those that learn the same tasks and are judged on the same images. Folders of
+    one name may hold others; runs of an older moca, which do not say what they had, go with the first that does."""
+    asked = [_dumped(_settled(r.settings), Run.model_fields.keys() - set(STREAM)) + r.settings.data_name
+             for r in results]  # fmt: skip
+    images = [_images(result) for result in results]
+    first = {word: found for word, found in reversed([*zip(asked, images, strict=True)]) if found}
+    return [word + (found or first.get(word, "")) for word, found in zip(asked, images, strict=True)]
+
+
+def _images(result: Result) -> str:
+    """The fingerprint of its images; nothing of sets that moca knows, which are the same for everybody."""
+    kept = str(result.environment.get("data", ""))
+    return "" if _known(result.settings) else kept.partition("/")[0]  # behind it are the weights of a frozen encoder
+
+
+def _known(run: Run) -> catalogue.Known | None:
+    """The data set, where it is one that moca knows, and not a folder which is called so."""
+    name = run.data if isinstance(run.data, str) else run.data_name
+    return catalogue.known(name) if name in catalogue.names() else None
 
 
 def protocol(run: Run) -> str:
     """What its protocol is called, also where it is the data set's first and was left out; empty where it has none."""
-    known = catalogue.known(run.data_name).protocols if run.data_name in catalogue.names() else {}
-    return run.protocol or next(iter(known), "")
+    known = _known(run)
+    return run.protocol or next(iter(known.protocols if known else ()), "")
 
 
 def _settled(run: Run) -> Run:
     """With the tasks, by their sizes, and the class order of its protocol, where an older version left them open."""
-    if run.data_name not in catalogue.names():
+    known = _known(run)
+    if known is None:
         return run
-    known = catalogue.known(run.data_name)
     used = known.protocols.get(protocol(run), Protocol((), ()))
     tasks = run.tasks or used.tasks_for(len(known.classes))
     if isinstance(tasks, int) and tasks <= len(known.classes):
@@ -56,13 +70,14 @@ def judged(run: Run) -> str:
     return f"a held-out share ({run.validation:g}) of the training images" if run.validation else "the test images"
 
 
-def titles(runs: Sequence[Run]) -> list[str]:
-    """What each of these settings is called: data, protocol, tasks, the images of its numbers, and what else it takes
-    to tell two of them apart."""
-    runs = [_settled(run) for run in runs]
+def titles(results: Sequence[Result]) -> list[str]:
+    """What the setting of each of these runs is called: data, protocol, tasks, the images of its numbers, and what else
+    it takes to tell two of them apart."""
+    runs = [_settled(result.settings) for result in results]
     made = [_title(run) for run in runs]
-    for name in ("class_order", "arrival", "image_size", "validation", "tasks", "data"):
-        told = [f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs]
+    names = ("class_order", "arrival", "image_size", "validation", "tasks", "data")
+    facts = [[f"{name.replace('_', ' ')} {word(getattr(run, name))}" for run in runs] for name in names]
+    for told in (*facts, [f"images {_images(result)[:8]}" for result in results]):
         unclear = _of_several(made, told)
         made = [title + f", {value}" * (title in unclear) for title, value in zip(made, told, strict=True)]
     return made

@@ -43,8 +43,8 @@ class Version:
             or classifier.learning_.device.type != "cpu"  # weights are rounded in place there
             or type(learner).predict is not Learner.predict  # it may switch networks of its own to and fro
         )
-        self._turn = Lock() if one_at_a_time else nullcontext()
-        classifier.asked_by_many = True
+        if not one_at_a_time:
+            classifier.learning_.turn = nullcontext()
         contents = {} if classifier.keeps_vectors else classifier.memory_contents()  # of features, no image is left
         self.examples = {name: images[0] for name, images in contents.items()}
         """A remembered image of each class that has any."""
@@ -54,13 +54,11 @@ class Version:
         self._directions = project(self._features(self._images)) if kept else None
 
     def _features(self, images: Any) -> torch.Tensor:
-        with self._turn:
-            return torch.from_numpy(self.classifier.features(images))
+        return torch.from_numpy(self.classifier.features(images))
 
     def shares(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
         """How sure it is of each class: a row for each image."""
-        with self._turn:
-            return self.classifier.predict_proba(images)
+        return self.classifier.predict_proba(images)
 
     def nearest(self, images: Sequence[Pixels], count: int) -> list[list[Neighbour]]:
         """The remembered images whose features are at the smallest angle to those of each image, the nearest first."""
