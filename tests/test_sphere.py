@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from moca import sphere
+from moca import kernels, sphere
 from moca.random import Random
 
 F64 = torch.float64
@@ -567,3 +567,10 @@ def frame_across(direction: np.ndarray) -> np.ndarray:
     across = np.roll(direction, 1)
     across = across - (across @ direction) * direction
     return across / np.linalg.norm(across)
+
+
+def test_rows_that_would_take_minutes_to_compile_are_left_to_torch(monkeypatch):
+    monkeypatch.setattr(kernels, "usable", lambda v: True)
+    assert sphere._in_kernels(torch.empty(1, 1 << 15))
+    assert not sphere._in_kernels(torch.empty(1, (1 << 15) + 1))
+    assert not sphere._in_kernels(torch.empty(8))

@@ -7,6 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 from torch import nn
+from torch.backends import cudnn
 
 import moca
 from moca import MocaError
@@ -70,6 +71,23 @@ def test_frozen_weights_stay_and_each_image_passes_once():
     assert (model.frozen_.encoder.weight == 0.5).all()
     assert model.shape_ == (1, SIDE, SIDE)
     assert {len(image.ravel()) for images in model.memory_contents().values() for image in images} == {2 * SIDE}
+
+
+def test_features_are_made_in_float32(monkeypatch):
+    """On a GPU torch would round the factors of convolutions, and choose among algorithms by timing them."""
+    found = []
+
+    class Asking(Own):
+        def forward(self, x):
+            found.append((cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark))
+            return super().forward(x)
+
+    monkeypatch.setattr(cudnn, "benchmark", True)
+    model = ContinualClassifier(frozen=Asking(), **OPTIONS | {"epochs": 1}).learn(*lesson(0, 1))
+    found.clear()
+    model.predict(bars(0, 2))
+    assert found == [(False, True, False)]
+    assert (cudnn.allow_tf32, cudnn.benchmark) == (True, True), "as they were"
 
 
 def test_features_are_those_of_the_encoder_on_plain_images():

@@ -3,7 +3,7 @@ import torch
 
 from moca import MocaError
 from moca.engine import device
-from moca.engine.device import captures, check_execution, pick_device
+from moca.engine.device import captures, check_execution, has_bfloat16, pick_device
 from moca.learners.er import ER
 from moca.settings import Run, validate
 
@@ -40,3 +40,9 @@ def test_a_learner_that_cannot_be_static_says_so_and_runs_eagerly(monkeypatch):
     check_execution(validate(Run, {}))
     with pytest.raises(MocaError, match="a step of 'er' cannot be captured; use execution=eager"):
         check_execution(validate(Run, {"execution": "captured"}))
+
+
+def test_each_gpu_is_asked_whether_it_computes_in_bfloat16(monkeypatch):
+    """Not the current one: a T4 may stand beside an A100."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: {0: (7, 5), 1: (8, 0)}[device.index])
+    assert [has_bfloat16(torch.device(name)) for name in ("cuda:0", "cuda:1", "cpu")] == [False, True, False]
