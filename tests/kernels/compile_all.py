@@ -10,7 +10,8 @@ from moca.kernels import adversary, batch_norm, descend, random, sphere, transfo
 HOPPER = GPUTarget("cuda", 90, 32)
 TYPES = {
     **dict.fromkeys(
-        ("end0", "end1", "end2", "channels", "learnt", "columns", "height", "width", "padding", "pixels"), "i32"
+        ("end0", "end1", "end2", "groups", "channels", "learnt", "columns", "height", "width", "padding", "pixels"),
+        "i32",
     ),
     **dict.fromkeys(("eps", "lam", "tiny", "keep", "take0", "take1", "take2"), "fp32"),
     **dict.fromkeys(("x", "y", "dy", "dz", "dx", "residual", "step", "moved"), "*bf16"),
@@ -29,7 +30,7 @@ def check(kernel, constants, **types):
     print(kernel.fn.__name__, len(compiled.asm["cubin"]))
 
 
-tile = {"STRETCHES": 64, "TILE_R": 128, "TILE_C": 32, "BLOCKS": 8}
+tile = {"STRETCHES": 64, "TOGETHER": 8, "TILE_R": 128, "TILE_C": 32, "BLOCKS": 8}
 equal = dict.fromkeys(("weights", "heaviest", "pixels"))
 still = dict.fromkeys(("running_mean", "running_var", "keep", "take0", "take1", "take2"))
 moved = ({}, {"residual": None}, still)

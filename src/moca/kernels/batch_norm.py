@@ -7,6 +7,7 @@ nothing waits for anything and nothing is added in random order, so that equal i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -159,13 +160,20 @@ class _Plan(NamedTuple):
     def arguments(self) -> tuple[int, int, int, int, int]:
         """The ends of up to three batches and the numbers of channels, as every kernel takes them."""
         first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
-        return first, second, third, self.channels, self.learnt
+        return first, second, third, self.channels // self.together, self.learnt
+
+    @property
+    def together(self) -> int:
+        """Neighbouring channels that can be read in one go. Kernels are told how many such groups there are: they would
+        know of multiples of 16 alone that every row begins where such a read may."""
+        return math.gcd(self.channels, 8)
 
     @property
     def constants(self) -> dict[str, int]:
         return {
             "BATCHES": len(self.ends),
             "STRETCHES": self.stretches,
+            "TOGETHER": self.together,
             "TILE_R": self.tile[0],
             "TILE_C": self.tile[1],
             "num_warps": _WARPS,
@@ -233,10 +241,11 @@ def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STR
 
 @triton.jit
 def _sums(
-    x, partial, weights, heaviest, pixels, end0, end1, end2, channels, learnt,
-    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    x, partial, weights, heaviest, pixels, end0, end1, end2, groups, learnt,
+    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TOGETHER: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of x - p and of its square, times the rows' weights, over stretches of rows; p is a row of the batch."""
+    channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     stretch, batch = tl.program_id(1), tl.program_id(2)
     start, end = _batch(batch, end0, end1, end2)
@@ -283,10 +292,11 @@ def _moments(
 @triton.jit
 def _normalise(
     x, y, residual, partial, weight, bias, mean_out, rstd_out, running_mean, running_var, keep, take0, take1, take2,
-    eps, weights, heaviest, pixels, end0, end1, end2, channels, learnt, RELU: tl.constexpr,
-    BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
+    eps, weights, heaviest, pixels, end0, end1, end2, groups, learnt, RELU: tl.constexpr, BATCHES: tl.constexpr,
+    STRETCHES: tl.constexpr, TOGETHER: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """y = relu((x - mean) / deviation * weight + bias + residual); the first programs also keep the statistics."""
+    channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
     known, has_weight = columns < channels, columns < learnt
@@ -340,10 +350,12 @@ def _normalise(
 
 @triton.jit
 def _gradient_sums(
-    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, end0, end1, end2, channels, learnt,
-    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
+    x, dy, y, dz, partial, weight, bias, mean_in, rstd_in, weights, pixels, end0, end1, end2, groups, learnt,
+    RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TOGETHER: tl.constexpr, TILE_R: tl.constexpr,
+    TILE_C: tl.constexpr,
 ):  # fmt: skip
     """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy where the ReLU let pass."""
+    channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     stretch, batch = tl.program_id(1), tl.program_id(2)
     known, has_weight = columns < channels, columns < learnt
@@ -374,14 +386,15 @@ def _gradient_sums(
 
 @triton.jit
 def _input_gradient(
-    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, weights, pixels, end0, end1, end2, channels,
-    learnt, RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TILE_R: tl.constexpr,
-    TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
+    x, dz, dx, partial, weight, bias, mean_in, rstd_in, dweight, dbias, weights, pixels, end0, end1, end2, groups,
+    learnt, RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TOGETHER: tl.constexpr,
+    TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'.
 
     Where rows have weights, the means are sums, of which each row takes as much as it weighs.
     """
+    channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
     known, has_weight = columns < channels, columns < learnt
