@@ -99,6 +99,14 @@ def test_nothing_is_adjusted_in_the_first_task(apart, steps, tmp_path):
     assert alone - steps.count(0) == told(plain.folder, TASKS)[1]["steps"]
 
 
+def test_runs_that_hold_out_the_same_samples_begin_alike_too(apart, tmp_path):
+    settings = FAST | {"learner": "er:adjust=auto", "perturb": ["none", "vt"], "seeds": 2}
+    expected = apart(**settings, out=tmp_path / "apart")
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    assert [r.accuracy_matrix for r in shared.results] == [r.accuracy_matrix for r in expected.results]
+    assert sum("trained by" in note for r in shared.results for note in r.notes) == 2
+
+
 def key(**settings):
     return beginning(validate(Run, settings))
 
