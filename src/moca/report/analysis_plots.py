@@ -66,8 +66,7 @@ def _lines(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
         traces = [trace | {"mode": "lines"} for trace in traces]
     dashed: dict[str, Any] = {"type": "line", "line": {"dash": "dash", "width": 1}}
     shapes = [dashed | {"x0": 0, "y0": 0, "x1": 1, "y1": 1}] * plot.diagonal
-    if plot.mark is not None:
-        shapes.append(dashed | {"x0": plot.mark, "x1": plot.mark, "yref": "paper", "y0": 0, "y1": 1})
+    shapes += [dashed | {"x0": mark, "x1": mark, "yref": "paper", "y0": 0, "y1": 1} for mark in panel.marks]
     counted = all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= 12
     x_axis = _axis(plot.x) | ({"dtick": 1} if counted and not plot.x.log else {})
     layout = {"xaxis": x_axis, "yaxis": _axis(plot.y, seen), "shapes": shapes}
