@@ -10,12 +10,11 @@ from moca.engine.folder import RunFolder
 from moca.errors import MocaWarning
 from moca.measures.analysis import Analysis, Axis, Plot, write
 from moca.report.analysis_figures import draw, figure_of
-from moca.report.analysis_plots import of_panels
+from moca.report.analysis_plots import of_panels, plane
 from moca.report.exhibit import analyses
 from moca.report.facets import MOST
 from moca.report.figures import save_figures
 from moca.report.page import render
-from moca.report.plots import plane
 from moca.report.table import UNKNOWN
 from moca.report.together import Line, Panel, groups, heights, panels, widths
 from tests.report.made_results import analysed, comparison, result
