@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SHARED = "its first task was trained by"
 """How the note of a run begins that took it over."""
-SHARED_IN_SHORT = "the first task, in which these runs do not differ, was trained once; its seconds count in each run"
+SHARED_IN_SHORT = "the first task, which nothing perturbs or adjusts, was trained once; its seconds count in each run"
 """The same of several runs."""
 _OWN = "perturbation"
 """What each run keeps of its own, wherever in its state: it has not been asked yet."""
