@@ -7,6 +7,7 @@ import torch
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.lesson import forget, teach
+from moca.learners.er import ER
 from tests.classifier.conftest import bars, lesson
 
 
@@ -32,6 +33,66 @@ def test_the_others_score_as_before(small, learner, memory):
     if model.learning_.memory is not None:
         rows = model.learning_.memory.fields["image"].permute(0, 2, 3, 1).numpy()
         assert not gone & {row.tobytes() for row in rows}, "also not in slots that nobody reads"
+
+
+def by_image(model, of_slots):
+    """What is known of each stored image."""
+    memory = model.learning_.memory
+    images = [image.numpy().tobytes() for image in memory.all()["image"]]
+    return dict(zip(images, of_slots(model.learning_).tolist()[: len(memory)], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("learner", "of_slots"),
+    [
+        ("gss", lambda learning: learning.memory.storing.scores),
+        ("xder", lambda learning: learning.learner.drawn),
+        ("teacher:of=xder", lambda learning: learning.learner.inner.drawn),
+    ],
+)
+def test_what_is_known_of_each_slot_moves_with_its_sample(small, learner, of_slots):
+    model = small(learner=learner, perturb="none", memory=20, epochs=1).learn(*lesson(0, 1, 2)).learn(*lesson(3, 4))
+    of_slots(model.learning_).copy_(torch.arange(1.0, len(of_slots(model.learning_)) + 1))
+    before = by_image(model, of_slots)
+    after = by_image(model.forget(1), of_slots)
+    assert 1 < len(after) < len(before) == 20
+    assert after.items() <= before.items()
+    assert not of_slots(model.learning_)[len(after) :].any()
+
+
+def test_what_only_happens_to_be_as_long_as_the_memory_stays(small):
+    """The velocity of BFP's projector has a row a feature, here as many as there are slots."""
+    model = small(learner="bfp", perturb="none", memory=8, epochs=1).learn(*lesson(0, 1, 2)).learn(*lesson(3, 4))
+    before = model.learning_.learner.velocity.clone()
+    assert len(before) == model.learning_.memory.size
+    assert before.any(1).all()
+    assert model.forget(1).learning_.learner.velocity.equal(before)
+
+
+class Pairs(ER):
+    """Remembers a number of every two classes, and a list of what it knows of each slot and class."""
+
+    remembers = ("pairs", "lists")
+
+    def prepare(self):
+        classes = len(self.came)
+        self.pairs = torch.arange(classes**2).view(classes, classes)
+        self.lists = [torch.arange(self.memory.size), torch.arange(classes)]
+
+    def grow(self, classes):
+        super().grow(classes)
+        self.pairs = torch.arange(classes**2).view(classes, classes)
+        self.lists = [self.lists[0], torch.arange(classes)]
+
+
+def test_whatever_a_learner_of_ones_own_remembers(small):
+    model = small(learner=Pairs(), perturb="none", memory=20, epochs=1).learn(*lesson(0, 1, 2, 3))
+    y = model.learning_.memory.fields["y"][:20]
+    stay = torch.nonzero(y != 1).flatten().tolist()
+    learner = model.forget(1).learning_.learner
+    assert learner.pairs.tolist() == [[0, 2, 3], [8, 10, 11], [12, 14, 15]]
+    assert learner.lists[0].tolist() == stay + [0] * (20 - len(stay))
+    assert learner.lists[1].tolist() == [0, 2, 3]
 
 
 @pytest.mark.parametrize("learner", ["er", "derpp", "icarl", "lwf"])

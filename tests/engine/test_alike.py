@@ -83,6 +83,30 @@ def test_the_same_bits(learner, at_a_time, apart, steps, tmp_path, monkeypatch):
     assert len(notes) == 2 * (len(perturbs) - 1)
 
 
+def test_nothing_is_adjusted_in_the_first_task(apart, steps, tmp_path):
+    """Nor before it, nor in its middle."""
+    settings = FAST | {"learner": ["er", "er:adjust=1", "er:adjust=auto"], "seeds": 1, "evaluate_every": 2}
+    expected = apart(**settings, out=tmp_path / "apart")
+    alone = steps.count(0)
+    steps.clear()
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    plain, adjusted, _ = shared.results
+    assert [r.accuracy_matrix for r in shared.results] == [r.accuracy_matrix for r in expected.results]
+    assert [r.over_stream for r in shared.results] == [r.over_stream for r in expected.results]
+    assert plain.accuracy_matrix[1] == adjusted.accuracy_matrix[1]
+    assert plain.accuracy_matrix[2] != adjusted.accuracy_matrix[2]
+    assert [any("trained by 'er-s0'" in note for note in r.notes) for r in shared.results] == [False, True, False]
+    assert alone - steps.count(0) == told(plain.folder, TASKS)[1]["steps"]
+
+
+def test_runs_that_hold_out_the_same_samples_begin_alike_too(apart, tmp_path):
+    settings = FAST | {"learner": "er:adjust=auto", "perturb": ["none", "vt"], "seeds": 2}
+    expected = apart(**settings, out=tmp_path / "apart")
+    shared = moca.compare(**settings, out=tmp_path / "shared")
+    assert [r.accuracy_matrix for r in shared.results] == [r.accuracy_matrix for r in expected.results]
+    assert sum("trained by" in note for r in shared.results for note in r.notes) == 2
+
+
 def key(**settings):
     return beginning(validate(Run, settings))
 
@@ -92,6 +116,9 @@ def test_what_a_first_task_depends_on():
     assert key(perturb="vt") != key(perturb="vt", seed=1)
     assert key(perturb="vt") != key(perturb="vt", lr=0.5)
     assert key(perturb="vt") != key(perturb="vt", learner="derpp")
+    assert key(learner="er:adjust=2") == key(learner="er", perturb="vt")
+    assert key(learner="teacher:of=derpp,adjust=1") == key(learner="teacher:of=derpp")
+    assert key(learner="er:adjust=auto") != key(learner="er"), "some samples are held out"
     official = {"bn_passes": "official", "model": "resnet18"}
     assert key(perturb="vt", **official) == key(perturb="wap", **official)
     assert key(perturb="vt", **official) != key(**official), "the official code passes its batches otherwise"

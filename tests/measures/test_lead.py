@@ -48,6 +48,17 @@ def test_the_numbers_are_of_the_last_curve(runs):
     assert found.numbers["accuracy, as trained (%), own"] == curve[MULTIPLES.index(0)]
 
 
+@pytest.mark.parametrize(("learner", "taken"), [("er", 1), ("er:adjust=2.5", 2.5), ("er:adjust=auto", None)])
+def test_the_mark_is_at_what_the_run_took(tmp_path, learner, taken):
+    """At 1, as much as the formula says, where it took nothing."""
+    found = moca.analyse(moca.run(**SMALL, learner=learner, perturb="none", record="lead", out=tmp_path / "run"))
+    plots = found["lead_of_new_classes"].plots | found["lead_over_tasks"].plots
+    marks = [plots[name].mark for name in ("lead_of_new_classes", "lead_at_the_end")]
+    fitted = found["lead_of_new_classes"].numbers.get("adjust of the run")
+    assert fitted not in (0, 1), "else this shows nothing"
+    assert marks == pytest.approx([taken or fitted] * 2)
+
+
 def test_nothing_of_distances(tmp_path):
     run = moca.run(**SMALL | {"tasks": 2}, learner="icarl", perturb="none", record="lead", out=tmp_path / "icarl")
     found = moca.analyse(run)

@@ -10,12 +10,11 @@ from moca.engine.folder import RunFolder
 from moca.errors import MocaWarning
 from moca.measures.analysis import Analysis, Axis, Plot, write
 from moca.report.analysis_figures import draw, figure_of
-from moca.report.analysis_plots import of_panels
+from moca.report.analysis_plots import of_panels, plane
 from moca.report.exhibit import analyses
 from moca.report.facets import MOST
 from moca.report.figures import save_figures
 from moca.report.page import render
-from moca.report.plots import plane
 from moca.report.table import UNKNOWN
 from moca.report.together import Line, Panel, groups, heights, panels, widths
 from tests.report.made_results import analysed, comparison, result
@@ -68,6 +67,21 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert [plot["layout"]["xaxis"]["range"] for _, plot in of_panels(drawn, "")] == [[3, 9]] * 2
     assert figure_of(drawn).axes[0].get_xlim() == (3, 9)
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
+
+
+def test_what_is_worth_seeing_of_each_method_is_marked_and_of_seeds_the_mean(pair):
+    def marked(run, mark):
+        plot = Plot("lines", Axis("", [0, 1, 2]), Axis(""), {"s": [1.0, 2.0, 3.0]}, mark=mark)
+        write(RunFolder(run.folder), {"made": Analysis("Marked", "", {}, {"course": plot})})
+
+    for run, mark in zip([run for row in pair.rows for run in row.results], (0.5, 1.5, 2.0), strict=True):
+        marked(run, mark)
+    drawn = panels(groups(pair.settings[0].rows), "made", "course")
+    assert [panel.marks for panel in drawn] == [[1.0, 2.0]]
+    ((_, plot),) = of_panels(drawn, "")
+    assert [shape["x0"] for shape in plot["layout"]["shapes"]] == [1.0, 2.0]
+    upright = [line.get_xdata()[0] for line in figure_of(drawn).axes[0].lines if len(set(line.get_xdata())) == 1]
+    assert upright == [1.0, 2.0]
 
 
 def test_figures_of_one_method_stand_side_by_side(tmp_path):

@@ -158,9 +158,11 @@ class Classifier:
         if frozen is not None:
             self.settings_ = self.settings_.model_copy(update={"frozen": frozen.choice})
 
-    def _anew(self, classes: int) -> Learning:
-        """Learning with the same settings that knows nothing yet."""
-        return Learning(self.settings_, self.protocol_, self.sample_shape, classes)
+    def _anew(self, classes: int, times: int = 1) -> Learning:
+        """Learning with the same settings, but for so many times the memory, that knows nothing yet."""
+        memory = self.settings_.memory.model_copy(update={"size": times * self.settings_.memory.size})
+        settings = self.settings_.model_copy(update={"memory": memory})
+        return Learning(settings, self.protocol_, self.sample_shape, classes)
 
     @property
     def sample_shape(self) -> Shape:

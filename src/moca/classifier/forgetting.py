@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,82 +10,106 @@ from torch import Tensor
 
 from moca.engine.learning import Learning
 
+Path = tuple[Any, ...]
+"""Where a tensor is in a nested state."""
 
-def without(learning: Learning, number: int, again: Callable[[int], Learning]) -> Learning:
-    """Learning like this one, but for the class of that number; those behind it move up. `again(classes)` makes fresh
-    learning with the same settings.
 
-    Which tensors have a row a class is seen by letting a copy grow: those that become longer.
+def without(learning: Learning, number: int, again: Callable[[int, int], Learning]) -> Learning:
+    """Learning like this one, but for the class of that number; those behind it move up. `again(classes, times)` makes
+    fresh learning with so many times the memory, and otherwise the same settings.
+
+    Which tensors have a row a class is seen by letting a copy grow, and which have a row a slot of the memory by making
+    one with more slots: those that become longer.
     """
-    probe = again(learning.classes)
+    classes, probe = learning.classes, again(learning.classes, 1)
+    fresh = _shapes(probe)
     probe.load_state_dict(learning.state_dict())
-    before = {path: tensor.shape for path, tensor in _tensors(probe.state())}
-    probe.grow(learning.classes + 1)
-    grown = {path: tensor.shape for path, tensor in _tensors(probe.state())}
-    by_class = {
-        path: axis
-        for path, shape in before.items()
-        for axis, (was, now) in enumerate(zip(shape, grown.get(path, shape), strict=False))
-        if now > was
-    }
-    state = _cut(learning.state_dict(), by_class, number, learning.classes)
-    state["classes"] = learning.classes - 1
-    made = again(learning.classes - 1)
+    before = _shapes(probe)
+    probe.grow(classes + 1)
+    by_class = _longer(before, _shapes(probe))
+    state = _changed(learning.state_dict(), lambda path, rows: _cut(rows, by_class.get(path, ()), number, classes))
+    state["classes"] = classes - 1
+    made = again(classes - 1, 1)
     state["optimiser"] = made.optimiser.state_dict()
     if learning.memory is not None and state["memory"]["fields"]:
-        _drop(state, number, learning.memory.size, {path[-1] for path in by_class})
+        by_slot = _longer(fresh, _shapes(again(classes, 2)))
+        state = _drop(state, number, learning.memory.size, by_slot)
     made.load_state_dict(state)
     if made.held is not None:
         made.held.forget(number)
     return made
 
 
-def _tensors(state: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Tensor]]:
+def _shapes(learning: Learning) -> dict[Path, torch.Size]:
+    return {path: tensor.shape for path, tensor in _tensors(learning.state())}
+
+
+def _longer(before: dict[Path, torch.Size], after: dict[Path, torch.Size]) -> dict[Path, list[int]]:
+    """The axes along which tensors have become longer."""
+    return {
+        path: [axis for axis, (was, now) in enumerate(zip(shape, after.get(path, shape), strict=False)) if now > was]
+        for path, shape in before.items()
+    }
+
+
+def _tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
     """Every tensor of a nested state with where it is."""
     if isinstance(state, Tensor):
         yield path, state
-    elif isinstance(state, dict):
-        for name, part in state.items():
-            yield from _tensors(part, (*path, name))
+    for name, part in _parts(state):
+        yield from _tensors(part, (*path, name))
 
 
-def _cut(
-    state: Any, by_class: dict[tuple[Any, ...], int], number: int, classes: int, path: tuple[Any, ...] = ()
-) -> Any:
-    """The state without the rows of a class."""
-    if isinstance(state, Tensor) and path in by_class:
-        axis = by_class[path]
-        each = state.shape[axis] // classes
-        rows = [row for row in range(state.shape[axis]) if row // each != number]
-        return state.index_select(axis, torch.tensor(rows, device=state.device))
+def _changed(state: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
+    """A nested state with what `change` makes of each tensor."""
+    if isinstance(state, Tensor):
+        return change(path, state)
+    parts = {name: _changed(part, change, (*path, name)) for name, part in _parts(state)}
+    if isinstance(state, list | tuple):
+        return type(state)(parts.values())
+    return parts if isinstance(state, dict) else state
+
+
+def _parts(state: Any) -> Iterator[tuple[Any, Any]]:
+    """The parts of a nested state by name, or by place."""
     if isinstance(state, dict):
-        return {name: _cut(part, by_class, number, classes, (*path, name)) for name, part in state.items()}
-    return state
+        yield from state.items()
+    elif isinstance(state, list | tuple):
+        yield from enumerate(state)
 
 
-def _drop(state: dict[str, Any], number: int, size: int, by_class: set[str]) -> None:
-    """The memory without the samples of a class: those that stay come first, and it is as if only they had come. What
-    store, draw or learner know of each slot moves along."""
-    memory, learner = state["memory"], state["learner"]
+def _cut(rows: Tensor, axes: Sequence[int], number: int, classes: int) -> Tensor:
+    """The tensor without the rows of a class."""
+    for axis in axes:
+        each = rows.shape[axis] // classes
+        stay = [row for row in range(rows.shape[axis]) if row // each != number]
+        rows = rows.index_select(axis, torch.tensor(stay, device=rows.device))
+    return rows
+
+
+def _drop(state: dict[str, Any], number: int, size: int, by_slot: dict[Path, list[int]]) -> dict[str, Any]:
+    """The state with a memory without the samples of a class: those that stay come first, and it is as if only they had
+    come. What store, draw or learner know of each slot moves along."""
+    memory = state["memory"]
     held = min(size, memory["offered"])
     y = memory["fields"]["y"][:held]
     stay = torch.nonzero(y != number).flatten()
     gone = torch.nonzero(y == number).flatten()
     order = torch.cat([stay, gone, torch.arange(held, size + 1, device=y.device)])
     empty = torch.arange(size + 1, device=y.device) >= len(stay)
-    memory["fields"] = {name: _moved(rows, order, empty) for name, rows in memory["fields"].items()}
+
+    def moved(path: Path, rows: Tensor) -> Tensor:
+        """In the new order, those that hold nothing any more zero."""
+        if path[:2] != ("memory", "fields") and 0 not in by_slot.get(path, ()):
+            return rows
+        rows = rows[order[: len(rows)]]
+        rows[empty[: len(rows)]] = 0
+        return rows
+
+    state = _changed(state, moved)
+    memory = state["memory"]
     y = memory["fields"]["y"]
     y[y > number] -= 1
     memory["offered"] = len(stay)
     memory["count"].fill_(len(stay))
-    for part in (memory["storing"] or {}, memory["drawing"], learner, learner.get("inner", {})):
-        for name, rows in part.items():
-            if name not in by_class and isinstance(rows, Tensor) and rows.dim() and len(rows) in (size, size + 1):
-                part[name] = _moved(rows, order[: len(rows)], empty[: len(rows)])
-
-
-def _moved(rows: Tensor, order: Tensor, empty: Tensor) -> Tensor:
-    """The rows in another order, those that hold nothing any more zero."""
-    moved = rows[order]
-    moved[empty] = 0
-    return moved
+    return state

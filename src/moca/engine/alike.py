@@ -1,6 +1,7 @@
-"""Runs that begin alike: in the first task no class is old, so that those which differ in the perturbation share it.
+"""Runs that begin alike: they differ in nothing that acts in the first task, and share it.
 
-One of them trains it, the others take it over and go on from there, as if each had trained it by itself.
+No class is old in it and none leads, so that neither a perturbation nor a number to adjust by does anything. One of
+them trains it, the others take it over and go on from there, as if each had trained it by itself.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 SHARED = "its first task was trained by"
 """How the note of a run begins that took it over."""
-SHARED_IN_SHORT = "the first task, which no perturbation touches, was trained once; its seconds count in each run"
+SHARED_IN_SHORT = "the first task, which nothing perturbs or adjusts, was trained once; its seconds count in each run"
 """The same of several runs."""
 _OWN = "perturbation"
 """What each run keeps of its own, wherever in its state: it has not been asked yet."""
@@ -32,9 +33,10 @@ def beginning(run: Run) -> Hashable:
     if run.with_own_code:
         return None
     learner, perturbation = run.learner.make(), run.perturb.make()
+    fitted = learner.adjust == "auto"  # to samples that are held out from the first task on
     official = learner.official_passes(perturbation) if run.bn_passes == "official" else None
     passes = official and (official.first_task, official.without_replay)
-    return run.model_dump_json(exclude={"perturb"}), passes
+    return run.model_dump_json(exclude={"perturb": True, "learner": {"adjust"}}), fitted, passes
 
 
 class FirstTask:

@@ -39,7 +39,7 @@ class Material:
         if key not in self.streams:
             dealt = class_incremental(data, run.tasks, run.class_order, run.validation, seed)
             self.streams[key] = arriving(dealt, run.arrival, seed)
-        return run, holding_out(self.streams[key], run.learner.make(), run.seed.of("data"))
+        return run, self._holding_out(self.streams[key], run)
 
     def dataset(self, run: Run) -> Dataset:
         """The data set of a run under its protocol."""
@@ -50,8 +50,7 @@ class Material:
                 "go on from Python, handing them in again: moca.resume(folder, data=...)"
             )
         named = isinstance(own, str)
-        frozen = run.frozen and (str(run.frozen), id(run.frozen.held), run.device)
-        key = (own if named else id(own), run.data_dir, run.image_size, run.protocol, frozen)
+        key = (own if named else id(own), run.data_dir, run.image_size, run.protocol, _encoder(run))
         if key not in self.sets:
             size = run.image_size or (_size(own, run) if named else None)
             data = load(own, data_dir=run.data_dir, size=size) if named else _made(own)
@@ -61,9 +60,11 @@ class Material:
         return self.sets[key]
 
     def _on_features(self, given: Run, stream: Stream) -> Stream:
-        """A stream of the user's own with the features of its images."""
-        data = _frozen(replace(stream.dataset, train=stream.train, test=stream.test), given)
-        return Stream(data, stream.tasks, data.train, data.test, stream.names)
+        """A stream of the user's own with the features of its images, which are made once."""
+        if (key := (id(stream), _encoder(given))) not in self.streams:
+            data = _frozen(replace(stream.dataset, train=stream.train, test=stream.test), given)
+            self.streams[key] = Stream(data, stream.tasks, data.train, data.test, stream.names)
+        return self.streams[key]
 
     def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
         """A stream of the user's own: its tasks are what they are."""
@@ -77,7 +78,20 @@ class Material:
         if given.frozen is not None:
             stream = self._on_features(given, stream)
         run = complete(given, stream.dataset).model_copy(update={"tasks": sizes})
-        return run, holding_out(stream, run.learner.make(), run.seed.of("data"))
+        return run, self._holding_out(stream, run)
+
+    def _holding_out(self, stream: Stream, run: Run) -> Stream:
+        """The stream itself, or one and the same for all runs that hold out the same samples of it."""
+        learner, seed = run.learner.make(), run.seed.of("data")
+        key = (id(stream), learner.adjust == "auto", seed)
+        if key not in self.streams:
+            self.streams[key] = holding_out(stream, learner, seed)
+        return self.streams[key]
+
+
+def _encoder(run: Run) -> Any:
+    """What tells its frozen encoder from others, if it has one."""
+    return run.frozen and (str(run.frozen), id(run.frozen.held), run.device)
 
 
 def _frozen(data: Dataset, run: Run) -> Dataset:

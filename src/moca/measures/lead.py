@@ -7,6 +7,8 @@ from torch import Tensor
 
 MULTIPLES = [step / 20 for step in range(-20, 121)]
 """Of the lead, that are taken from new classes."""
+MARKED = "Dashed: what a run took, or 1 where it took nothing."
+"""What the mark of such a figure is."""
 
 
 class Adjusted(NamedTuple):

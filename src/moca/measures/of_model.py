@@ -18,7 +18,7 @@ from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import by_task, confusion
 from moca.measures.fisher import angular_fisher_score
-from moca.measures.lead import MULTIPLES, adjusted, summary
+from moca.measures.lead import MARKED, MULTIPLES, adjusted, summary
 from moca.measures.probe import probe_predictions
 from moca.streams import Stream
 
@@ -191,9 +191,10 @@ class OfModel:
         return Analysis(
             "The lead of new classes",
             "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
-            "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only.",
+            "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only. "
+            + MARKED,
             summary(found.all) | ({"adjust of the run": learner.adjusts_by} if learner.adjusts_by else {}),
-            {"lead_of_new_classes": Plot("lines", x, y, curves, mark=1)},
+            {"lead_of_new_classes": Plot("lines", x, y, curves, mark=learner.adjusts_by or 1)},
         )
 
     def linear_probe(self) -> Analysis:

@@ -108,8 +108,8 @@ def _lines(axes: Axes, panel: Panel) -> None:
             axis.set_minor_formatter(NullFormatter())
     if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= MARKED:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    if plot.mark is not None:
-        axes.axvline(plot.mark, color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
+    for mark in panel.marks:
+        axes.axvline(mark, color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
     ends = min(plot.x.values), max(plot.x.values)
     if not plot.x.log:
         room = 0.03 * (ends[1] - ends[0]) or 0.5

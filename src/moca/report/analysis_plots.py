@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
 from moca.report.labels import folded, plain
 from moca.report.palette import colours_of
-from moca.report.plots import (
+from moca.report.plotting import (
     BARE,
     MOST_NUMBERED,
     NAME,
@@ -20,7 +22,7 @@ from moca.report.plots import (
     heat,
     line,
     named,
-    plane,
+    number,
     shown,
     significant,
 )
@@ -66,8 +68,7 @@ def _lines(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
         traces = [trace | {"mode": "lines"} for trace in traces]
     dashed: dict[str, Any] = {"type": "line", "line": {"dash": "dash", "width": 1}}
     shapes = [dashed | {"x0": 0, "y0": 0, "x1": 1, "y1": 1}] * plot.diagonal
-    if plot.mark is not None:
-        shapes.append(dashed | {"x0": plot.mark, "x1": plot.mark, "yref": "paper", "y0": 0, "y1": 1})
+    shapes += [dashed | {"x0": mark, "x1": mark, "yref": "paper", "y0": 0, "y1": 1} for mark in panel.marks]
     counted = all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= 12
     x_axis = _axis(plot.x) | ({"dtick": 1} if counted and not plot.x.log else {})
     layout = {"xaxis": x_axis, "yaxis": _axis(plot.y, seen), "shapes": shapes}
@@ -116,6 +117,39 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
         "showlegend": False,
     }
     return figure("matrix", alt, [trace], layout, 320)
+
+
+def plane(points: Mapping[str, Any], colours: Mapping[int, tuple[str, str]], alt: str) -> Plot:
+    """Features in the plane: old classes as filled circles, new ones as open triangles, class vectors as lines."""
+    old = dict(zip(points["class"], points["old"], strict=True))
+    x, y, labels = (np.array(points[name]) for name in ("x", "y", "class"))
+    # A radius that a few far ones do not decide.
+    radius = float(np.quantile(np.hypot(x, y), 0.995)) or 1.0 if len(x) else 1.0
+    traces: list[Trace] = []
+    names = []
+    for c in sorted(old):
+        called = str(points["names"][c]) if c < len(points.get("names", ())) else str(c)
+        name = shown(called, 24)
+        both = {"type": "scatter", "name": name, "legendgroup": str(c), "meta": {"own": colours[c]}}
+        traces.append(both | {
+            "mode": "markers",
+            "x": [number(v) for v in x[labels == c]], "y": [number(v) for v in y[labels == c]],
+            "marker": {"symbol": "circle" if old[c] else "triangle-up-open", "size": 5, "opacity": 0.7},
+            "hovertemplate": f"class {name.replace('%', '')}, {'old' if old[c] else 'new'}<extra></extra>",
+        })  # fmt: skip
+        if c >= len(points["vectors"]):
+            continue
+        angle = math.atan2(*reversed(points["vectors"][c]))
+        end = np.array([math.cos(angle), math.sin(angle)]) * radius
+        traces.append(both | {
+            "mode": "lines", "showlegend": False, "x": [0, number(end[0])], "y": [0, number(end[1])],
+            "line": {"width": 2.2}, "hoverinfo": "skip",
+        })  # fmt: skip
+        names.append({"text": f"<b>{shown(called, 12)}</b>", "x": number(1.1 * end[0]), "y": number(1.1 * end[1]),
+                      "showarrow": False})  # fmt: skip
+    bare = {"visible": False, "range": [-1.25 * radius, 1.25 * radius]}
+    layout = {"xaxis": bare, "yaxis": bare | {"scaleanchor": "x"}, "annotations": names, "showlegend": True}
+    return figure("plane", alt, traces, layout, 400)
 
 
 def _pictures(one: Line, alt: str) -> Plot:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from moca.report.analysis_plots import of_panels
 from moca.report.comparison import Setting
 from moca.report.facets import colours
-from moca.report.plots import Plot
+from moca.report.plotting import Plot
 from moca.report.table import Cell, Table
 from moca.report.tables import any_scale
 from moca.report.together import OF, Group, grid, groups, panels, plain_numbers, plots, shared_out

@@ -21,7 +21,7 @@ from moca.report.comparison import Comparison, Setting, notes
 from moca.report.exhibit import Exhibit, analyses
 from moca.report.facets import colours, facets
 from moca.report.palette import LOOKS
-from moca.report.plots import Plot
+from moca.report.plotting import Plot
 from moca.report.sweeps import sweeps
 from moca.report.table import Table
 from moca.report.verdict import verdict

@@ -51,6 +51,11 @@ class Panel:
         """Its axes."""
         return self.lines[0].plot
 
+    @property
+    def marks(self) -> list[float]:
+        """The places of x that are worth seeing, of any of its lines."""
+        return sorted({line.plot.mark for line in self.lines if line.plot.mark is not None})
+
 
 @dataclass(frozen=True)
 class Group:
@@ -75,8 +80,10 @@ class Group:
         alike = all(p.x == first.x and p.y == first.y and p.series.keys() == first.series.keys() for p in plots)
         if len(plots) == 1 or not alike or first.kind in ("points", "pictures"):
             return [Line(self.label, self.place, key, first, values) for key, values in first.series.items()]
+        marks = [p.mark for p in plots if p.mark is not None]
+        mean = replace(first, mark=fmean(marks) if marks else None)
         return [
-            Line(self.label, self.place, key, first, *_over_seeds([p.series[key] for p in plots]), len(plots))
+            Line(self.label, self.place, key, mean, *_over_seeds([p.series[key] for p in plots]), len(plots))
             for key in first.series
         ]
 

@@ -9,7 +9,7 @@ from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, Estimates, Rule, holding, layers_moved
-from moca.measures.lead import MULTIPLES, adjusted, summary
+from moca.measures.lead import MARKED, MULTIPLES, adjusted, summary
 from moca.measures.record.base import Recording
 from moca.streams import Stream
 
@@ -53,7 +53,7 @@ class LeadTested(Recording):
         """At the end, and over the tasks without and with the whole lead taken."""
         if not self.tasks:
             return None
-        last = self.tasks[-1]["accuracy"]
+        last, applied = self.tasks[-1]["accuracy"], self.run.trainer.learning.learner.adjusts_by
 
         def over_tasks(rule: str, multiple: int) -> list[float]:
             found = [task["accuracy"].get(rule, task["accuracy"][OWN]) for task in self.tasks]
@@ -66,10 +66,10 @@ class LeadTested(Recording):
         return Analysis(
             "The lead of new classes after every task",
             "Accuracy while more and more is taken from the scores of the current task's classes; own: as the run was "
-            "tested, b: with BatchNorm's statistics of replayed batches alone.",
+            f"tested, b: with BatchNorm's statistics of replayed batches alone. {MARKED}",
             {f"{what}, {rule}": number for rule in last for what, number in summary(last[rule]).items()},
             {
-                "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=1),
+                "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=applied or 1),
                 NAME: Plot("lines", Axis("Tasks learned", learned), y, taken),
             },
             "recorded",
