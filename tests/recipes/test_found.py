@@ -67,7 +67,7 @@ def test_runs_of_earlier_days_fill_their_cells():
     (pass5,) = by_id["t4-cifar100-pass-none-p5"].values
     assert round(pass5, 2) == 65.89
     assert "n = 1" in by_id["t4-cifar100-pass-none-p5"].verdict
-    assert not by_id["t2-cifar100-er-none-m200"].values
+    assert not by_id["t2-tinyimagenet-er-none-m200"].values
 
 
 def test_only_seeds_that_are_not_there_are_missing(tmp_path):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-MULTIPLES = [step / 20 for step in range(-20, 121)]
+MULTIPLES = [step / 20 for step in range(-60, 121)]
 """Of the lead, that are taken from new classes."""
 MARKED = "Dashed: what a run took, or 1 where it took nothing."
 """What the mark of such a figure is."""

@@ -35,7 +35,7 @@ _LEADS = (
     "Classes of the last task lead, as they are trained on more often ([docs/logit-adjustment.md]"
     "(docs/logit-adjustment.md)). These runs were recorded with `--record lead`: the same weights, tested with the "
     "statistics of replayed batches alone, while more and more of that lead is taken. The best value is known "
-    "afterwards only; runs recorded before it could be more than 3 say 3 where it may be more."
+    "afterwards only; earlier runs looked from -1 to 3 or 6 alone, and where they end there it may lie beyond."
 )
 
 
