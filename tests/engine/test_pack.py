@@ -458,6 +458,28 @@ def test_a_run_that_another_process_was_faster_to_take_leaves_no_memory_behind(t
     assert left == [0, 0]
 
 
+def test_collections_while_runs_take_turns_pass_over_what_was_there_before(tmp_path, as_on_a_gpu, monkeypatch):
+    looked_at, frozen_before = [], gc.get_freeze_count()
+
+    def start(*args, **kwargs):
+        looked_at.append((len(gc.get_objects()), gc.get_freeze_count()))
+        raise MocaError("cannot be done")
+
+    monkeypatch.setattr(Running, "start", start)
+    gc.unfreeze()
+    try:
+        everything = len(gc.get_objects())
+        with pytest.raises(MocaError, match="cannot be done"):
+            moca.compare(**FAST, out=tmp_path)
+        assert gc.get_freeze_count() == 0
+    finally:
+        if frozen_before:
+            gc.freeze()
+    young, frozen = looked_at[0]
+    assert young < everything / 10
+    assert frozen > everything / 2
+
+
 def test_ctrl_c_before_any_run_began(tmp_path, as_on_a_gpu, monkeypatch):
     def start(*args, **kwargs):
         signal.raise_signal(signal.SIGINT)

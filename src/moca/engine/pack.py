@@ -6,8 +6,8 @@ import gc
 import math
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Generator, Sequence, Sized
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence, Sized
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -59,7 +59,7 @@ def take_turns(
     """
     endings: list[Ending] = [None] * len(jobs)
     waiting, active, streams = _Waiting(jobs), list[_Active](), _Streams()
-    with Interrupt() as interrupt:
+    with Interrupt() as interrupt, _short_collections():
         try:
             while active or (waiting and not interrupt.requested):
                 if len(active) < at_a_time and not interrupt.requested and (number := waiting.ready()) is not None:
@@ -220,6 +220,20 @@ OnStream = Callable[[], AbstractContextManager[Any]]
 def on_stream(device: torch.device) -> OnStream:
     """A new CUDA stream; nothing elsewhere, where work is done at once."""
     return partial(torch.cuda.stream, torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext
+
+
+@contextmanager
+def _short_collections() -> Iterator[None]:
+    """Inside, what was there before is no garbage: looking through all that was imported, whenever a run ends, takes as
+    long as hundreds of short steps."""
+    if gc.get_freeze_count():  # somebody else knows better
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _bare(error: MocaError) -> MocaError:
