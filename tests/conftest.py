@@ -1,5 +1,6 @@
 """One thread: on a small machine with busy cores, tiny torch operations crawl on more."""
 
+import gc
 import os
 import signal
 from importlib.util import find_spec
@@ -21,6 +22,18 @@ if not torch.cuda.is_available():
 # How long an example takes depends on who else uses the machine.
 hypothesis.settings.register_profile("moca", deadline=None)
 hypothesis.settings.load_profile("moca")
+gc.disable()  # until all tests are collected: nothing that is made until then can go
+
+
+def pytest_collection_finish():
+    """What thousands of tests and their imports have made stays to the end: no collection of garbage looks at it."""
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure():
+    """Libraries that look for leaks as the process ends find none."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
