@@ -6,6 +6,7 @@ import signal
 from importlib.util import find_spec
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")  # some machines name instructions that they refuse to do
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # the few tests of several threads must not spin while they wait
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: tests send it themselves
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
