@@ -80,7 +80,7 @@ def test_runs_are_done_and_say_how_many_images_they_saw(tmp_path):
 
 def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, started):
     """One run is under way beside it, another is still to come."""
-    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=20), a_run(tmp_path / "later")]
+    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=8), a_run(tmp_path / "later")]
     thread = when(tmp_path / "lost" / "steps.jsonl", lambda: started[0].kill())
     lost, *others = carried_out(runs, jobs=2)
     thread.join()
