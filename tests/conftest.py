@@ -29,6 +29,7 @@ gc.disable()  # until all tests are collected: nothing that is made until then c
 def pytest_collection_finish():
     """What thousands of tests and their imports have made stays to the end: no collection of garbage looks at it."""
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 

@@ -18,7 +18,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import moca
-from moca import MocaError, Result, api
+from moca import MocaError, Result, api, cli
 from moca.engine import run as running
 from moca.engine.evaluate import evaluate
 from moca.engine.folder import RunFolder
@@ -461,21 +461,27 @@ def test_too_much_for_the_memory_is_one_line(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
-def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path):
+def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path, capsys):
+    import resource
+
     words = [
         word for key, value in (FAST | {"epochs": 3}).items() for word in ("--" + key.replace("_", "-"), str(value))
     ]
-    limited = (
-        "import resource, signal, sys; from moca.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)); sys.exit(main())"
-    )
-    command = [sys.executable, "-c", limited, "run", *words, "--out", str(tmp_path / "a")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    try:
+        with pytest.raises(SystemExit) as end:
+            cli.main(["run", *words, "--out", str(tmp_path / "a")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    said = capsys.readouterr().err
+    assert end.value.code == 1
+    assert said.splitlines()[-1].endswith(
         "put that right and go on (moca resume, or the same comparison again), or choose another folder with --out"
     )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in said
     assert moca.resume(tmp_path / "a").status == "finished"
 
 
