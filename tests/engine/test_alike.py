@@ -50,11 +50,16 @@ def steps():
         yield done
 
 
-def apart(**settings):
+@pytest.fixture(scope="module")
+def apart():
     """Each run trains its first task by itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparing, "beginning", lambda run: None)
-        return moca.compare(**settings)
+
+    def apart(**settings):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(comparing, "beginning", lambda run: None)
+            return moca.compare(**settings)
+
+    return apart
 
 
 def of_learner(learner):
@@ -62,7 +67,7 @@ def of_learner(learner):
 
 
 @pytest.fixture(scope="module")
-def trained_apart(tmp_path_factory):
+def trained_apart(apart, tmp_path_factory):
     """The runs of a learner, each by itself, and the tasks of their steps; once."""
 
     @cache
@@ -118,7 +123,7 @@ def test_what_a_first_task_depends_on():
     assert key(perturb=Back()) is None, "what somebody else's part does in it is not known"
 
 
-def test_one_that_stops_in_its_first_task_leaves_it_to_another(tmp_path, monkeypatch):
+def test_one_that_stops_in_its_first_task_leaves_it_to_another(apart, tmp_path, monkeypatch):
     """The first run cannot be begun: the second trains the task for the third."""
     settings = FAST | {"perturb": ["none", "vt", "gaussian"], "seeds": 1}
     expected = apart(**settings, out=tmp_path / "apart")
@@ -130,7 +135,7 @@ def test_one_that_stops_in_its_first_task_leaves_it_to_another(tmp_path, monkeyp
     assert any("'er+vt-s0'" in note for note in shared.results[2].notes)
 
 
-def test_one_that_goes_on_trains_the_task_for_the_others(steps, tmp_path, monkeypatch):
+def test_one_that_goes_on_trains_the_task_for_the_others(apart, steps, tmp_path, monkeypatch):
     settings = FAST | {"perturb": ["none", "vt"], "seeds": 1}
     expected, alone = apart(**settings, out=tmp_path / "apart"), len(steps)
     first = steps.count(0) // 2
@@ -156,7 +161,7 @@ def _stopped(jobs, number=0):
     return results + [None] * (len(jobs) - len(results))
 
 
-def test_one_that_goes_on_in_its_first_task_takes_it_over(tmp_path, monkeypatch):
+def test_one_that_goes_on_in_its_first_task_takes_it_over(apart, tmp_path, monkeypatch):
     """What it had trained by itself is not counted twice, and stopped again it still says who trained the task."""
     settings, counted = FAST | {"perturb": ["none", "vt"], "seeds": 1}, []
     expected = apart(**settings, out=tmp_path / "apart")
