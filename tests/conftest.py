@@ -1,10 +1,12 @@
 """One thread: on a small machine with busy cores, tiny torch operations crawl on more."""
 
+import gc
 import os
 import signal
 from importlib.util import find_spec
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")  # some machines name instructions that they refuse to do
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # the few tests of several threads must not spin while they wait
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a script: tests send it themselves
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -21,6 +23,19 @@ if not torch.cuda.is_available():
 # How long an example takes depends on who else uses the machine.
 hypothesis.settings.register_profile("moca", deadline=None)
 hypothesis.settings.load_profile("moca")
+gc.disable()  # until all tests are collected: nothing that is made until then can go
+
+
+def pytest_collection_finish():
+    """What thousands of tests and their imports have made stays to the end: no collection of garbage looks at it."""
+    gc.freeze()
+    gc.set_threshold(10_000)
+    gc.enable()
+
+
+def pytest_unconfigure():
+    """Libraries that look for leaks as the process ends find none."""
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

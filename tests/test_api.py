@@ -92,17 +92,6 @@ def test_a_mistake_leaves_no_default_folder(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_script_with_processes_runs_once_without_any_guard(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import moca\nprint('begun')\n"
-        "done = moca.compare(epochs=1, memory=40, model='mlp:width=16,depth=1', device='cpu', jobs=2, out='c')\n"
-        "print(len(done.results), done.mistakes)\n"
-    )
-    told = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True)
-    assert told.stdout == "begun\n1 []\n", told.stderr
-
-
 def test_a_place_that_cannot_be_written(tmp_path):
     file = tmp_path / "file"
     file.write_text("not a folder")

@@ -200,7 +200,7 @@ def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
 
 def test_a_run_on_a_stream_goes_on(tmp_path):
     stream = moca.class_incremental(moca.load("digits"), [4, 3, 3])[:2]
-    settings = SMALL | {"data": stream, "batch": 64, "epochs": 8}
+    settings = SMALL | {"data": stream, "batch": 64, "epochs": 5}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
     assert whole.settings.tasks == (4, 3)
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))

@@ -23,7 +23,7 @@ def lesson(*labels, count=20, seed=0):
     return np.concatenate([bars(c, count, seed) for c in labels]), np.repeat(labels, count)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small():
     """Quick to teach."""
 

@@ -77,10 +77,14 @@ def test_names_as_labels(small):
     assert model.predict(bars(0, 5, seed=7)).tolist() == ["pear"] * 5
 
 
+@pytest.fixture(scope="module")
+def taught(small):
+    return small().learn(*lesson(0, 1))
+
+
 @pytest.mark.parametrize("form", ["uint8", "float", "tensor", "channels", "pictures", "files", "pairs", "folder"])
-def test_images_in_any_form_are_the_same_images(small, folder, tmp_path, form):
-    x, y = lesson(0, 1)
-    model = small().learn(x, y)
+def test_images_in_any_form_are_the_same_images(small, taught, folder, tmp_path, form):
+    (x, y), model = lesson(0, 1), taught
     if form == "folder":
         place = folder("all", 0, 1)
         given = sorted(str(f) for f in place.rglob("*.png"))

@@ -32,7 +32,7 @@ def make_trainer(make_dataset):
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def train():
     """Train to the end, collecting every step's losses; `look` is called between any two steps."""
 

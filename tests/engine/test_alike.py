@@ -1,6 +1,8 @@
 """Runs that begin alike: their first task is trained once, and none of them can be told from one that trained it."""
 
 import json
+from contextlib import contextmanager
+from functools import cache
 
 import pytest
 
@@ -18,7 +20,7 @@ FAST = {
     "model": "convnet:width=2,features=4",
     "memory": 20,
     "tasks": 3,
-    "batch": 64,
+    "batch": 120,
     "epochs": 1,
     "lr": 0.1,
     "device": "cpu",
@@ -27,9 +29,9 @@ FAST = {
 EVERY = ["none", "gaussian", "vt", "wap", "doa_old"]
 
 
-@pytest.fixture
-def steps(monkeypatch):
-    """Counts the steps that are done, whatever for."""
+@contextmanager
+def counting():
+    """The tasks of the steps that are done, whatever for."""
     done, original = [], Trainer.steps
 
     def counted(self):
@@ -37,20 +39,43 @@ def steps(monkeypatch):
             done.append(self.schedule.task)
             yield step
 
-    monkeypatch.setattr(Trainer, "steps", counted)
-    return done
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trainer, "steps", counted)
+        yield done
 
 
 @pytest.fixture
-def apart(monkeypatch):
+def steps():
+    with counting() as done:
+        yield done
+
+
+@pytest.fixture(scope="module")
+def apart():
     """Each run trains its first task by itself."""
 
     def apart(**settings):
-        with monkeypatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch:
             patch.setattr(comparing, "beginning", lambda run: None)
             return moca.compare(**settings)
 
     return apart
+
+
+def of_learner(learner):
+    return FAST | {"learner": learner, "perturb": EVERY if learner == "er" else ["none", "vt", "wap"], "seeds": 2}
+
+
+@pytest.fixture(scope="module")
+def trained_apart(apart, tmp_path_factory):
+    """The runs of a learner, each by itself, and the tasks of their steps; once."""
+
+    @cache
+    def train(learner):
+        with counting() as steps:
+            return apart(**of_learner(learner), out=tmp_path_factory.mktemp("apart") / "out"), tuple(steps)
+
+    return train
 
 
 def told(folder, name):
@@ -60,14 +85,14 @@ def told(folder, name):
 
 
 @pytest.mark.parametrize(("learner", "at_a_time"), [("er", 1), ("er", 3), ("derpp", 3), ("teacher:of=mir", 2)])
-def test_the_same_bits(learner, at_a_time, apart, steps, tmp_path, monkeypatch):
-    perturbs = EVERY if learner == "er" else ["none", "vt", "wap"]
-    settings = FAST | {"learner": learner, "perturb": perturbs, "seeds": 2}
+def test_the_same_bits(learner, at_a_time, trained_apart, steps, tmp_path, monkeypatch):
+    settings = of_learner(learner)
+    perturbs = settings["perturb"]
+    expected, alone = trained_apart(learner)
+    first, later = alone.count(0) // len(perturbs), len(alone) - alone.count(0)
+    steps.clear()
     original = comparing.take_turns
     monkeypatch.setattr(comparing, "take_turns", lambda jobs, *_: original(jobs, at_a_time))
-    expected = apart(**settings, out=tmp_path / "apart")
-    first, later = steps.count(0) // len(perturbs), len(steps) - steps.count(0)
-    steps.clear()
     shared = moca.compare(**settings, out=tmp_path / "shared")
     assert steps.count(0) == first, "once a seed"
     assert len(steps) == first + later

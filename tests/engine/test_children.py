@@ -67,28 +67,7 @@ def when(there, what):
     return thread
 
 
-def test_runs_are_done_and_say_how_many_images_they_saw(tmp_path):
-    told = []
-    bar = ProgressBar(1, shown=False)
-    bar.__class__ = type("Told", (ProgressBar,), {"__call__": lambda self, steps, where: told.append((steps, where))})
-    endings = side_by_side([(f"run {i}", a_run(tmp_path / str(i))) for i in range(2)], 2, bar)
-    assert [e.status for e in endings] == ["finished"] * 2
-    assert sum(steps for steps, _ in told) == sum(e.steps for e in endings)
-    assert all(e.images_this_time == round(e.images_per_second * e.seconds) for e in endings)
-    assert not list(tmp_path.glob("*/model.safetensors"))
-
-
-def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, started):
-    """One run is under way beside it, another is still to come."""
-    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=20), a_run(tmp_path / "later")]
-    thread = when(tmp_path / "lost" / "steps.jsonl", lambda: started[0].kill())
-    lost, *others = carried_out(runs, jobs=2)
-    thread.join()
-    assert str(lost) == "its process was killed; the same comparison again goes on with it"
-    assert [ending.status for ending in others] == ["finished"] * 2
-
-
-def test_a_mistake_of_a_run_is_told_in_its_line(tmp_path):
+def test_runs_are_done_and_say_how_many_images_they_saw_and_a_mistake_of_others_is_told_in_their_lines(tmp_path):
     """Of one that cannot be begun, and of one where only the child finds it."""
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "thesis.tex").write_text("years of work")
@@ -98,12 +77,30 @@ def test_a_mistake_of_a_run_is_told_in_its_line(tmp_path):
         (tmp_path / "b" / "checkpoint.pt").write_text("half")
         return tmp_path / "b"
 
-    used, damaged, done = carried_out([a_run(tmp_path / "a"), half, a_run(tmp_path / "c")], jobs=2)
+    told = []
+    bar = ProgressBar(1, shown=False)
+    bar.__class__ = type("Told", (ProgressBar,), {"__call__": lambda self, steps, where: told.append((steps, where))})
+    runs = [a_run(tmp_path / "a"), half, a_run(tmp_path / "c"), a_run(tmp_path / "d")]
+    used, damaged, *endings = side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], 2, bar)
     assert isinstance(used, MocaError)
     assert "is already used" in str(used)
     assert isinstance(damaged, MocaError)
     assert str(damaged).endswith("is damaged; remove it, and the run begins anew when resumed")
-    assert isinstance(done, Result)
+    assert all(isinstance(e, Result) for e in endings)
+    assert [e.status for e in endings] == ["finished"] * 2
+    assert sum(steps for steps, _ in told) == sum(e.steps for e in endings)
+    assert all(e.images_this_time == round(e.images_per_second * e.seconds) for e in endings)
+    assert not list(tmp_path.glob("*/model.safetensors"))
+
+
+def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, started):
+    """One run is under way beside it, another is still to come."""
+    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=8), a_run(tmp_path / "later")]
+    thread = when(tmp_path / "lost" / "steps.jsonl", lambda: started[0].kill())
+    lost, *others = carried_out(runs, jobs=2)
+    thread.join()
+    assert str(lost) == "its process was killed; the same comparison again goes on with it"
+    assert [ending.status for ending in others] == ["finished"] * 2
 
 
 @pytest.fixture

@@ -117,9 +117,13 @@ def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_s
 def test_processes_share_the_runs_of_a_comparison(made, tmp_path):
     asked = FAST | {"perturb": ["none", "vt"], "seeds": (0, 3), "out": str(tmp_path)}
     code = f"import moca; made = moca.compare(**{asked!r}); print(made.cost.runs if made.cost else 0)"
-    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    done = [int(process.communicate(timeout=120)[0]) for process in both]
-    assert sum(done) == 4, "each run is done once"
+    until = time.monotonic() + 60
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as other:
+        while not list(tmp_path.iterdir()) and time.monotonic() < until:
+            time.sleep(0.001)
+        here = moca.compare(**asked)
+        there = int(other.communicate(timeout=120)[0])
+    assert there + (here.cost.runs if here.cost else 0) == 4, "each run is done once"
     assert forget_times(Result.load(tmp_path / r.folder.name) for r in made.results) == forget_times(made.results)
     assert not list(tmp_path.rglob("lock"))
 
@@ -216,9 +220,16 @@ def test_other_settings_in_the_same_folder_are_refused(made):
     assert sorted(p.name for p in made.folder.iterdir()) == before
 
 
-def test_jobs_side_by_side_give_the_same_numbers(made, tmp_path):
-    side_by_side = moca.compare(**FAST, perturb=["none", "vt"], seeds=(3,), jobs=2, out=tmp_path / "out")
-    assert forget_times(side_by_side.results) == forget_times(r for r in made.results if r.settings.seed.seed == 3)
+def test_jobs_side_by_side_give_the_same_numbers_and_a_script_with_them_runs_once_without_any_guard(made, tmp_path):
+    asked = FAST | {"perturb": ["none", "vt"], "seeds": (3,), "jobs": 2, "out": "out"}
+    (tmp_path / "script.py").write_text(
+        f"import moca\nprint('begun')\ndone = moca.compare(**{asked!r})\nprint(len(done.results), done.mistakes)\n"
+    )
+    told = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert told.stdout == "begun\n2 []\n", told.stderr
+    expected = [r for r in made.results if r.settings.seed.seed == 3]
+    results = [Result.load(tmp_path / "out" / r.folder.name) for r in expected]
+    assert forget_times(results) == forget_times(expected)
 
 
 @pytest.mark.parametrize("jobs", [0, -1, "x", 1.5])
@@ -241,7 +252,7 @@ def test_a_run_that_diverges_does_not_stop_the_others(tmp_path):
 
 
 def test_ctrl_c_stops_after_the_run_under_way_and_the_same_call_goes_on(tmp_path, monkeypatch):
-    arguments = FAST | {"perturb": ["none", "vt", "gaussian"], "epochs": 2, "batch": 16, "seeds": 1}
+    arguments = FAST | {"perturb": ["none", "vt", "gaussian"], "batch": 16, "seeds": 1}
     whole = moca.compare(**arguments, out=tmp_path / "whole")
 
     class Impatient(comparing.ProgressBar):

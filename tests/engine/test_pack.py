@@ -37,7 +37,7 @@ FAST = {
     "model": "mlp:width=8,depth=1,features=4",
     "memory": 20,
     "tasks": 3,
-    "batch": 48,
+    "batch": 90,
     "epochs": 1,
     "lr": 0.1,
     "device": "cpu",
@@ -46,11 +46,11 @@ FAST = {
 MIXED = {
     "er": {},
     "vt": {"perturb": "vt", "seed": 3, "lr": 0.3},
-    "wap": {"learner": "derpp", "perturb": "wap", "optimiser": "sgd:momentum=0.5", "batch": 30},
+    "wap": {"learner": "derpp", "perturb": "wap", "optimiser": "sgd:momentum=0.5", "batch": 70},
     "ace": {"learner": "er_ace", "perturb": "gaussian", "epochs": 2},
-    "doa": {"perturb": "doa_old", "model": "convnet:width=2,features=4", "bn_passes": "official", "batch": 100},
+    "doa": {"perturb": "doa_old", "model": "convnet:width=2,features=4", "bn_passes": "official", "batch": 180},
     "bf16": {"perturb": "vmf:kappa=20", "model": "convnet:width=2,features=4", "precision": "bf16", "batch": 100},
-    "finetune": {"learner": "finetune", "batch": 20},
+    "finetune": {"learner": "finetune", "batch": 60},
 }
 
 
@@ -170,7 +170,7 @@ def cramped(monkeypatch):
 NAMES = ["er", "vt", "ace", "finetune", "doa"]
 
 
-@pytest.mark.parametrize("at", ["opening", 0, 7, 12, "evaluation", "checkpoint"])
+@pytest.mark.parametrize("at", ["opening", 0, 4, 6, "evaluation", "checkpoint"])
 def test_without_memory_a_run_waits_for_another_and_none_is_lost(tmp_path, alone, cramped, at):
     plans, bar = [plan_of(tmp_path, name, **MIXED[name]) for name in NAMES], Told()
     most, failed = cramped(2, at)
@@ -188,12 +188,12 @@ def test_without_memory_a_run_waits_for_another_and_none_is_lost(tmp_path, alone
 
 def test_all_images_of_a_run_that_waited_count_once(tmp_path, alone, cramped):
     plans = [plan_of(tmp_path, name, **MIXED[name]) for name in NAMES]
-    cramped(1, 12)
+    cramped(1, 6)
     for result, p in zip(take_turns(jobs_of(plans), 3), plans, strict=True):
         assert result.images_this_time == alone[p.label][0].images_this_time
 
 
-@pytest.mark.parametrize("at", ["opening", 0, 12])
+@pytest.mark.parametrize("at", ["opening", 0, 6])
 def test_a_run_that_never_fits_says_so_after_the_others_are_done(tmp_path, alone, cramped, monkeypatch, at):
     plans = [plan_of(tmp_path, name, **MIXED[name]) for name in ("er", "wap", "vt")]
     with monkeypatch.context():

@@ -44,31 +44,46 @@ def through_a_file(state):
     return torch.load(file, weights_only=True)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_same_seed_same_bits(make_trainer, train, method):
-    first, second = make_trainer(**METHODS[method]), make_trainer(**METHODS[method])
-    history = train(first)
-    torch.rand(5)  # somebody else's random numbers must not matter
-    assert train(second) == history
-    assert_identical(first.state_dict(), second.state_dict())
+STOPS = (1, 3, 6, 7, 11, 12)
+"""Of 12 steps, 3 batches x 2 epochs x 2 tasks: within an epoch and at its border, in both tasks and between them."""
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_resumes_exactly_from_between_any_two_steps(make_trainer, train, method):
-    """12 steps: 3 batches x 2 epochs x 2 tasks. Within an epoch and at its border, in both tasks and between them."""
-    trainer, states = make_trainer(**METHODS[method]), []
-    states.append(through_a_file(trainer.state_dict()))
-    history = train(trainer, lambda t: states.append(through_a_file(t.state_dict())))
+@pytest.fixture(scope="module", params=METHODS)
+def whole(request, make_trainer, train):
+    """A method's settings, its losses, what it was after none and some of its steps, and what it ended as."""
+    method = METHODS[request.param]
+    trainer = make_trainer(**method)
+    states = {0: through_a_file(trainer.state_dict())}
+
+    def look(t):
+        if t.schedule.steps_done in STOPS:
+            states[t.schedule.steps_done] = through_a_file(t.state_dict())
+
+    history = train(trainer, look)
     assert len(history) == 12
-    unbegun = make_trainer(**METHODS[method])
+    return method, history, states, trainer.state_dict()
+
+
+def test_same_seed_same_bits(make_trainer, train, whole):
+    method, history, _, end = whole
+    torch.rand(5)  # somebody else's random numbers must not matter
+    again = make_trainer(**method)
+    assert train(again) == history
+    assert_identical(again.state_dict(), end)
+
+
+def test_resumes_exactly_from_between_any_two_steps(make_trainer, train, whole):
+    method, history, states, end = whole
+    unbegun = make_trainer(**method)
     unbegun.load_state_dict(states[0])
     assert_identical(through_a_file(unbegun.state_dict()), states[0])
-    for done in (1, 3, 6, 7, 11, 12):
-        resumed = make_trainer(**METHODS[method])
+    assert tuple(states) == (0, *STOPS)
+    for done in STOPS:
+        resumed = make_trainer(**method)
         resumed.load_state_dict(states[done])
         assert resumed.schedule.steps_done == done
         assert train(resumed) == history[done:]
-        assert_identical(resumed.state_dict(), trainer.state_dict())
+        assert_identical(resumed.state_dict(), end)
 
 
 def test_resumes_exactly_after_the_next_task_has_begun(make_trainer, train):

@@ -18,7 +18,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import moca
-from moca import MocaError, Result, api
+from moca import MocaError, Result, api, cli
 from moca.engine import run as running
 from moca.engine.evaluate import evaluate
 from moca.engine.folder import RunFolder
@@ -240,13 +240,20 @@ def interrupt_when(reached):
     return advance
 
 
-@pytest.mark.parametrize(
-    "method", [{"perturb": "vt"}, {"learner": "derpp", "perturb": "gaussian", "optimiser": "sgd:momentum=0.5"}]
+@pytest.fixture(
+    scope="module",
+    params=[{"perturb": "vt"}, {"learner": "derpp", "perturb": "gaussian", "optimiser": "sgd:momentum=0.5"}],
+    ids=["vt", "derpp"],
 )
+def uninterrupted(request, tmp_path_factory):
+    """A run of 4 epochs from its beginning to its end, and its settings."""
+    settings = FAST | request.param | {"epochs": 4}
+    return settings, moca.run(**settings, out=tmp_path_factory.mktemp("runs") / "whole", keep_model=False)
+
+
 @pytest.mark.parametrize("reached", [1, 100])
-def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
-    settings = FAST | method | {"epochs": 4}
-    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+def test_an_interrupted_run_goes_on_exactly(tmp_path, uninterrupted, reached):
+    settings, whole = uninterrupted
     half = finish(begin(settings, tmp_path / "half", interrupt_when(reached)))
     assert half.status == "interrupted"
     assert f"moca resume {tmp_path / 'half'}" in half.message
@@ -259,9 +266,8 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, method, reached):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, monkeypatch):
-    settings = FAST | {"perturb": "vt", "epochs": 3}
-    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, finished):
+    settings = FAST | {"perturb": "vt", "epochs": 2}
 
     class Killed(Exception):
         pass
@@ -275,12 +281,12 @@ def test_a_run_that_was_killed_goes_on_from_its_last_finished_task(tmp_path, mon
     killed = lines(tmp_path / "killed" / "steps.jsonl")
     assert killed[-1]["task"] == 2, "lines of the third task were written and must be taken back"
     resumed = moca.resume(tmp_path / "killed", keep_model=False)
-    assert_same_run(whole.folder, resumed.folder)
+    assert_same_run(finished.folder, resumed.folder)
 
 
 def test_ctrl_c_on_the_command_line_and_resume(tmp_path):
     """A real signal to a real process; the run goes on here, in another one."""
-    settings = FAST | {"perturb": "gaussian", "epochs": 15}
+    settings = FAST | {"perturb": "gaussian", "epochs": 10}
     words = [word for key, value in settings.items() for word in ("--" + key.replace("_", "-"), str(value))]
     folder = tmp_path / "half"
     process = subprocess.Popen(
@@ -312,9 +318,8 @@ def test_a_finished_run_cannot_go_on(finished):
         moca.resume(finished.folder)
 
 
-def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
-    settings = FAST | {"perturb": "vt", "epochs": 3}
-    whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
+def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path, finished):
+    settings = FAST | {"perturb": "vt", "epochs": 2}
 
     class Killed(Exception):
         pass
@@ -326,7 +331,7 @@ def test_a_run_killed_before_its_first_checkpoint_starts_anew(tmp_path):
     with pytest.raises(Killed):
         finish(begin(settings, tmp_path / "killed", kill))
     assert (tmp_path / "killed" / "steps.jsonl").exists()
-    assert_same_run(whole.folder, moca.resume(tmp_path / "killed", keep_model=False).folder)
+    assert_same_run(finished.folder, moca.resume(tmp_path / "killed", keep_model=False).folder)
 
 
 @pytest.mark.parametrize("left", ["checkpoint.pt.part", "settings.json.part", "model.safetensors", "notes.txt"])
@@ -456,21 +461,27 @@ def test_too_much_for_the_memory_is_one_line(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
-def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path):
+def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path, capsys):
+    import resource
+
     words = [
         word for key, value in (FAST | {"epochs": 3}).items() for word in ("--" + key.replace("_", "-"), str(value))
     ]
-    limited = (
-        "import resource, signal, sys; from moca.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, 5_000)); sys.exit(main())"
-    )
-    command = [sys.executable, "-c", limited, "run", *words, "--out", str(tmp_path / "a")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, hard))
+    try:
+        with pytest.raises(SystemExit) as end:
+            cli.main(["run", *words, "--out", str(tmp_path / "a")])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    said = capsys.readouterr().err
+    assert end.value.code == 1
+    assert said.splitlines()[-1].endswith(
         "put that right and go on (moca resume, or the same comparison again), or choose another folder with --out"
     )
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in said
     assert moca.resume(tmp_path / "a").status == "finished"
 
 
@@ -494,11 +505,19 @@ def test_a_run_that_cannot_be_opened_again_leaves_its_folder_free(tmp_path, monk
     assert kept.value.__traceback__ is not None, "what holds on to the folder is still there"
 
 
+EWC = FAST | {"learner": "ewc"}
+"""EWC adds to what it knows of each weight at the end of a task: told twice, it would end elsewhere."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return moca.run(**EWC, out=tmp_path_factory.mktemp("ewc") / "whole")
+
+
 @pytest.mark.parametrize("learned", [0, 1])
-def test_a_stop_while_it_is_tested_is_heeded_and_the_end_of_the_task_is_told_once(tmp_path, monkeypatch, learned):
-    """EWC adds to what it knows of each weight at the end of a task: told twice, it would end elsewhere."""
-    settings = FAST | {"learner": "ewc", "epochs": 1}
-    whole = moca.run(**settings, out=tmp_path / "whole")
+def test_a_stop_while_it_is_tested_is_heeded_and_the_end_of_the_task_is_told_once(
+    tmp_path, monkeypatch, whole, learned
+):
     tests, original = [], running.evaluate
 
     def asked(model, predict, stream, stop):
@@ -508,7 +527,7 @@ def test_a_stop_while_it_is_tested_is_heeded_and_the_end_of_the_task_is_told_onc
         return original(model, predict, stream, stop)
 
     interrupt = type("Asked", (), {"requested": False})()
-    run = Running(*Material()(validate(Run, settings))).start(tmp_path / "stopped")
+    run = Running(*Material()(validate(Run, EWC))).start(tmp_path / "stopped")
     monkeypatch.setattr(running, "evaluate", asked)
     list(run.steps(interrupt))
     assert run.result.status == "interrupted"

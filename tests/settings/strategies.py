@@ -1,5 +1,6 @@
 """Any valid settings, drawn from the options' types and bounds, so that a new part or option is covered by itself."""
 
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -68,11 +69,16 @@ def _values(kind: Any, field: Any) -> st.SearchStrategy[Any]:
     raise NotImplementedError(f"{kind}")
 
 
+@cache
+def fields_of(cls: type[Settings]) -> dict[str, st.SearchStrategy[Any]]:
+    """Any valid value of each field of a class; made once, as hypothesis looks at each new strategy from all sides."""
+    return {name: values(field) for name, field in cls.model_fields.items() if name != "name"}
+
+
 @st.composite
 def settings_of(draw: Any, cls: type[Settings]) -> Settings:
     """Any valid settings of a class."""
-    fields = {name: field for name, field in cls.model_fields.items() if name != "name"}
-    given = {name: draw(values(field)) for name, field in fields.items() if draw(st.booleans())}
+    given = {name: draw(any_value) for name, any_value in fields_of(cls).items() if draw(st.booleans())}
     if given.get("fixed_angle") is not None:
         given.pop("angle_cap", None)
     named = {"name": cls.model_fields["name"].default} if "name" in cls.model_fields else {}
@@ -83,14 +89,15 @@ def settings_of(draw: Any, cls: type[Settings]) -> Settings:
     return cls(**named, **given)
 
 
+@cache
 def choice_of(kind: str) -> st.SearchStrategy[Settings]:
     """Any valid settings of any class of a kind."""
     return st.one_of([settings_of(cls) for cls in CHOICES[kind]])
 
 
-@st.composite
-def runs(draw: Any) -> Run:
-    """Any valid run."""
+@cache
+def fields_of_runs() -> dict[str, st.SearchStrategy[Any]]:
+    """Any valid value of each setting of a run."""
     special = {kind: choice_of(kind) for kind in CHOICES} | {
         "frozen": choice_of("model"),
         "data": st.sampled_from(["digits", "seq-cifar10"]),
@@ -105,11 +112,13 @@ def runs(draw: Any) -> Run:
         "device": st.sampled_from(["auto", "cpu"]),
         "record": st.sets(st.sampled_from(RECORDINGS)).map(sorted).map(tuple),
     }
-    given = {
-        name: draw(special[name] if name in special else values(field))
-        for name, field in Run.model_fields.items()
-        if draw(st.booleans())
-    }
+    return {name: special[name] if name in special else values(field) for name, field in Run.model_fields.items()}
+
+
+@st.composite
+def runs(draw: Any) -> Run:
+    """Any valid run."""
+    given = {name: draw(any_value) for name, any_value in fields_of_runs().items() if draw(st.booleans())}
     if given.get("short_batch") == "skip":
         given.pop("replay_batch", None)
     default = Run()
