@@ -373,6 +373,16 @@ class TestMistakes:
         with pytest.raises(ValueError, match=f"old= is a tensor of {ROWS} truth values"):
             perturbation("gaussian")(replay.replace(old=old), new)
 
+    @pytest.mark.parametrize("shape", [(ROWS, 16, 1, 1), (ROWS, ROWS, 16), (16,)], ids=["unpooled", "tokens", "one"])
+    def test_a_sample_has_one_vector(self, shape):
+        """Of other shapes the rows that `old` marks would be other ones, and the lengths those of single numbers."""
+        with pytest.raises(ValueError, match="one vector a sample, not float32 of "):
+            perturbation("gaussian")(Batch(features=torch.ones(shape)))
+
+    def test_features_are_floats(self):
+        with pytest.raises(ValueError, match="not int64 of "):
+            perturbation("gaussian")(Batch(features=torch.ones(ROWS, 16, dtype=torch.int64)))
+
     def test_a_seed_is_a_number(self):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             perturbation("gaussian", seed="x")

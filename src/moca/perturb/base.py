@@ -94,6 +94,9 @@ class Perturbation(Part, Stateful):
         h, old = replay.features, replay.old
         if not isinstance(h, Tensor):
             raise TypeError(f"features= is a tensor, not a {type(h).__name__}")
+        if h.dim() != 2 or not h.is_floating_point():
+            kind = f"{str(h.dtype).removeprefix('torch.')} of {tuple(h.shape)}"
+            raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")
         if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         self.random.to(h.device)
