@@ -337,6 +337,26 @@ def test_the_linear_head_sees_the_length():
     assert not torch.allclose(model.classify(f), model.classify(sphere.project(f)), atol=1e-2)
 
 
+class TestNetworksOfOnesOwn:
+    @pytest.mark.parametrize("spec", ["wap", "fgsm", "mrfa", "vt:center=classifier"])
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+    def test_in_another_precision(self, spec, dtype):
+        model = network().to(dtype)
+        replay, new = (batch.replace(x=batch.x.to(dtype)) for batch in scene(network()))
+        h = model.encode(replay.x)
+        assert h.dtype == dtype
+        moved = perturbation(spec, model=model, lr=0.1)(replay.replace(features=h), new)
+        assert moved.dtype == dtype
+        assert ((moved != h).any(1) == replay.old).all()
+
+    @pytest.mark.parametrize("spec", ["wap", "fgsm", "mrfa"])
+    def test_with_any_module_as_classifier(self, spec):
+        model = network()
+        plain = perturbation(spec, model=model, lr=0.1)(*scene(model))
+        model.head = nn.Sequential(nn.Identity(), model.head)
+        assert perturbation(spec, model=model, lr=0.1)(*scene(model)).equal(plain)
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("spec", "given", "needs"),
@@ -382,6 +402,12 @@ class TestMistakes:
     def test_features_are_floats(self):
         with pytest.raises(ValueError, match="not int64 of "):
             perturbation("gaussian")(Batch(features=torch.ones(ROWS, 16, dtype=torch.int64)))
+
+    def test_a_classifier_without_rows_is_named(self):
+        model = network()
+        model.head = nn.Sequential(model.head)
+        with pytest.raises(MocaError, match=r"a row for each class, .*, not a Sequential"):
+            perturbation("vt:center=classifier", model=model)(*scene(model))
 
     def test_a_seed_is_a_number(self):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):

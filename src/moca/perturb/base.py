@@ -151,7 +151,7 @@ def label_loss(model: Model, h: Tensor, y: Tensor) -> Tensor:
 def uphill(model: Model, replay: Batch) -> Tensor:
     """The gradient of each replayed sample's CE(g(h), y) with respect to its feature h."""
     with torch.enable_grad():
-        h = replay.features.detach().to(model.head.weight.dtype).requires_grad_()
+        h = replay.features.detach().to(model.dtype).requires_grad_()
         return torch.autograd.grad(label_loss(model, h, replay.y), h)[0]
 
 
