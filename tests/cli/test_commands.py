@@ -376,6 +376,15 @@ def test_a_comparison(moca, tmp_path):
     assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
 
 
+def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, tmp_path):
+    (tmp_path / "c" / "report.html").mkdir(parents=True)
+    code, out, err = moca("compare", *FAST, "--lr", "0.03", "1e30", "--seeds", 1, "--out", "c")
+    assert code == 1
+    assert "er lr=0.03" in out
+    assert "er_lr=1e+30-s0: " in err
+    assert "report.html': Is a directory; put that right and do the same again, or choose another --out" in err
+
+
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_a_terminal_without_plus_minus_costs_nothing_else(moca, tmp_path, monkeypatch, errors):
     """As PYTHONIOENCODING=ascii makes it, or the locale C."""

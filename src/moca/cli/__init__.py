@@ -136,10 +136,11 @@ def compare(
         from moca.report.page import write_report
 
     comparison = api.compare(progress=True, say=aside, **settings)
-    page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     show_comparison(comparison)
+    code = _unfinished(comparison)
+    page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     say(f"Report: {page}")
-    return _unfinished(comparison)
+    return code
 
 
 app.command(with_run_options(compare, several=True, without=("seed",)), name="compare", help_epilogue=_CHOICES)
