@@ -487,6 +487,17 @@ def test_options_are_not_written_over_others(moca, tmp_path, kind):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_command_that_is_refused_writes_no_options(moca, tmp_path, command):
+    """They would be in the way of the same command put right."""
+    words = (command, *FAST, "--save-config", "mine.toml")
+    assert moca(*words, "--perturb", "gausian")[0] == 1
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.toml").write_text('perturb = "gausian"\n')
+    assert moca(command, "--config", "mine.toml", "--save-config", "mine.toml")[0] == 1
+    assert (tmp_path / "mine.toml").read_text() == 'perturb = "gausian"\n', "one's own stays"
+
+
 def test_a_file_of_ones_own_that_says_the_same_stays(moca, tmp_path):
     mine = 'epochs = 1 # quick\n[model]\nname = "mlp"\nwidth = 8\n'
     (tmp_path / "mine.toml").write_text(mine)
