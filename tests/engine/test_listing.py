@@ -86,6 +86,8 @@ def test_a_run_that_only_python_can_resume_says_so(tmp_path):
     (folder.path / "settings.json").write_text(json.dumps(settings | {"data": {"name": "mine", "own": True}}))
     run = Listed.at(folder.path)
     assert (run.data, run.next) == ("mine", "moca.resume(...) in Python")
+    (folder.path / "settings.json").write_text(json.dumps(settings | {"frozen": {"name": "Sequential", "own": True}}))
+    assert Listed.at(folder.path).next == "moca.resume(...) in Python"
 
 
 @pytest.mark.parametrize("name", ["settings.json", "result.json"])

@@ -213,7 +213,7 @@ def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
             "perturb": called(settings["perturb"]),
             "seed": int(seed["seed"] if isinstance(seed, dict) else seed),
             "held_out": bool(settings.get("validation")),
-            "in_python_only": any(own(settings.get(name)) for name in ("data", "learner", "perturb", "model")),
+            "in_python_only": any(own(value) for value in settings.values()),
         }
     except (KeyError, TypeError):
         raise ValueError("a setting is missing") from None

@@ -180,9 +180,14 @@ class Run(Settings):
     )
 
     @property
+    def own_objects(self) -> list[str]:
+        """The settings that are objects of Python, which settings.json cannot hold."""
+        return [name for name, value in self if isinstance(value, Own) or (isinstance(value, Choice) and value.own)]
+
+    @property
     def in_python_only(self) -> bool:
         """Whether something of it exists in Python only: no command makes such a run."""
-        return any(isinstance(value, Own) or (isinstance(value, Choice) and value.own) for _, value in self)
+        return bool(self.own_objects)
 
     @property
     def in_this_process_only(self) -> bool:
