@@ -167,6 +167,8 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "f": {"perturb": "none", "lr": 7},
         "g": {"validation": 0.1, "tasks": (1, 9)},
         "h": {"learner": "derpp", "lr": 9, "batch": 1},
+        "i_memory=50": {"memory": 50},
+        "j": {"memory": 50},
     }.items():
         place(tmp_path, name, **one | {"tasks": (5, 5)} | other)
     runs = list(listed(tmp_path))
@@ -179,4 +181,6 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "f": "",
         "g": "tasks=1,9",
         "h": "batch=1",
+        "i_memory=50": "",
+        "j": "memory=50",
     }
