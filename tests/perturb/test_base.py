@@ -337,6 +337,15 @@ def test_the_linear_head_sees_the_length():
     assert not torch.allclose(model.classify(f), model.classify(sphere.project(f)), atol=1e-2)
 
 
+@every_spec
+def test_an_empty_replay_batch_stays_empty(spec):
+    """As before the second task, where a loop does not leave the line out."""
+    model = network()
+    replay, new = scene(model)
+    none = Batch(x=replay.x[:0], y=replay.y[:0], old=replay.old[:0], features=replay.features[:0])
+    assert make(spec, model)(none, new).shape == none.features.shape
+
+
 class TestNetworksOfOnesOwn:
     @pytest.mark.parametrize("spec", ["wap", "fgsm", "mrfa", "vt:center=classifier"])
     @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

@@ -99,6 +99,8 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")
         if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
+        if not len(h):
+            return h
         self.random.to(h.device)
         with torch.no_grad():
             n = self.direction(replay, _NoBatch() if new is None else new)
