@@ -8,7 +8,7 @@ from torch import nn
 
 from moca import MocaError, class_incremental, load
 from moca.engine import choose
-from moca.engine.plan import in_short, plan
+from moca.engine.plan import in_short, label, plan
 from moca.errors import MocaWarning, Unfit
 from moca.settings import Run, validate
 
@@ -74,6 +74,19 @@ def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, word
         plan(settings, seeds, tmp_path)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("learner", "perturb", "called"),
+    [
+        ("er", "none", "er"),
+        ("er", "gaussian:lambda=0.5", "er+gaussian:lambda=0.5"),
+        ("derpp:alpha=0.3", "vt:angle_cap=30", "derpp:alpha=0.3,beta=0.5+vt:lambda=2.0,angle_cap=30.0"),
+    ],
+)
+def test_a_run_by_the_settings_of_another_is_not_called_by_all_of_them(learner, perturb, called):
+    run = validate(Run, {"learner": learner, "perturb": perturb})
+    assert label(validate(Run, run.model_dump(mode="json", by_alias=True))) == called
 
 
 @pytest.mark.parametrize("setting", ["data", "model"])

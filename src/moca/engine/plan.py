@@ -101,9 +101,15 @@ def _told(value: Any) -> tuple[str, int]:
 
 def label(run: Run, varied: Iterable[str] = ()) -> str:
     """What a run is called: learner and perturbation with the options given, and whatever else varies."""
-    name = run.learner.as_given() + f"+{run.perturb.as_given()}" * (run.perturb.name != "none")
+    name = _called(run.learner) + f"+{_called(run.perturb)}" * (run.perturb.name != "none")
     others = [f"{key}={spelt(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
     return " ".join([name, *others])
+
+
+def _called(choice: Choice) -> str:
+    """With the options given; of one that has all of them, as settings.json does, with those that say something."""
+    every = choice.model_fields_set == type(choice).model_fields.keys()
+    return choice.in_full() if every and choice.options else choice.as_given()
 
 
 def in_short(run: Run) -> str:
