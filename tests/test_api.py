@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import numpy as np
 import pytest
 
 import moca
@@ -137,3 +138,8 @@ def test_resuming_what_is_no_run(tmp_path):
 def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
     moca.run(**FAST, out=tmp_path / "run", progress=shown)
     assert ("/s " in capsys.readouterr().err) == shown
+
+
+def test_a_number_of_seeds_may_be_numpys(tmp_path):
+    with pytest.raises(MocaError, match="nothing to run"):
+        moca.compare(seeds=np.int64(0), out=tmp_path / "none")

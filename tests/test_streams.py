@@ -175,3 +175,21 @@ def test_validation_holds_out_different_places_of_each_class(make_dataset):
         members = (stream.train.labels == c).nonzero().squeeze(1)
         places.add(tuple(torch.isin(members, task.test).tolist()))
     assert len(places) == 4, "the classes must not share their random numbers"
+
+
+class TestMistakesInPython:
+    def test_numbers_of_numpy_are_numbers(self, make_dataset):
+        dataset = make_dataset(UNEVEN)
+        assert len(class_incremental(dataset, np.int64(3))) == 3
+        assert [len(task.classes) for task in class_incremental(dataset, np.array([4, 3]))] == [4, 3]
+
+    def test_tasks_are_sizes_not_classes(self, make_dataset):
+        with pytest.raises(MocaError, match="the number of classes of each") as error:
+            class_incremental(make_dataset(UNEVEN), [[0, 1], [2, 3]])
+        assert_one_line(error)
+
+    @pytest.mark.parametrize("given", ["digits", (np.zeros((4, 8, 8), np.uint8), [0, 0, 1, 1])])
+    def test_what_is_no_data_set_yet(self, given):
+        with pytest.raises(MocaError, match=r"moca.load\(name\) or moca.dataset") as error:
+            class_incremental(given, 2)
+        assert_one_line(error)

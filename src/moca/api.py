@@ -3,7 +3,7 @@
 import operator
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -117,7 +117,7 @@ def compare(
     what was chosen for you, and what of yours is not used, a line each.
     """
     try:
-        numbers = list(range(seeds) if isinstance(seeds, int) else map(operator.index, seeds))
+        numbers = list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))

@@ -29,7 +29,7 @@ class Diverged(MocaError):
 
 
 class Interrupted(MocaError):
-    """Ctrl-C or SIGTERM, after everything was kept; the message says how to go on."""
+    """Ctrl-C, SIGTERM or SIGHUP, after everything was kept; the message says how to go on."""
 
 
 class MocaWarning(UserWarning):

@@ -94,6 +94,11 @@ def class_incremental(
     The order is `natural`, `random`, one of the data set's named orders, or the class numbers. The seed decides a
     random order and which samples are held out for validation.
     """
+    if not isinstance(dataset, Dataset):
+        raise MocaError(
+            "class_incremental deals the classes of a moca.Dataset, which moca.load(name) or moca.dataset((images, "
+            f"labels)) gives, not of a {type(dataset).__name__}"
+        )
     count = len(dataset.classes)
     groups = deal(range(count), tasks, dataset.name)
     arrival = _arrival(order, dataset, seed)

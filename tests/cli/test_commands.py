@@ -379,6 +379,15 @@ def test_a_comparison(moca, tmp_path):
     assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
 
 
+def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, tmp_path):
+    (tmp_path / "c" / "report.html").mkdir(parents=True)
+    code, out, err = moca("compare", *FAST, "--lr", "0.03", "1e30", "--seeds", 1, "--out", "c")
+    assert code == 1
+    assert "er lr=0.03" in out
+    assert "er_lr=1e+30-s0: " in err
+    assert "report.html': Is a directory; put that right and do the same again, or choose another --out" in err
+
+
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
 def test_a_terminal_without_plus_minus_costs_nothing_else(moca, tmp_path, monkeypatch, errors):
     """As PYTHONIOENCODING=ascii makes it, or the locale C."""
@@ -479,6 +488,17 @@ def test_options_are_not_written_over_others(moca, tmp_path, kind):
     assert moca(*words, "--lr", "0.2", "--out", "a") == (1, "", said)
     assert path.read_text() == before
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_a_command_that_is_refused_writes_no_options(moca, tmp_path, command):
+    """They would be in the way of the same command put right."""
+    words = (command, *FAST, "--save-config", "mine.toml")
+    assert moca(*words, "--perturb", "gausian")[0] == 1
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "mine.toml").write_text('perturb = "gausian"\n')
+    assert moca(command, "--config", "mine.toml", "--save-config", "mine.toml")[0] == 1
+    assert (tmp_path / "mine.toml").read_text() == 'perturb = "gausian"\n', "one's own stays"
 
 
 def test_a_file_of_ones_own_that_says_the_same_stays(moca, tmp_path):

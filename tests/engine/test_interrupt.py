@@ -40,3 +40,19 @@ def test_a_stop_that_a_defect_asked_for_is_no_ctrl_c(monkeypatch):
         first_ctrl_c()
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has none")
+def test_the_end_of_the_terminal_stops_after_the_step_but_not_under_nohup():
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with Interrupt() as asked:
+            assert signal.getsignal(signal.SIGHUP) == asked._handle
+            signal.raise_signal(signal.SIGHUP)
+            assert asked.requested
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with Interrupt() as asked:
+            signal.raise_signal(signal.SIGHUP)
+            assert not asked.requested
+    finally:
+        signal.signal(signal.SIGHUP, before)

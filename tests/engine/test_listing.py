@@ -86,6 +86,8 @@ def test_a_run_that_only_python_can_resume_says_so(tmp_path):
     (folder.path / "settings.json").write_text(json.dumps(settings | {"data": {"name": "mine", "own": True}}))
     run = Listed.at(folder.path)
     assert (run.data, run.next) == ("mine", "moca.resume(...) in Python")
+    (folder.path / "settings.json").write_text(json.dumps(settings | {"frozen": {"name": "Sequential", "own": True}}))
+    assert Listed.at(folder.path).next == "moca.resume(...) in Python"
 
 
 @pytest.mark.parametrize("name", ["settings.json", "result.json"])
@@ -165,6 +167,8 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "f": {"perturb": "none", "lr": 7},
         "g": {"validation": 0.1, "tasks": (1, 9)},
         "h": {"learner": "derpp", "lr": 9, "batch": 1},
+        "i_memory=50": {"memory": 50},
+        "j": {"memory": 50},
     }.items():
         place(tmp_path, name, **one | {"tasks": (5, 5)} | other)
     runs = list(listed(tmp_path))
@@ -177,4 +181,6 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "f": "",
         "g": "tasks=1,9",
         "h": "batch=1",
+        "i_memory=50": "",
+        "j": "memory=50",
     }

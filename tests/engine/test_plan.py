@@ -4,10 +4,11 @@ import pickle
 import warnings
 
 import pytest
+from torch import nn
 
-from moca import MocaError
+from moca import MocaError, class_incremental, load
 from moca.engine import choose
-from moca.engine.plan import in_short, plan
+from moca.engine.plan import in_short, label, plan
 from moca.errors import MocaWarning, Unfit
 from moca.settings import Run, validate
 
@@ -73,6 +74,36 @@ def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, word
         plan(settings, seeds, tmp_path)
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("learner", "perturb", "called"),
+    [
+        ("er", "none", "er"),
+        ("er", "gaussian:lambda=0.5", "er+gaussian:lambda=0.5"),
+        ("derpp:alpha=0.3", "vt:angle_cap=30", "derpp:alpha=0.3,beta=0.5+vt:lambda=2.0,angle_cap=30.0"),
+    ],
+)
+def test_a_run_by_the_settings_of_another_is_not_called_by_all_of_them(learner, perturb, called):
+    run = validate(Run, {"learner": learner, "perturb": perturb})
+    assert label(validate(Run, run.model_dump(mode="json", by_alias=True))) == called
+
+
+@pytest.mark.parametrize("setting", ["data", "model"])
+def test_objects_of_one_name_are_not_called_the_same_run(tmp_path, setting):
+    stream = class_incremental(load("digits"), 5)
+    several = {"data": [stream[:2], stream[:3]], "model": [nn.Flatten(), nn.Flatten()]}[setting]
+    with pytest.raises(MocaError, match=f"two runs that differ would both be called 'er {setting}="):
+        plan({setting: several}, (0,), tmp_path)
+    with pytest.raises(MocaError, match="two of the runs are the same"):
+        plan({setting: several[0]}, (0, 0), tmp_path)
+
+
+def test_streams_may_have_names(tmp_path):
+    stream = class_incremental(load("digits"), 5)
+    one, other = stream[:2], stream[:3]
+    one.name, other.name = "short", "long"
+    assert [p.label for p in plan({"data": [one, other]}, (0,), tmp_path)] == ["er data=short", "er data=long"]
 
 
 def test_a_pair_that_does_not_go_together_is_left_out_and_told_once(tmp_path):

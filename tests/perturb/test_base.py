@@ -337,6 +337,35 @@ def test_the_linear_head_sees_the_length():
     assert not torch.allclose(model.classify(f), model.classify(sphere.project(f)), atol=1e-2)
 
 
+@every_spec
+def test_an_empty_replay_batch_stays_empty(spec):
+    """As before the second task, where a loop does not leave the line out."""
+    model = network()
+    replay, new = scene(model)
+    none = Batch(x=replay.x[:0], y=replay.y[:0], old=replay.old[:0], features=replay.features[:0])
+    assert make(spec, model)(none, new).shape == none.features.shape
+
+
+class TestNetworksOfOnesOwn:
+    @pytest.mark.parametrize("spec", ["wap", "fgsm", "mrfa", "vt:center=classifier"])
+    @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+    def test_in_another_precision(self, spec, dtype):
+        model = network().to(dtype)
+        replay, new = (batch.replace(x=batch.x.to(dtype)) for batch in scene(network()))
+        h = model.encode(replay.x)
+        assert h.dtype == dtype
+        moved = perturbation(spec, model=model, lr=0.1)(replay.replace(features=h), new)
+        assert moved.dtype == dtype
+        assert ((moved != h).any(1) == replay.old).all()
+
+    @pytest.mark.parametrize("spec", ["wap", "fgsm", "mrfa"])
+    def test_with_any_module_as_classifier(self, spec):
+        model = network()
+        plain = perturbation(spec, model=model, lr=0.1)(*scene(model))
+        model.head = nn.Sequential(nn.Identity(), model.head)
+        assert perturbation(spec, model=model, lr=0.1)(*scene(model)).equal(plain)
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("spec", "given", "needs"),
@@ -372,6 +401,22 @@ class TestMistakes:
         replay, new = scene(network())
         with pytest.raises(ValueError, match=f"old= is a tensor of {ROWS} truth values"):
             perturbation("gaussian")(replay.replace(old=old), new)
+
+    @pytest.mark.parametrize("shape", [(ROWS, 16, 1, 1), (ROWS, ROWS, 16), (16,)], ids=["unpooled", "tokens", "one"])
+    def test_a_sample_has_one_vector(self, shape):
+        """Of other shapes the rows that `old` marks would be other ones, and the lengths those of single numbers."""
+        with pytest.raises(ValueError, match="one vector a sample, not float32 of "):
+            perturbation("gaussian")(Batch(features=torch.ones(shape)))
+
+    def test_features_are_floats(self):
+        with pytest.raises(ValueError, match="not int64 of "):
+            perturbation("gaussian")(Batch(features=torch.ones(ROWS, 16, dtype=torch.int64)))
+
+    def test_a_classifier_without_rows_is_named(self):
+        model = network()
+        model.head = nn.Sequential(model.head)
+        with pytest.raises(MocaError, match=r"a row for each class, .*, not a Sequential"):
+            perturbation("vt:center=classifier", model=model)(*scene(model))
 
     def test_a_seed_is_a_number(self):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):

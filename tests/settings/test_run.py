@@ -3,8 +3,11 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 
+from moca.errors import MocaError
 from moca.learners.er import ER
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.perturb.none import Unmoved
@@ -98,3 +101,15 @@ def test_every_recipe_is_one_that_a_run_takes():
         for recipe in PERTURBATIONS.find(name).recipes.values():
             if name != "none":
                 perturb({"name": name, **recipe})
+
+
+def test_numbers_of_numpy_and_devices_of_torch():
+    """As a loop over an array of sizes, or a network, has them."""
+    run = validate(Run, {"memory": np.int64(20), "seed": np.int32(3), "device": torch.device("cuda", 1)})
+    assert (run.memory, run.seed, run.device) == (Memory(size=20), Seeds(seed=3), "cuda:1")
+    assert run == validate(Run, {"memory": 20, "seed": 3, "device": "cuda:1"})
+
+
+def test_no_data_is_no_object_of_python():
+    with pytest.raises(MocaError, match="data is empty; give the name of a data set"):
+        validate(Run, {"data": None})

@@ -70,11 +70,11 @@ def run(
 
     What is left open is taken from the data set's recipe; a line says what that is.
     """
-    settings = with_config({**given(options), "out": out, "track": track}, config, save_config)
-    with loading():
-        from moca import api
+    with with_config({**given(options), "out": out, "track": track}, config, save_config) as settings:
+        with loading():
+            from moca import api
 
-    return _ended(api.run(progress=True, say=aside, **settings))
+        return _ended(api.run(progress=True, say=aside, **settings))
 
 
 app.command(with_run_options(run), name="run", help_epilogue=_CHOICES)
@@ -129,17 +129,18 @@ def compare(
     learner and a perturbation that do not go together are left out.
     """
     own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track, "choose": choose}
-    settings = {"seeds": 3} | with_config({**given(options), **own}, config, save_config)
-    with loading():
-        from moca import api
-        from moca.report.chosen import Chosen
-        from moca.report.page import write_report
+    with with_config({**given(options), **own}, config, save_config) as settings:
+        with loading():
+            from moca import api
+            from moca.report.chosen import Chosen
+            from moca.report.page import write_report
 
-    comparison = api.compare(progress=True, say=aside, **settings)
-    page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
+        comparison = api.compare(progress=True, say=aside, **{"seeds": 3} | settings)
     show_comparison(comparison)
+    code = _unfinished(comparison)
+    page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     say(f"Report: {page}")
-    return _unfinished(comparison)
+    return code
 
 
 app.command(with_run_options(compare, several=True, without=("seed",)), name="compare", help_epilogue=_CHOICES)

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moca.errors import MocaError, first_line
+from moca.errors import Interrupted, MocaError, first_line
 
 
-def with_config(options: dict[str, Any], config: Path | None, save: Path | None) -> dict[str, Any]:
-    """The options given and those of the file; where both have one, the given one wins. Then written, if asked for."""
+@contextmanager
+def with_config(options: dict[str, Any], config: Path | None, save: Path | None) -> Iterator[dict[str, Any]]:
+    """The options given and those of the file; where both have one, the given one wins. Written first, if asked for;
+    what is refused inside leaves no file, which would be in the way of the same command put right."""
     given = {name: value for name, value in options.items() if value is not None}
     both = (read(config) if config else {}) | given
-    if save:
-        write(save, both)
-    return both
+    made = save is not None and write(save, both)
+    try:
+        yield both
+    except MocaError as error:
+        if made and save and not isinstance(error, Interrupted):
+            save.unlink(missing_ok=True)
+        raise
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -55,16 +62,16 @@ def _yaml(text: str) -> Any:
         raise ValueError(str(error)) from None
 
 
-def write(path: Path, options: dict[str, Any]) -> None:
+def write(path: Path, options: dict[str, Any]) -> bool:
     """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON, TOML and YAML. A
-    file that is there stays, and must say the same."""
+    file that is there stays, and must say the same; whether there was none."""
     if path.suffix not in (".toml", ".yaml", ".yml", ".json"):
         raise MocaError(f"'{path}' must end in .toml, .yaml or .json: that says how the options are written")
     options = _short_forms(options)
     if path.exists():
         if _short_forms(read(path)) != options:
             raise MocaError(f"'{path}' is there already and says otherwise; remove it, or choose another --save-config")
-        return
+        return False
     sign = " = " if path.suffix == ".toml" else ": "
     text = "".join(f"{key}{sign}{json.dumps(value, ensure_ascii=False)}\n" for key, value in options.items())
     if path.suffix == ".json":
@@ -73,6 +80,7 @@ def write(path: Path, options: dict[str, Any]) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise MocaError(f"'{path}' cannot be written: {error.strerror}; choose another with --save-config") from None
+    return True
 
 
 def _short_forms(options: dict[str, Any]) -> dict[str, Any]:

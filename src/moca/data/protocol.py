@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from moca.errors import MocaError
@@ -74,7 +75,13 @@ def vector_protocol(vectors: Tensor) -> Protocol:
 
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:
     """Classes, in their order of arrival, in so many tasks of equal size (as nearly as can be), or of these sizes."""
-    sizes = _equal(len(order), tasks, dataset) if isinstance(tasks, int) else tuple(tasks)
+    try:
+        sizes = tuple(map(index, tasks)) if isinstance(tasks, Iterable) else _equal(len(order), index(tasks), dataset)
+    except TypeError:
+        raise MocaError(
+            f"tasks = {tasks!r}: must be their number, or the number of classes of each, such as [4, 3, 3]; which "
+            "classes these are is said by their order"
+        ) from None
     if sum(sizes) > len(order) or min(sizes, default=0) < 1:
         raise MocaError(f"'{dataset}' has {len(order)} classes, which tasks of {', '.join(map(str, sizes))} do not fit")
     return tuple(tuple(order[end - size : end]) for size, end in zip(sizes, accumulate(sizes), strict=True))

@@ -12,9 +12,11 @@ _SAME = 0.5
 
 
 class Interrupt:
-    """While entered, Ctrl-C and SIGTERM only set `requested`; a second one, half a second later or more, stops at once.
+    """While entered, Ctrl-C, SIGTERM and the end of the terminal only set `requested`; a second one, half a second
+    later or more, stops at once.
 
-    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C.
+    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C. Under
+    `nohup` the end of the terminal is no reason to stop.
     """
 
     def __init__(self) -> None:
@@ -24,7 +26,10 @@ class Interrupt:
     def __enter__(self) -> Self:
         self._main = threading.current_thread() is threading.main_thread()
         if self._main:
-            self._before = {s: signal.signal(s, self._handle) for s in (signal.SIGINT, signal.SIGTERM)}
+            signals = [signal.SIGINT, signal.SIGTERM]
+            if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+                signals.append(signal.SIGHUP)
+            self._before = {s: signal.signal(s, self._handle) for s in signals}
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -213,7 +213,7 @@ def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
             "perturb": called(settings["perturb"]),
             "seed": int(seed["seed"] if isinstance(seed, dict) else seed),
             "held_out": bool(settings.get("validation")),
-            "in_python_only": any(own(settings.get(name)) for name in ("data", "learner", "perturb", "model")),
+            "in_python_only": any(own(value) for value in settings.values()),
         }
     except (KeyError, TypeError):
         raise ValueError("a setting is missing") from None
@@ -249,7 +249,8 @@ def _unlike(run: Listed, usual: dict[str, Any]) -> str:
     unlike = {name: value for name, value in _flat(run.settings).items() if value is not None and value != usual[name]}
     other = {name.removesuffix(".name") for name in unlike if name.endswith(".name")}  # its options are others anyway
     told = [
-        f"{name.removesuffix('.name').removeprefix('perturb.').removeprefix('learner.')}={_word(value)}"
+        f"{name.removesuffix('.name').removesuffix('.size').removeprefix('perturb.').removeprefix('learner.')}"
+        f"={_word(value)}"
         for name, value in unlike.items()
         if name.endswith(".name") or name.partition(".")[0] not in other
     ]

@@ -14,7 +14,7 @@ from moca.engine.device import check_execution
 from moca.engine.material import Material
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError, MocaWarning, Unfit
-from moca.settings import Own, Run, Settings, validate, word
+from moca.settings import Choice, Own, Run, Settings, validate, word
 from moca.streams import Stream
 
 
@@ -74,25 +74,42 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
     """That no run is there twice, under one name or under two."""
     by_settings, by_folder = dict[tuple[Any, ...], Plan](), dict[Path, Plan]()
     for p in plans:
-        same = by_settings.setdefault(_known(p.settings), p)
-        same = by_folder.setdefault(p.folder, p) if same is p else same
-        if same is not p:
+        if (same := by_settings.setdefault(_known(p.settings), p)) is not p:
             which = "two of the runs are the same"
             if same.label != p.label:
                 which = f"'{same.label}' and '{p.label}' are the same run, as what is left open is filled in"
             raise MocaError(f"{which}; give each value and seed once")
+        if by_folder.setdefault(p.folder, p) is not p:
+            raise MocaError(
+                f"two runs that differ would both be called '{p.label}'; give what differs names of its own: data an "
+                "attribute 'name' (moca.dataset(..., name=...)), a model the function that makes it"
+            )
 
 
 def _known(run: Run) -> tuple[Any, ...]:
-    return tuple(id(value) if isinstance(value, Own) else str(value.__dict__ if isinstance(value, Settings) else value)
-                 for _, value in run)  # fmt: skip
+    """What tells a run from others: its settings, and objects of the user's own by their identity."""
+    return tuple(_told(value) for _, value in run)
+
+
+def _told(value: Any) -> tuple[str, int]:
+    if isinstance(value, Own):
+        return value.name, id(value.object)
+    if isinstance(value, Choice):
+        return str(value.__dict__), id(value.part if value.held is None else value.held)
+    return str(value.__dict__ if isinstance(value, Settings) else value), 0
 
 
 def label(run: Run, varied: Iterable[str] = ()) -> str:
     """What a run is called: learner and perturbation with the options given, and whatever else varies."""
-    name = run.learner.as_given() + f"+{run.perturb.as_given()}" * (run.perturb.name != "none")
+    name = _called(run.learner) + f"+{_called(run.perturb)}" * (run.perturb.name != "none")
     others = [f"{key}={spelt(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
     return " ".join([name, *others])
+
+
+def _called(choice: Choice) -> str:
+    """With the options given; of one that has all of them, as settings.json does, with those that say something."""
+    every = choice.model_fields_set == type(choice).model_fields.keys()
+    return choice.in_full() if every and choice.options else choice.as_given()
 
 
 def in_short(run: Run) -> str:

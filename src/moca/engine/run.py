@@ -200,8 +200,10 @@ class Running:
 
     def _interrupted(self) -> None:
         self.folder.save_checkpoint(self.state())
-        path = shlex.quote(str(self.folder.path))
-        self._ended("interrupted", f"stopped after step {self.steps_done}; go on with: moca resume {path}")
+        path = str(self.folder.path)
+        again = ", ".join([repr(path), *(f"{name}=..." for name in self.settings.own_objects)])
+        go_on = f"moca.resume({again})" if self.settings.in_python_only else f"moca resume {shlex.quote(path)}"
+        self._ended("interrupted", f"stopped after step {self.steps_done}; go on with: {go_on}")
 
     def _ended(self, status: Status, message: str = "") -> None:
         trained = self.trainer.learning.images_trained

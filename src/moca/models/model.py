@@ -38,7 +38,8 @@ class Model(nn.Module):
     def encode(
         self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
     ) -> Tensor:
-        """Features h of the images x, in float32; `tensors` take the place of the encoder's own, by name."""
+        """Features h of the images x, as precise as the head is; `tensors` take the place of the encoder's own, by
+        name."""
         if after_stage is not None and not isinstance(self.encoder, Encoder):
             raise MocaError("an encoder of your own has no stages to look into; use one of moca's (moca ls)")
         inputs = (x,) if after_stage is None else (x, after_stage)
@@ -48,7 +49,7 @@ class Model(nn.Module):
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
             else:
                 features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
-        return features.float()
+        return features.to(self.dtype)
 
     def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The given tensors, and in bfloat16 those of the encoder's weights that it computes with in that precision."""
@@ -92,8 +93,18 @@ class Model(nn.Module):
         return self.classify(self.encode(x))
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Of the features, as the head takes them: float32, unless the user's own network is in another precision."""
+        return next((parameter.dtype for parameter in self.head.parameters()), torch.float32)
+
+    @property
     def class_vectors(self) -> Tensor:
         """The row of the head that stands for each class."""
+        if not isinstance(getattr(self.head, "weight", None), Tensor):
+            raise MocaError(
+                f"this needs a classifier with a row for each class, nn.Linear or moca.CosineHead, not a "
+                f"{type(self.head).__name__}"
+            )
         return self.head.weight[:: self.outputs]
 
     def grow(self, classes: int) -> None:

@@ -94,8 +94,13 @@ class Perturbation(Part, Stateful):
         h, old = replay.features, replay.old
         if not isinstance(h, Tensor):
             raise TypeError(f"features= is a tensor, not a {type(h).__name__}")
+        if h.dim() != 2 or not h.is_floating_point():
+            kind = f"{str(h.dtype).removeprefix('torch.')} of {tuple(h.shape)}"
+            raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")
         if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
+        if not len(h):
+            return h
         self.random.to(h.device)
         with torch.no_grad():
             n = self.direction(replay, _NoBatch() if new is None else new)
@@ -148,7 +153,7 @@ def label_loss(model: Model, h: Tensor, y: Tensor) -> Tensor:
 def uphill(model: Model, replay: Batch) -> Tensor:
     """The gradient of each replayed sample's CE(g(h), y) with respect to its feature h."""
     with torch.enable_grad():
-        h = replay.features.detach().to(model.head.weight.dtype).requires_grad_()
+        h = replay.features.detach().to(model.dtype).requires_grad_()
         return torch.autograd.grad(label_loss(model, h, replay.y), h)[0]
 
 

@@ -46,7 +46,10 @@ def write_report(
         with whole(path) as part:
             part.write_text(page, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise MocaError(f"the report cannot be written to '{path}': {error.strerror}; choose another --out") from None
+        raise MocaError(
+            f"the report cannot be written to '{path}': {error.strerror}; put that right and do the same again, or "
+            "choose another --out"
+        ) from None
     return path
 
 

@@ -29,7 +29,7 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
         least = f"{row.label} loses least on {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
         return f"No perturbation has a higher mean final accuracy than its learner. {least}: {_size(gain)}. {sure}"
     worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
-    none = f" No gain: {_named(worse)}." if worse else ""
+    none = f" No gain: {named(worse)}." if worse else ""
     return f"{row.label} gains most on {own.label}: {_size(gain)}. {sure}{none}"
 
 
@@ -66,6 +66,7 @@ def _caution(gain: Difference, among: Sequence[Difference]) -> str:
     return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {sure}{few}.".replace("= <", "<")
 
 
-def _named(labels: list[str]) -> str:
+def named(labels: Sequence[str]) -> str:
+    """The first few of several names, and how many more there are."""
     more = len(labels) - _MOST_NAMED
     return ", ".join(labels[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -7,6 +7,7 @@ or in short as `name:option=value,option=value`, for example `wap:lambda=1.5,ste
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
@@ -114,7 +115,7 @@ def short(cls: type[Settings]) -> BeforeValidator:
     """Accept the short form for settings that have no name but a leading option."""
 
     def read(value: Any) -> Any:
-        return parse(str(value), cls.leading) if isinstance(value, str | int) else value
+        return parse(str(value), cls.leading) if isinstance(value, str | Integral) else value
 
     return BeforeValidator(read)
 

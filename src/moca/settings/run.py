@@ -78,8 +78,8 @@ def _data(value: Any) -> Any:
     """A name or a path; or data of the user's own."""
     if isinstance(value, Path):
         value = os.fspath(value)
-    if isinstance(value, str):
-        if not value.strip():
+    if value is None or isinstance(value, str):
+        if not value or not value.strip():
             raise MocaError("data is empty; give the name of a data set (moca data ls) or a folder of images")
         return value
     if isinstance(value, dict) and value.get("own") is True:
@@ -87,7 +87,13 @@ def _data(value: Any) -> Any:
     return value if isinstance(value, Own) else Own.of(value, str(getattr(value, "name", type(value).__name__)))
 
 
+def _device(value: Any) -> Any:
+    """A name; of torch's own objects theirs. Torch need not be loaded for it."""
+    return str(value) if type(value).__name__ == "device" else value
+
+
 Data = Annotated[str | Own, BeforeValidator(_data)]
+Device = Annotated[str, BeforeValidator(_device)]
 Learner = Annotated[SerializeAsAny[Choice], chosen(LEARNERS)]
 Perturb = Annotated[SerializeAsAny[Choice], chosen(PERTURBATIONS)]
 Model = Annotated[SerializeAsAny[Choice], chosen(ENCODERS)]
@@ -159,7 +165,7 @@ class Run(Settings):
     )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
-    device: str = Field("auto", description="cpu, cuda, or auto")
+    device: Device = Field("auto", description="cpu, cuda, or auto")
     precision: Precision = Field(
         "auto",
         description="of the encoder: float32, TensorFloat-32, or bfloat16 autocast; auto is bf16 on a GPU that has it",
@@ -174,9 +180,14 @@ class Run(Settings):
     )
 
     @property
+    def own_objects(self) -> list[str]:
+        """The settings that are objects of Python, which settings.json cannot hold."""
+        return [name for name, value in self if isinstance(value, Own) or (isinstance(value, Choice) and value.own)]
+
+    @property
     def in_python_only(self) -> bool:
         """Whether something of it exists in Python only: no command makes such a run."""
-        return any(isinstance(value, Own) or (isinstance(value, Choice) and value.own) for _, value in self)
+        return bool(self.own_objects)
 
     @property
     def in_this_process_only(self) -> bool:
