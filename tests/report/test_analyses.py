@@ -69,6 +69,16 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
+def test_a_long_name_of_an_axis_stays_within_the_figure():
+    plot = Plot("lines", Axis("Task", [1, 2]), Axis("Effective rank of feature gradients"), {"s": [0.0, 1.0]})
+    lines = [Line(label, place, "s", plot, [0.0, 1.0]) for place, label in enumerate(("er", "er+wap"))]
+    figure = figure_of([Panel(str(i), lines) for i in range(4)])
+    figure.draw_without_rendering()
+    upright = [axes.yaxis.label.get_window_extent() for axes in figure.axes if axes.get_ylabel()]
+    assert len(upright) == 2 and all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 for box in upright)
+    assert not upright[0].overlaps(upright[1])
+
+
 def test_what_is_worth_seeing_of_each_method_is_marked_and_of_seeds_the_mean(pair):
     def marked(run, mark):
         plot = Plot("lines", Axis("", [0, 1, 2]), Axis(""), {"s": [1.0, 2.0, 3.0]}, mark=mark)

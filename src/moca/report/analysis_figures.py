@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ from moca.report.together import (
 _COLUMNS = 3
 _NUMBERED = 12
 """Rows up to which the cells of a matrix have numbers, and categories up to which bars have their names."""
+_UPRIGHT = 28
+"""Letters that a line beside a panel has room for."""
 _LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
 
 
@@ -67,7 +70,8 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         (_bars if plot.kind == "bars" else _lines)(axes, panel)
         spec = axes.get_subplotspec()
         first = spec is None or spec.is_first_col()
-        axes.set(xlabel=plot.x.name, ylabel=plot.y.name if first else "", title=shown(panel.title))
+        upright = textwrap.fill(plot.y.name, _UPRIGHT) if first else ""
+        axes.set(xlabel=plot.x.name, ylabel=upright, title=shown(panel.title))
         axes.set_ylim(*heights(drawn))
         if kept := widths(drawn):
             axes.set_xlim(*kept)
