@@ -13,7 +13,7 @@ class Unfit(MocaError):
 
     def __init__(self, learner: str, perturb: str, why: str, instead: str) -> None:
         super().__init__(learner, perturb, why, instead)  # what it is made of anew in another process
-        self.pair, self.why = f"{learner}+{perturb}", why
+        self.learner, self.perturb, self.why = learner, perturb, why
 
     def __str__(self) -> str:
         learner, perturb, why, instead = self.args

@@ -293,6 +293,7 @@ MISTAKES = [
     ("run --config used/file", "used/file is not what its name says"),
     ("run --save-config used/file", "'used/file' must end in .toml, .yaml or .json"),
     ("run --data ", "data is empty"),
+    ("compare --empty-seed", "Unknown option"),
     ("run --learner xyz", "unknown learner 'xyz'; known: agem, "),
     ("run --image-size 16", "'digits' is stored in its own size"),
     ("data check digits", "'digits' is inside the package"),

@@ -4,11 +4,10 @@ import json
 import shutil
 
 import pytest
-from tests.report.made_results import result, written
+from tests.report.made_results import comparison, result, written
 
 from moca.cli.show import show_comparison, show_result
 from moca.engine.folder import RunFolder
-from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
 
@@ -79,13 +78,10 @@ def test_what_a_run_is_called_and_says_is_no_markup(tmp_path, capsys):
     assert f"Run folder: {made.folder}\n" in out and "Note: see [0].\n" in out
 
 
-def test_a_note_about_many_methods_names_some(tmp_path, capsys):
-    """A sweep has dozens; its report names them all."""
-    made = [(f"m{i}", result(tmp_path, 0.5)) for i in range(10)]
-    for _, one in made[1:]:
-        one.notes = ["more epochs may help"]
-    show_comparison(Comparison(made, tmp_path))
-    assert "Note: m1, m2, m3, m4, m5, m6 and 3 more: more epochs may help.\n" in capsys.readouterr().out
+def test_a_note_about_many_methods_names_a_few(tmp_path, capsys):
+    told = {f"m{i}": [result(tmp_path, 0.5, lr=0.1 + i, notes=["slow"])] for i in range(9)}
+    show_comparison(comparison(tmp_path, told | {"er": [0.5]}))
+    assert "Note: m0, m1, m2, m3, m4, m5 and 3 more: slow.\n" in capsys.readouterr().out
 
 
 def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):

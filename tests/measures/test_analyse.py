@@ -289,6 +289,18 @@ def test_weights_that_are_not_there_and_older_runs(runs, tmp_path):
     assert "nowhere" in moca.analyse(gone).missing[-1]
 
 
+def test_images_that_changed_since_are_not_taken_for_those_of_the_run(make_dataset, tmp_path):
+    toy = make_dataset()
+    then, now = (
+        moca.data.dataset((images, toy.train.labels), (toy.test.images, toy.test.labels))
+        for images in (toy.train.images, 255 - toy.train.images)
+    )
+    run = moca.run(data=then, model="mlp", epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
+    assert "confusion" not in (found := moca.analyse(run, data=now)).analyses
+    assert "the images of 'own' are no longer those that the run learnt" in found.missing[-1]
+    assert "confusion" in moca.analyse(run, data=then).analyses
+
+
 def test_recordings_that_were_lost_are_told_as_such(runs, tmp_path):
     shutil.copytree(runs / "er", lost := tmp_path / "er")
     (lost / "analysis.json").unlink()

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from moca.data import catalogue
 from moca.engine.folder import RunFolder
 from moca.engine.result import Result
+from moca.errors import MocaError
 from moca.recipes import cells, experiment, missing
 from moca.recipes.standing import Standing
 from tests.recipes.conftest import TINY
@@ -45,6 +47,16 @@ def test_runs_are_done_once_and_only_small_files_are_kept(tiny_paper, places):
     assert angle.verdict == "not yet runnable"
     (more,) = [seeds for one, seeds in standing(out, seeds=3).wanted(done.entries[:1])]
     assert more == [2]
+
+
+def test_another_copy_of_a_known_set_is_not_held_against_the_paper(tiny_paper, places, monkeypatch):
+    out, work = places
+    wanted = standing(out).wanted(standing(out).entries)
+    published = replace(catalogue.known("digits"), fingerprint="that of other images")
+    monkeypatch.setattr(catalogue, "known", lambda name: published)
+    with pytest.raises(MocaError, match=r"the stored copy of 'digits' is not .* as published"):
+        missing.carry_out(wanted, out, work, "cpu", shown=False)
+    assert not work.exists()
 
 
 def test_what_ended_is_kept_at_once_and_the_rest_goes_on(tiny_paper, places, monkeypatch):

@@ -69,6 +69,27 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
+@pytest.mark.parametrize("kind", ["bars", "matrix"])
+@pytest.mark.parametrize("names", [list(range(1, 21)), [f"class {c}" for c in range(99, -1, -1)]])
+def test_places_of_many_tasks_or_classes_have_their_own_names_in_print(kind, names):
+    values = [0.5] * len(names) if kind == "bars" else [[0.5] * len(names)] * len(names)
+    plot = Plot(kind, Axis("x", names), Axis("y", names if kind == "matrix" else []), {"s": values})
+    axes = figure_of([Panel("", [Line("er", 0, "s", plot, values)])]).axes[0]
+    for axis in (axes.xaxis, axes.yaxis)[: 1 + (kind == "matrix")]:
+        told = {place: text.get_text() for place, text in zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)}
+        assert 8 <= len(told) <= 24 and told == {place: str(names[int(place)]) for place in told}
+
+
+def test_a_long_name_of_an_axis_stays_within_the_figure():
+    plot = Plot("lines", Axis("Task", [1, 2]), Axis("Effective rank of feature gradients"), {"s": [0.0, 1.0]})
+    lines = [Line(label, place, "s", plot, [0.0, 1.0]) for place, label in enumerate(("er", "er+wap"))]
+    figure = figure_of([Panel(str(i), lines) for i in range(4)])
+    figure.draw_without_rendering()
+    upright = [axes.yaxis.label.get_window_extent() for axes in figure.axes if axes.get_ylabel()]
+    assert len(upright) == 2 and all(figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1 for box in upright)
+    assert not upright[0].overlaps(upright[1])
+
+
 def test_what_is_worth_seeing_of_each_method_is_marked_and_of_seeds_the_mean(pair):
     def marked(run, mark):
         plot = Plot("lines", Axis("", [0, 1, 2]), Axis(""), {"s": [1.0, 2.0, 3.0]}, mark=mark)

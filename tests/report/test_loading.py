@@ -5,6 +5,7 @@ import pytest
 
 import moca
 from moca import MocaError
+from moca.data import catalogue
 from moca.engine.folder import RunFolder
 from moca.settings import Run, validate
 from tests.report.made_results import analysed, result, written
@@ -124,6 +125,21 @@ def test_what_is_known_of_the_images_tells_runs_of_one_folder_apart(tmp_path, na
     assert [[r.folder.name for r in row.results] for row in found.rows] == [[*"abc"], ["d"]]
     assert [setting.title for setting in found.settings] == [
         f"{name}, 3 tasks, images {it}" for it in ("abcdefgh", "klmnopqr")
+    ]
+
+
+def test_a_copy_that_differs_is_another_data_set_under_the_name_of_a_known_one(tmp_path):
+    """As of a few images, kept with --allow-differences to try something; runs of an older moca had the right ones."""
+    right = catalogue.known("cifar10").fingerprint
+    for seed, images in enumerate(("abcdefghij", "", right)):
+        made = result(tmp_path, 0.5, seed, data="cifar10")
+        made.environment = {k: v for k, v in (made.environment | {"data": images}).items() if v}
+        written(made, tmp_path / "runs" / str(seed))
+    found = moca.Comparison.load(tmp_path / "runs")
+    assert [[r.folder.name for r in row.results] for row in found.rows] == [["0"], ["1", "2"]]
+    assert [setting.title.rpartition(", ")[2] for setting in found.settings] == [
+        "images abcdefgh",
+        f"images {right[:8]}",
     ]
 
 

@@ -112,7 +112,7 @@ def resume(
 def compare(
     *,
     seeds: Annotated[int | None, Parameter(help="how many seeds, from 0 on [default: 3]", show_default=False)] = None,
-    seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=1)] = None,
+    seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=1, negative=())] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
     track: Track = None,

@@ -121,7 +121,7 @@ def _row(record: Record, cell: Cell) -> list[str]:
     peak = memory.get("reserved", memory.get("process"))
     return [
         f" {chosen.way}" + (f" x{chosen.runs}" if chosen.runs > 1 else ""),
-        *(_number(ms.get(key), ".2f") for key in ("median", "min", "max")),
+        *(_number(ms.get(key), ".2f" if ms.get(key, 0) < 1000 else ".0f") for key in ("median", "min", "max")),
         _number(entry["images_per_second"], ",.0f"),
         _number(entry["tflops_per_second"], ".3g"),
         _number(entry["over_er"], "+.1%"),

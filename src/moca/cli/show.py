@@ -77,7 +77,7 @@ def show_comparison(comparison: Comparison) -> None:
     """Mean and standard deviation of each method, what they cost, and where the files are."""
     from moca.report.chosen import Chosen
     from moca.report.comparison import notes
-    from moca.report.verdict import named
+    from moca.report.labels import some
 
     if isinstance(comparison, Chosen):
         console.print("Held-out training images:", comparison.choosing)
@@ -87,7 +87,7 @@ def show_comparison(comparison: Comparison) -> None:
     if comparison.cost:
         say(f"{comparison.cost}.")
     for note, labels in notes(comparison.rows).items():
-        of = "" if len(labels) == len(comparison.rows) else f"{named(labels)}: "
+        of = "" if len(labels) == len(comparison.rows) else f"{some(labels)}: "
         say(f"Note: {of}{note}.")
     say(f"Folder: {comparison.folder}")
 

@@ -60,6 +60,10 @@ class Known:
         """Whether a copy with these classes and images can be used, and compared, as this set."""
         return (self.classes, self.shape) == (classes, shape)
 
+    def differs(self, fingerprint: str) -> bool:
+        """Whether images of this fingerprint are those of another copy than the right one, where there is one."""
+        return self.exact and bool(self.fingerprint) and fingerprint != self.fingerprint
+
     def reference(self) -> Reference | None:
         """What a right copy holds, where that is known."""
         path = _FOLDER / f"{self.name}.npy"

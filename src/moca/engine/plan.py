@@ -46,7 +46,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
     fixed = {key: value for key, value in settings.items() if key not in varied}
-    plans, unfit, material = [], dict[str, Unfit](), Material()
+    plans, unfit, material = [], dict[tuple[str, str], Unfit](), Material()
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
         for seed in seeds:
@@ -54,20 +54,29 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
                 given = validate(Run, fixed | chosen | {"seed": seed})
                 run, stream = material(given)
             except Unfit as error:
-                unfit.setdefault(error.pair, error)
+                unfit.setdefault((error.learner, error.perturb), error)
                 continue
             check_execution(run)
             name = label(given, set(varied))
             plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
     if unfit and not plans:
         raise next(iter(unfit.values()))
-    for pair, refusal in unfit.items():
+    for (learner, why), refused in _by_reason(unfit.values()).items():
         # From here whoever asks: runs to choose by are planned as well as those to test, and one line is enough.
-        warnings.warn(MocaWarning(f"{pair} is left out: {refusal.why}"), stacklevel=1)
+        left_out = f"{learner} with {', '.join(refused)} is left out: {why}"
+        warnings.warn(MocaWarning(left_out), stacklevel=1)
     if not plans:
         raise MocaError("nothing to run: give at least one seed and one value of every setting")
     _refuse_same(plans)
     return plans
+
+
+def _by_reason(unfit: Iterable[Unfit]) -> dict[tuple[str, str], list[str]]:
+    """The perturbations that a learner does not take for the same reason."""
+    refused: dict[tuple[str, str], list[str]] = {}
+    for error in unfit:
+        refused.setdefault((error.learner, error.why), []).append(error.perturb)
+    return refused
 
 
 def _refuse_same(plans: Sequence[Plan]) -> None:

@@ -167,6 +167,8 @@ class EndedRun:
         about, state = self.folder.load_model()
         if list(about["classes"]) != list(stream.names[: state["classes"]]):
             raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
+        if self.result.environment.get("data", stream.dataset.fingerprint) != stream.dataset.fingerprint:
+            raise MocaError(f"the images of '{settings.data_name}' are no longer those that the run learnt")
         offered = Schedule(settings, stream).offered
         learning = Learning(settings, stream.protocol, stream.shape, state["classes"], offered)
         learning.load_state_dict(state)

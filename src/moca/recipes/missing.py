@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from moca.data import catalogue
 from moca.engine import compare
 from moca.engine.device import check_execution
 from moca.engine.folder import RESULT, SETTINGS, TASKS, RunFolder
@@ -18,6 +19,7 @@ from moca.measures.analyse import analyse
 from moca.measures.analysis import FILE as ANALYSIS
 from moca.recipes.experiment import Experiment
 from moca.settings import Run, validate
+from moca.streams import Stream
 from moca.whole import whole
 
 
@@ -38,6 +40,7 @@ def carry_out(
             given = {name: getattr(experiment.given, name) for name in experiment.given.model_fields_set}
             given |= {"seed": seed, "device": device, "record": (*experiment.given.record, *record)}
             run, stream = material(validate(Run, given))
+            _check_images(run, stream)
             check_execution(run)
             folder = work / folder_name(f"{experiment.label}-s{seed}")
             plans.append(Plan(experiment.label, run, stream, folder))
@@ -49,6 +52,15 @@ def carry_out(
             _analyse(result, device)
     gather(work, out)
     return outcome
+
+
+def _check_images(run: Run, stream: Stream) -> None:
+    known = catalogue.known(run.data_name)
+    if known.differs(stream.dataset.fingerprint):
+        raise MocaError(
+            f"the stored copy of '{known.name}' is not {known.title} as published, so that its runs cannot be held "
+            f"against the paper's; add a right one (moca data add {known.name}), or try it with moca compare"
+        )
 
 
 def _analyse(result: Result, device: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,9 @@ from moca.report.together import (
 
 _COLUMNS = 3
 _NUMBERED = 12
-"""Rows up to which the cells of a matrix have numbers, and categories up to which bars have their names."""
+"""Rows up to which the cells of a matrix have numbers, and how many of its rows, or of bars, are named."""
+_UPRIGHT = 26
+"""Letters that a line beside a panel has room for."""
 _LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
 
 
@@ -67,7 +70,8 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         (_bars if plot.kind == "bars" else _lines)(axes, panel)
         spec = axes.get_subplotspec()
         first = spec is None or spec.is_first_col()
-        axes.set(xlabel=plot.x.name, ylabel=plot.y.name if first else "", title=shown(panel.title))
+        upright = textwrap.fill(plot.y.name, _UPRIGHT) if first else ""
+        axes.set(xlabel=plot.x.name, ylabel=upright, title=shown(panel.title))
         axes.set_ylim(*heights(drawn))
         if kept := widths(drawn):
             axes.set_xlim(*kept)
@@ -137,10 +141,7 @@ def _bars(axes: Axes, panel: Panel) -> None:
                 if not math.isnan(height):
                     axes.annotate(f"{height:.3g}", (at, height), (0, 1.5), textcoords="offset points", ha="center",
                                   va="bottom", fontsize=6.5)  # fmt: skip
-    if len(names) <= _NUMBERED:
-        axes.set_xticks(places, [shown(str(name), 18) for name in names])
-    else:
-        axes.xaxis.set_major_locator(MaxNLocator(10, integer=True))
+    axes.set_xticks(*_some(names, 18))
     if _long_names(plot):
         axes.tick_params("x", labelrotation=40)
         for text in axes.get_xticklabels():
@@ -151,10 +152,16 @@ def _bars(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="y")
 
 
+def _some(names: Sequence[Any], length: int, most: int = _NUMBERED) -> tuple[list[int], list[str]]:
+    """Places 0, 1, ... and what stands there; of many, some that are equally far apart."""
+    places = list(range(0, len(names), -(-len(names) // most) or 1))
+    return places, [shown(str(names[place]), length) for place in places]
+
+
 def _long_names(plot: Plot) -> bool:
     """Whether the names below bars have to be turned."""
-    names = [str(name) for name in plot.x.values]
-    return len(names) <= _NUMBERED and len(names) > 2 and sum(map(len, names)) > 30
+    _, names = _some(plot.x.values, 18)
+    return len(names) > 2 and sum(map(len, names)) > 30
 
 
 def _matrices(drawn: Sequence[Panel]) -> Figure:
@@ -190,10 +197,10 @@ def _cells(axes: Axes, matrix: Any, low: float, high: float) -> None:
 
 
 def _ticks(axes: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
-    if len(x) <= 2 * _NUMBERED:
-        words = sum(len(str(name)) for name in x) > 40
-        axes.set_xticks(range(len(x)), [shown(str(name), 14) for name in x], rotation=90 if words else 0)
-        axes.set_yticks(range(len(y)), [shown(str(name), 14) for name in y])
+    most = 2 * _NUMBERED if any(len(str(name)) > 2 for name in x) else _NUMBERED  # words are turned, numbers are not
+    places, names = _some(x, 14, most)
+    axes.set_xticks(places, names, rotation=90 if sum(map(len, names)) > 40 else 0)
+    axes.set_yticks(*_some(y, 14, most))
     axes.tick_params(length=0)
 
 

@@ -1,6 +1,9 @@
 """What methods are called, as a figure has room for it."""
 
 import re
+from collections.abc import Sequence
+
+_MOST_NAMED = 6
 
 
 def plain(label: str, length: int = 60) -> str:
@@ -17,3 +20,9 @@ def folded(label: str, width: int) -> list[str]:
             lines.append("")
         lines[-1] += part
     return [line.rstrip() for line in lines]
+
+
+def some(labels: Sequence[str]) -> str:
+    """The first ones, as a sentence names them, and how many more there are."""
+    more = len(labels) - _MOST_NAMED
+    return ", ".join(labels[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

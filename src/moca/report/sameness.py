@@ -31,9 +31,11 @@ def streams(results: Sequence[Result]) -> list[str]:
 
 
 def _images(result: Result) -> str:
-    """The fingerprint of its images; nothing of sets that moca knows, which are the same for everybody."""
-    kept = str(result.environment.get("data", ""))
-    return "" if _known(result.settings) else kept.partition("/")[0]  # behind it are the weights of a frozen encoder
+    """The fingerprint of its images; those of a set that moca knows are the right ones, unless the run says otherwise.
+    Of a set without a right copy all count as the same."""
+    kept = str(result.environment.get("data", "")).partition("/")[0]  # behind it are the weights of a frozen encoder
+    known = _known(result.settings)
+    return kept if known is None else (kept or known.fingerprint) * known.exact
 
 
 def _known(run: Run) -> catalogue.Known | None:

@@ -6,10 +6,9 @@ import math
 from collections.abc import Sequence
 
 from moca.report.comparison import Row, Setting
+from moca.report.labels import some
 from moca.report.significance import FEW, Difference, difference, holm_adjusted
 from moca.report.tables import against_own_learner, p_value, signed
-
-_MOST_NAMED = 6
 
 
 def verdict(setting: Setting) -> str:
@@ -29,7 +28,7 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
         least = f"{row.label} loses least on {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
         return f"No perturbation has a higher mean final accuracy than its learner. {least}: {_size(gain)}. {sure}"
     worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
-    none = f" No gain: {named(worse)}." if worse else ""
+    none = f" No gain: {some(worse)}." if worse else ""
     return f"{row.label} gains most on {own.label}: {_size(gain)}. {sure}{none}"
 
 
@@ -64,9 +63,3 @@ def _caution(gain: Difference, among: Sequence[Difference]) -> str:
     sure = "more than chance" if gain.clear else "it may well be chance"
     few = f"; {min(gain.seeds)} seeds are few, and only large differences can be told" if min(gain.seeds) <= FEW else ""
     return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {sure}{few}.".replace("= <", "<")
-
-
-def named(labels: Sequence[str]) -> str:
-    """The first few of several names, and how many more there are."""
-    more = len(labels) - _MOST_NAMED
-    return ", ".join(labels[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
