@@ -389,6 +389,14 @@ def test_the_cost_in_words():
     assert str(Cost(1, 2.04, 100, 1, 1)) == "1 run in 2.0 s: 49 images/s in total"
 
 
+def test_cores_that_were_idle_for_long_are_told_of(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    assert Cost(6, 90.0, 2000, 1, 1).advice == "One after the other; --jobs 6 carries out 6 at a time"
+    assert Cost(60, 90.0, 2000, 1, 1).advice == "One after the other; --jobs 8 carries out 8 at a time"
+    for fast in (Cost(6, 9.0, 2000, 1, 1), Cost(1, 90.0, 2000, 1, 1), Cost(6, 90.0, 2000, 1, 2)):
+        assert not fast.advice
+
+
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """Comparisons believe that there is a GPU; the runs know better."""

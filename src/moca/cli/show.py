@@ -85,7 +85,8 @@ def show_comparison(comparison: Comparison) -> None:
         console.print("Test images:")
     console.print(comparison)
     if comparison.cost:
-        say(f"{comparison.cost}.")
+        for line in filter(None, (str(comparison.cost), comparison.cost.advice)):
+            say(f"{line}.")
     for note, labels in notes(comparison.rows).items():
         of = "" if len(labels) == len(comparison.rows) else f"{some(labels)}: "
         say(f"Note: {of}{note}.")

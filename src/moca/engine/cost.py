@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from moca.engine.result import Result
+
+_LONG = 60.0
+"""Seconds that are worth a word of advice."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,14 @@ class Cost:
     def images_per_second(self) -> float:
         """All runs together."""
         return self.images / self.seconds
+
+    @property
+    def advice(self) -> str:
+        """How it would have taken less, where several runs took long one after the other and cores were idle."""
+        at_a_time = min(self.runs, os.cpu_count() or 1)
+        if self.jobs > 1 or at_a_time == 1 or self.seconds < _LONG:
+            return ""
+        return f"One after the other; --jobs {at_a_time} carries out {at_a_time} at a time"
 
     def numbers(self) -> dict[str, Any]:
         """Every number by name."""
