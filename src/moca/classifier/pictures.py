@@ -92,11 +92,10 @@ def readable(
     files: Sequence[str], shape: Shape | None, size: int | None, say: Callable[[str], None]
 ) -> tuple[Tensor, list[int]]:
     """The images that can be read, and their places among the files; `say` is told of the others."""
-    side = _side(files[0], shape, size)
     images, places, lost = list[Pixels](), list[int](), list[str]()
     for place, file in enumerate(files):
         try:
-            images.append(_read(file, place, side))
+            images.append(_read(file, place, shape, size))
             places.append(place)
         except MocaError as error:
             lost.append(str(error))
@@ -171,19 +170,18 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
-        side = _side(files[0], shape, size)
-        return _shaped([_read(one, number, side) for number, one in enumerate(files)], shape, size)
+        return _shaped([_read(one, number, shape, size) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
 
 
-def _side(first: Any, shape: Shape | None, size: int | None) -> int | None:
-    """Pixels a side that images are brought to while they are read; None where they stay as they are."""
-    return size or (_handy(first) if shape is None else shape[1] if shape[1] == shape[2] else None)
+def _side(one: Any, shape: Shape | None, size: int | None) -> int | None:
+    """Pixels a side that an image is brought to while it is read, so that many photographs fit the memory; None where
+    it stays as it is. It goes by each image, as the first of them may be small, or broken."""
+    return size or (_handy(one) if shape is None else shape[1] if shape[1] == shape[2] else None)
 
 
 def _handy(file: Any) -> int | None:
-    """What photographs are brought to while they are read, so that many of them fit the memory."""
     with suppress(Exception):  # no file, or none that can be read, which is told when it is its turn
         return handy_side(file)
     return None
@@ -200,7 +198,8 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
     return found
 
 
-def _read(one: Any, number: int, side: int | None) -> Pixels:
+def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
+    side = _side(one, shape, size)
     try:
         if isinstance(one, str):
             return decode(one, side, colour=True)
