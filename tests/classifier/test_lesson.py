@@ -130,8 +130,12 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
         model.load(ContinualClassifier)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").touch()
+    steps = []
     with pytest.raises(MocaError, match="not empty, and no model"):
-        teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu")
+        teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu",
+              said=lambda *done: steps.append(done))  # fmt: skip
+    assert not steps, "before anything is learnt"
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
     (model.path / "versions" / "1" / "state.pt").write_bytes(b"half")
     with pytest.raises(MocaError, match=r"damaged: versions/1/state.pt cannot be read; go back"):

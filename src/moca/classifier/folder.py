@@ -130,9 +130,7 @@ class ModelFolder:
         use: bool = True,
     ) -> Path:
         """A new version, whole or not at all; put to use unless told otherwise."""
-        strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
-            raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
+        self.check_free()
         about = {
             "version": self.next,
             "parent": self.current if self.exists() else None,
@@ -244,6 +242,12 @@ class ModelFolder:
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
             raise MocaError(f"'{self.path}' is no model; {hint}")
+
+    def check_free(self) -> None:
+        """That a model can be here: there is one, or a finished run, or nothing yet."""
+        strange = not self.exists() and not self.is_run() and self.path.is_dir()
+        if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
+            raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
 
     def _place(self, version: int | None) -> Path:
         self.check()

@@ -211,6 +211,7 @@ class _Kept:
 def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tuple[Classifier, _Kept]:
     """The model as it is; a finished run becomes the first version of one; where there is none, a new one."""
     if not folder.exists() and not folder.is_run():
+        folder.check_free()  # before a lesson is held for nothing
         return Classifier(**options, device=device), _Kept()
     if options:
         raise MocaError(f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more")
