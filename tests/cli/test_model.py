@@ -166,6 +166,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
             ("learn", ".", "--model", "bars", "--held-out", "2"),
             "the share held out is 2.0; it must be from 0",
         ),
+        (("learn", ".", "--model", "bars", "--tolerate", "20"), "--tolerate 20 is no share from 0 to 1 (20 points"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):

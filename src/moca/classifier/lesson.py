@@ -80,8 +80,6 @@ def teach(
     The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails
     changes nothing.
     """
-    if not 0 <= held_out < 1:
-        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     with folder.teaching():
         classifier, kept = _taken_up(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()

@@ -45,7 +45,7 @@ def learn(
     image_size: Annotated[int | None, _open("pixels a side of the images [default: by themselves]")] = None,
     seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
     held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,
-    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost")] = 0.2,
+    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost, as a share")] = 0.2,
     device: Device = "auto",
 ) -> int:
     """Teach a model what is new in a folder of images, or make one from it.
@@ -53,6 +53,7 @@ def learn(
     Images that it has learnt before are left out. Every lesson is a version of the model: moca model rollback goes
     back to an earlier one.
     """
+    check_shares(held_out, tolerate)
     with loading():
         from moca.classifier.folder import ModelFolder
         from moca.classifier.lesson import teach
@@ -78,6 +79,14 @@ def learn(
         raise Interrupted(f"the lesson was stopped, and {left}") from None
     _show_lesson(lesson, model)
     return 0 if lesson.used else 1
+
+
+def check_shares(held_out: float, tolerate: float) -> None:
+    """That the rules of a lesson are shares."""
+    if not 0 <= held_out < 1:
+        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
+    if not 0 <= tolerate <= 1:
+        raise MocaError(f"--tolerate {tolerate:g} is no share from 0 to 1 (20 points are 0.2)")
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
