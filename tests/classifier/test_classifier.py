@@ -236,6 +236,17 @@ def test_a_learner_that_needs_all_at_once_is_refused(small):
         small(learner="joint", perturb="none").learn(*lesson(0, 1))
 
 
+@pytest.mark.parametrize(
+    ("learner", "perturb"), [("er_ace", "gaussian:lambda=0.5"), ("icarl", "none"), ("lwf", "none")]
+)
+def test_a_learner_that_takes_no_perturbation_has_none_unless_it_is_asked_for(small, learner, perturb):
+    model = small(learner=learner, epochs=1)
+    assert str(model.learn(*lesson(0, 1, count=4)).settings_.perturb) == perturb
+    if perturb == "none":
+        with pytest.raises(MocaError, match="cannot take 'gaussian'"):
+            small(learner=learner, perturb="gaussian").learn(*lesson(0, 1, count=4))
+
+
 def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small, monkeypatch):
     model, original = small(epochs=2), classifier._finite
     monkeypatch.setattr(classifier, "_finite", lambda losses: False)

@@ -68,7 +68,7 @@ class Classifier:
     def __init__(
         self,
         learner: Any = "er_ace",
-        perturb: Any = "gaussian",
+        perturb: Any = None,
         memory: Any = 2000,
         encoder: Any = None,
         *,
@@ -136,9 +136,13 @@ class Classifier:
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
                  "offer": "once", "epochs": self.epochs}  # fmt: skip
-        run = validate(Run, {k: v for k, v in given.items() if v is not None})
-        if run.learner.make().sees_all_tasks:
+        given = {k: v for k, v in given.items() if v is not None}
+        run = validate(Run, given)
+        learner = run.learner.make()
+        if learner.sees_all_tasks:
             raise MocaError(f"'{run.learner.name}' needs all classes at once; choose another learner")
+        if self.perturb is None and not learner.refuses:
+            run = validate(Run, given | {"perturb": "gaussian"})
         frozen = None
         if run.frozen is not None:
             if data.vectors:

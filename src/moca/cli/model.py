@@ -37,7 +37,9 @@ def learn(
     *,
     model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
     learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
-    perturb: Annotated[str | None, _open("how replayed features are moved [default: gaussian]")] = None,
+    perturb: Annotated[
+        str | None, _open("how replayed features are moved [default: gaussian, or none, by the learner]")
+    ] = None,
     memory: Annotated[str | None, _open("images kept for replay, or what they may take: 50MB [default: 2000]")] = None,
     encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
     frozen: Annotated[str | None, _open("network that stays as it is; what learns sees its features")] = None,
