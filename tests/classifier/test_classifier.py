@@ -114,6 +114,16 @@ def test_other_sizes_and_colour_are_brought_to_what_it_knows(small):
     assert model.predict(large).tolist() == [0] * 5
 
 
+def test_one_image_is_one_image_as_an_array_too(small):
+    x, y = lesson(0, 1)
+    colour = np.repeat(x[..., None], 3, axis=3)
+    model = small(epochs=5).learn(colour, y)
+    one = Image.fromarray(colour[0])
+    for same in (colour[0], torch.from_numpy(colour[0]), np.concatenate([colour[0], colour[0][..., :1]], axis=2)):
+        np.testing.assert_array_equal(model.decision_function(same), model.decision_function(one))
+    assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
+
+
 def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
     for label in (0, 1):
         (tmp_path / str(label)).mkdir()

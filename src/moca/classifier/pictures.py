@@ -165,7 +165,7 @@ def _in_one_line() -> Iterator[None]:
 
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
     """Images (n, channels, height, width) as bytes: of an array or tensor, a file or a folder, or a list of any."""
-    several = [data] if isinstance(data, str | os.PathLike | Image.Image) else data
+    several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
     if hasattr(several, "__len__") and len(several) == 0:
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
@@ -173,6 +173,13 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
         return _shaped([_read(one, number, shape, size) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
+
+
+def _is_one(data: Any) -> bool:
+    """Whether an array is a single image in colour (height, width, channels): as many images (n, height, width), each
+    would be 3 or 4 pixels wide."""
+    shape: tuple[int, ...] = getattr(data, "shape", ())
+    return len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) > 4
 
 
 def _side(one: Any, shape: Shape | None, size: int | None) -> int | None:
