@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,18 @@ def test_what_it_knows(moca, taught, tmp_path):
     assert "memory.png (the first 10 of each class, of up to 18)" in out
     with Image.open(tmp_path / "memory.png") as sheet:
         assert sheet.size > (100, 50)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone cannot be set here")
+def test_when_is_told_in_local_time(moca, taught, monkeypatch):
+    about = Path("bars/versions/1/about.json")
+    facts = json.loads(about.read_text()) | {"when": "2026-03-01T22:30:00+00:00"}
+    about.write_text(json.dumps(facts))
+    with monkeypatch.context() as local:
+        local.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert "2026-03-02 07:30" in moca("model", "show", "bars")[1]
+    time.tzset()
 
 
 def known(moca):

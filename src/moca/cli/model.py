@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -215,7 +216,8 @@ def show(
         for about in versions:
             lesson, mark = about["lesson"], " *" * (about["version"] == folder.current)
             before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
-            table.add_row(f"{about['version']}{mark}", about["when"][:16].replace("T", " "), Text(what_it_was(about)),
+            when = datetime.fromisoformat(about["when"]).astimezone()
+            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(what_it_was(about)),
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
