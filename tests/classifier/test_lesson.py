@@ -100,11 +100,12 @@ def test_a_lesson_that_fails_changes_nothing(model, folder, monkeypatch):
 
 
 def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
-    monkeypatch.setattr(lessons, "_HELD", 3)
+    monkeypatch.setattr("moca.classifier.kept._HELD", 3)
     teach(model, folder("jan", 0, 1), options=OPTIONS, held_out=0.5, device="cpu")
     teach(model, folder("feb", 0, 2, seed=1), held_out=0.5, device="cpu")
-    assert sorted(model.kept()["labels"]) == ["bar 0"] * 3 + ["bar 1"] * 3 + ["bar 2"] * 3
-    assert len(model.kept()["seen"]) == 80
+    kept = model.load(ContinualClassifier, device="cpu").kept_
+    assert sorted(kept.labels) == ["bar 0"] * 3 + ["bar 1"] * 3 + ["bar 2"] * 3
+    assert len(kept.seen) == 80
 
 
 def test_nothing_held_out(model, folder):
@@ -250,6 +251,17 @@ def test_in_python_too(tmp_path, small):
     small().learn(*[[*bars(0, 5), *bars(1, 5)], [0] * 5 + [1] * 5]).save(tmp_path / "m")
     ContinualClassifier.load(tmp_path / "m", device="cpu").learn([*bars(2, 5)], [2] * 5).save(tmp_path / "m")
     assert [v["classes"] for v in ModelFolder(tmp_path / "m").versions] == [[0, 1], [0, 1, 2]]
+
+
+def test_what_lessons_are_judged_by_survives_a_lesson_in_python(model, folder):
+    jan = folder("jan", 0, 1, 2)
+    teach(model, jan, options=OPTIONS | {"epochs": 1}, device="cpu")
+    loaded = moca.load_model(model.path, device="cpu")
+    loaded.forget("bar 2").learn([*bars(3, 5)], ["bar 3"] * 5).save(model.path)
+    later = teach(model, jan, tolerate=1, device="cpu")
+    assert (later.known, later.new_classes) == (40, ["bar 2"]), "what was taught is known, what was forgotten is not"
+    assert later.old_held == 4
+    assert later.old_before is not None
 
 
 def test_a_run_is_no_model_yet(tmp_path):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moca.classifier.forgetting import without
+from moca.classifier.kept import Kept
 from moca.classifier.pictures import BadInput, Shape, are_vectors, labelled, pictures, vectors
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -61,6 +62,8 @@ class Classifier:
     """What makes features of images once, where it was wanted."""
     epochs_: int
     """Passes over the images of the last lesson, also of one that did not end."""
+    kept_: Kept = Kept()
+    """Of lessons that were held from folders: images to judge by, and which ones were taught."""
     _names: list[Label]
     _unlearnt: type[MocaError] = MocaError
     """What is raised where something is asked before the first lesson."""
@@ -84,7 +87,7 @@ class Classifier:
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the beginning: what was known is forgotten, also where the lesson does not end."""
-        self._names = []
+        self._names, self.kept_ = [], Kept()
         return self.learn(X, y)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Iterable[Label] | None = None) -> Self:
@@ -273,7 +276,8 @@ class Classifier:
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:
-        """Forget a class: it is gone from head, memory and prototypes. Weights that were trained with it stay."""
+        """Forget a class: it is gone from head, memory, prototypes and held-out images. Weights that were trained with
+        it stay."""
         self._check_learnt()
         if label not in self._names:
             raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
@@ -281,6 +285,7 @@ class Classifier:
             raise MocaError(f"{label!r} is the only class; remove the model instead")
         self.learning_ = without(self.learning_, self._names.index(label), self._anew)
         self._names = [name for name in self._names if name != label]
+        self.kept_ = self.kept_.without(label)
         return self
 
     @property
@@ -357,6 +362,7 @@ class Classifier:
             within.load(state["frozen"], prepared)
         made._take_up(run, _protocol(about["protocol"]), _shape(about["shape"]), len(made._names), within)
         made.learning_.load_state_dict(state)
+        made.kept_ = Kept(**state.get("kept", {}))
         return made
 
 

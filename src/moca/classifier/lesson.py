@@ -14,14 +14,12 @@ from torch import Tensor
 
 from moca.classifier.classifier import Classifier, Said
 from moca.classifier.folder import ModelFolder
+from moca.classifier.kept import Kept
 from moca.classifier.pictures import labelled
 from moca.data import splitting
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.given import Label
 from moca.errors import MocaError
-
-_HELD = 50
-"""Most images of a class that are kept to judge by."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +79,8 @@ def teach(
     changes nothing.
     """
     with folder.teaching():
-        classifier, kept = _taken_up(folder, options or {}, device)
-        known = classifier.__sklearn_is_fitted__()
+        classifier = _taken_up(folder, options or {}, device)
+        known, kept = classifier.__sklearn_is_fitted__(), classifier.kept_
         if known:
             classifier.refuse_pictures(images)
         lost = list[str]()
@@ -123,7 +121,7 @@ def teach(
             left_out="".join(lost),
             old_before=old_before,
             old_after=old_after,
-            new_after=_Kept(judged, answers).accuracy(classifier),
+            new_after=Kept(judged, answers).accuracy(classifier),
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
             otherwise=dict(otherwise),
@@ -133,7 +131,8 @@ def teach(
             twice=len(twice),
             first_twice=first_twice,
         )
-        folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
+        classifier.kept_ = kept.with_more(judged, answers, digests, y)
+        folder.add(classifier, asdict(lesson), lesson.used)
         return lesson
 
 
@@ -148,75 +147,26 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
                 f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
             )
         if folder.current in having or not having:
-            classifier, kept = folder.load(Classifier, device=device), _Kept(**folder.kept())
-            folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
+            folder.add(folder.load(Classifier, device=device).forget(label), {"forgot": label})
         for number in having if all_versions else ():
             if folder.about(number)["classes"] == [label]:  # it knows nothing else
                 folder.remove(number)
                 continue
-            old = folder.load(Classifier, number, device=device)
-            folder.rewrite(number, old.forget(label), _Kept(**folder.kept(number)).without(label).state())
+            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label))
         return folder.current
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a model keeps beside itself: images to judge by (or a frozen encoder's features), which ones it has seen."""
-
-    images: Tensor | None = None
-    labels: list[Label] = field(default_factory=list)
-    seen: Tensor | None = None
-    """Digests of all images that it was taught with, each of the class in `seen_of`."""
-    seen_of: list[Label] = field(default_factory=list)
-
-    def accuracy(self, classifier: Classifier) -> float | None:
-        return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
-
-    def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
-        """The places of those images that were taught as another class, and which."""
-        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
-        taught = dict(zip(rows, self.seen_of, strict=True))
-        were = [taught.get(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
-        return {place: name for place, (name, label) in enumerate(zip(were, labels, strict=True)) if name != label}
-
-    def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> _Kept:
-        """So many of each class at the most, the first ones."""
-        both = images if self.images is None else torch.cat([self.images, images])
-        names, count, chosen = self.labels + labels, dict[Label, int](), []
-        for place, name in enumerate(names):
-            count[name] = count.get(name, 0) + 1
-            if count[name] <= _HELD:
-                chosen.append(place)
-        seen = torch.from_numpy(digests.copy())
-        seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        return _Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
-
-    def without(self, label: Label) -> _Kept:
-        """Nothing of a class."""
-        stay = [i for i, name in enumerate(self.labels) if name != label]
-        known = [i for i, name in enumerate(self.seen_of) if name != label]
-        return _Kept(
-            None if self.images is None else self.images[stay],
-            [self.labels[i] for i in stay],
-            None if self.seen is None else self.seen[known],
-            [self.seen_of[i] for i in known],
-        )
-
-    def state(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tuple[Classifier, _Kept]:
+def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
     """The model as it is; a finished run becomes the first version of one; where there is none, a new one."""
     if not folder.exists() and not folder.is_run():
         folder.check_free()  # before a lesson is held for nothing
-        return Classifier(**options, device=device), _Kept()
+        return Classifier(**options, device=device)
     if options:
         raise MocaError(f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more")
     classifier = folder.load(Classifier, device=device)
     if not folder.exists():
         folder.add(classifier)
-    return classifier, _Kept(**folder.kept())
+    return classifier
 
 
 def _called(place: int, names: Sequence[str] | None) -> str:
