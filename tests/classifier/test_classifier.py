@@ -124,6 +124,21 @@ def test_one_image_is_one_image_as_an_array_too(small):
     assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
 
 
+def test_left_and_right_can_be_told_apart(small, tmp_path):
+    """Grey files are read as colour, but are not mirrored; where colour is not to be, one can say so."""
+    x, y = np.concatenate([bars(1, 20), bars(1, 20)[:, :, ::-1]]), ["left"] * 20 + ["right"] * 20
+    for number, (image, label) in enumerate(zip(x, y, strict=True)):
+        (tmp_path / label).mkdir(exist_ok=True)
+        Image.fromarray(image).save(tmp_path / label / f"{number}.png")
+    colour = np.stack([x, x, x // 2], axis=3)
+    assert small().learn(tmp_path).score(tmp_path) == 1
+    plain = small(augment=False).learn(colour, y)
+    assert plain.score(colour, y) == 1
+    plain.save(tmp_path / "kept")
+    assert not moca.load_model(tmp_path / "kept", device="cpu").learning_.transform.flip
+    assert small(epochs=1).learn(colour, y).learning_.transform.flip
+
+
 def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
     for label in (0, 1):
         (tmp_path / str(label)).mkdir()

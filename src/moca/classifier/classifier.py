@@ -78,12 +78,14 @@ class Classifier:
         frozen: Any = None,
         epochs: int | None = None,
         image_size: int | None = None,
+        augment: bool = True,
         device: str = "auto",
         seed: int = 0,
     ) -> None:
         self.learner, self.perturb, self.memory, self.encoder = learner, perturb, memory, encoder
         self.frozen = frozen
-        self.epochs, self.image_size, self.device, self.seed = epochs, image_size, device, seed
+        self.epochs, self.image_size, self.augment = epochs, image_size, augment
+        self.device, self.seed = device, seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the beginning: what was known is forgotten, also where the lesson does not end."""
@@ -138,7 +140,7 @@ class Classifier:
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
-                 "offer": "once", "epochs": self.epochs}  # fmt: skip
+                 "offer": "once", "epochs": self.epochs, "augment": self.augment}  # fmt: skip
         given = {k: v for k, v in given.items() if v is not None}
         run = validate(Run, given)
         learner = run.learner.make()
@@ -353,7 +355,8 @@ class Classifier:
             for part in (run.learner, run.perturb, run.memory, run.model, run.frozen)
         )
         made = cls(learner, perturb, memory, model, frozen=fixed, epochs=about.get("epochs"),
-                   image_size=about.get("image_size"), device=device, seed=run.seed.seed)  # fmt: skip
+                   image_size=about.get("image_size"), augment=run.augment, device=device,
+                   seed=run.seed.seed)  # fmt: skip
         made._names, within = list(about["classes"]), None
         if run.frozen is not None:
             first = about["frozen"]
@@ -396,7 +399,8 @@ def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Da
     if x.is_floating_point():
         seen = vector_protocol(x)
     else:
-        seen = own_protocol((height, width, channels), *channel_statistics(x))
+        colours = 1 if bool((x == x[:, :1]).all()) else channels  # of a folder all are read as colour, letters too
+        seen = own_protocol((height, width, colours), *channel_statistics(x))
     protocol = replace(seen, tasks=(len(names),), image_size=image_size)
     return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
 

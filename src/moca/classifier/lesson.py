@@ -177,8 +177,9 @@ def _choices_told(classifier: Classifier, given: Container[str]) -> str:
     """In one line what was chosen for a new model; empty where nothing was."""
     _, height, width = classifier.shape_
     choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",
+               "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
-    told = ", ".join(words for option, words in choices.items() if option not in given)
+    told = ", ".join(words for option, words in choices.items() if words and option not in given)
     return told and f"chosen: {told} (by the size and number of the images; any option given wins)"
 
 

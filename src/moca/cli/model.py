@@ -46,6 +46,7 @@ def learn(
     frozen: Annotated[str | None, _open("network that stays as it is; what learns sees its features")] = None,
     epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
     image_size: Annotated[int | None, _open("pixels a side of the images [default: by themselves]")] = None,
+    augment: Annotated[str | None, _open("crop at random, and mirror what is in colour [true|false]")] = None,
     seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
     held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,
     tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost, as a share")] = 0.2,
@@ -63,7 +64,7 @@ def learn(
         from moca.engine.progress import ProgressBar
 
     options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "frozen": frozen,
-               "epochs": epochs, "image_size": image_size, "seed": seed}  # fmt: skip
+               "epochs": epochs, "image_size": image_size, "augment": augment, "seed": seed}  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     bar: ProgressBar | None = None
 
