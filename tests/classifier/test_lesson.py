@@ -12,7 +12,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.lesson import teach
-from moca.classifier.telling import twice_told
+from moca.classifier.telling import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
@@ -289,12 +289,17 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
     lesson = teach(model, place, options=quick, device="cpu")
     both = str(place / "bar 0/0-3.png"), str(place / "bar 1/x.png")
     assert (lesson.twice, lesson.first_twice) == (1, both)
-    assert (lesson.images + lesson.held, lesson.known) == (40, 1)
+    assert (lesson.images + lesson.held, lesson.known, lesson.copies) == (40, 0, 1)
+    assert copies_told(lesson) == (
+        f"1 image is a copy of another and does not count (the first: {place / 'bar 0/same.png'} is "
+        f"{place / 'bar 0/0-4.png'})."
+    )
     counts = f"the first one counts: {both[0]}, not {both[1]}."
     assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
     again = teach(model, place, device="cpu")
     assert (again.twice, again.otherwise) == (0, {"bar 0": 1}), "by now it was learnt as the first"
-    assert twice_told(again) == ""
+    assert twice_told(again) == copies_told(again) == ""
+    assert again.known == 42
 
 
 def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):

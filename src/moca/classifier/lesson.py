@@ -56,6 +56,10 @@ class Lesson:
     """Images that another class of the same lesson had before, so that they do not count."""
     first_twice: tuple[str, ...] = ()
     """The first of these: the one that counts, and the one that does not."""
+    copies: int = 0
+    """Images that the same class had already in this lesson, so that they do not count."""
+    first_copy: tuple[str, ...] = ()
+    """The first of these: the one that counts, and its copy."""
 
 
 def teach(
@@ -90,8 +94,12 @@ def teach(
         fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
         otherwise = Counter(str(was) for was in were.values())
         first = _called(next(iter(were)), files or names) if were else ""
-        twice = list(_twice(digests, y, were))
-        first_twice = tuple(_called(place, files or names) for place in twice[0]) if twice else ()
+        again = list(_again(digests, kept.seen))
+        copies = [(first, place) for first, place in again if y[first] == y[place]]
+        twice = [(first, place) for first, place in again if y[first] != y[place]]
+        first_copy, first_twice = (
+            tuple(_called(place, files or names) for place in found[0]) if found else () for found in (copies, twice)
+        )
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
             return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
@@ -114,7 +122,7 @@ def teach(
         old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
-            known=int((~fresh).sum()) - len(twice),
+            known=int((~fresh).sum()) - len(again),
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
@@ -130,6 +138,8 @@ def teach(
             held_out=held_out,
             twice=len(twice),
             first_twice=first_twice,
+            copies=len(copies),
+            first_copy=first_copy,
         )
         classifier.kept_ = kept.with_more(judged, answers, digests, y)
         folder.add(classifier, asdict(lesson), lesson.used)
@@ -183,12 +193,12 @@ def _choices_told(classifier: Classifier, given: Container[str]) -> str:
     return told and f"chosen: {told} (by the size and number of the images; any option given wins)"
 
 
-def _twice(digests: Digests, labels: list[Label], apart: Container[int]) -> Iterator[tuple[int, int]]:
-    """The places of images that are there before, as another class; of those `apart` nothing is told."""
-    first = dict[bytes, int]()
+def _again(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
+    """The places of images that come again within the lesson, each behind the first; of those learnt before none."""
+    known, first = _rows_of(seen), dict[bytes, int]()
     for place, row in enumerate(digests):
         before = first.setdefault(row.tobytes(), place)
-        if labels[before] != labels[place] and before not in apart and place not in apart:
+        if before != place and row.tobytes() not in known:
             yield before, place
 
 
@@ -200,10 +210,14 @@ def _rows(x: Tensor) -> NDArray[np.uint8]:
 
 def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
     """The images that have not been learnt from before, each once."""
-    known = set() if seen is None else {row.tobytes() for row in seen.numpy()}
+    known = _rows_of(seen)
     fresh = np.zeros(len(digests), bool)
     for place, row in enumerate(digests):
         if row.tobytes() not in known:
             known.add(row.tobytes())
             fresh[place] = True
     return fresh
+
+
+def _rows_of(seen: Tensor | None) -> set[bytes]:
+    return set() if seen is None else {row.tobytes() for row in seen.numpy()}

@@ -94,11 +94,11 @@ def check_shares(held_out: float, tolerate: float) -> None:
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.telling import basis_told, cost_told, counted, otherwise_told, twice_told
+    from moca.classifier.telling import basis_told, copies_told, cost_told, counted, otherwise_told, twice_told
 
     if lesson.left_out:
         say(lesson.left_out, "red")
-    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson))):
+    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson), copies_told(lesson))):
         say(told, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
