@@ -68,6 +68,24 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")
 
 
+def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught, folder):  # noqa: F811
+    place = folder("february", 2)
+    image = next((place / "bar 2").iterdir())
+    Image.open(image).save(place / "bar 2" / "scan.TIFF")
+    image.rename(image.with_name("saved.jfif"))  # what a name says is not looked at
+    for hidden in (place / "bar 2" / "._a.png", place / "__MACOSX" / "bar 2" / "a.png"):
+        hidden.parent.mkdir(parents=True, exist_ok=True)
+        hidden.write_bytes(b"a Mac's")
+    code, out, _ = moca("learn", place, "--model", "bars")
+    assert code == 0
+    assert "1 of 21 images left out:" in out
+    assert "scan.TIFF' cannot be used: not an image of a known format" in out
+    code, out, err = moca("predict", "bars", place, "--format", "csv")
+    assert (code, len(out.splitlines())) == (1, 21)
+    assert "1 of 21 images left out:" in err
+    assert "scan.TIFF" in err
+
+
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
     x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
     ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")

@@ -195,11 +195,17 @@ def _handy(file: Any) -> int | None:
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """The image itself, or those in a folder and the folders in it, sorted."""
+    """The image itself, or those in a folder and the folders in it, sorted, less hidden ones."""
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
-    found = sorted(str(file) for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    found = sorted(
+        str(file)
+        for file in place.rglob("*")
+        if file.suffix.lower() in SUFFIXES
+        and not any(part.startswith((".", "__MACOSX")) for part in file.relative_to(place).parts)
+        and file.is_file()
+    )
     if not found:
         raise MocaError(f"'{place}' holds no images")
     return found
