@@ -178,6 +178,8 @@ def test_a_class_is_forgotten(moca, taught):
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     finetune = ("--learner", "finetune", "--perturb", "none")
     moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK, *finetune)
+    code, _, err = moca("model", "show", "bars", "--sheet", "memory.png")
+    assert (code, "the memory of 'bars' holds no images; leave out --sheet" in err) == (1, True)
     code, out, _ = moca("learn", folder("february", 2, 3), "--model", "bars")
     assert code == 1
     assert "forgot too much and is kept, but not in use" in out

@@ -197,6 +197,8 @@ def show(
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
+    if sheet is not None and not memory:
+        raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
