@@ -13,8 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import moca
 from moca import MocaError
-from moca.classifier import ContinualClassifier, classifier
-from moca.data.decode import decode
+from moca.classifier import ContinualClassifier, classifier, pictures
 from tests.classifier.conftest import SIDE, bars, lesson
 
 
@@ -153,14 +152,14 @@ def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
 
 
 def test_photographs_do_not_pile_up_behind_a_small_first_image(small, tmp_path, monkeypatch):
-    sizes = []
-    monkeypatch.setattr("moca.classifier.pictures.decode", lambda *a, **k: sizes.append(a[1]) or decode(*a, **k))
+    held, shaped = [], pictures._shaped
+    monkeypatch.setattr(pictures, "_shaped", lambda images, *a: held.extend(images) or shaped(images, *a))
     for label, side in ((0, 20), (1, 90)):
         (tmp_path / str(label)).mkdir()
         for number in range(3):
             Image.new("RGB", (side, side), (40 * label, 0, number)).save(tmp_path / str(label) / f"{number}.png")
     assert small(epochs=1).learn(tmp_path).shape_ == (3, 32, 32)
-    assert sizes == [None] * 3 + [32] * 3
+    assert [len(image) for image in held[:6]] == [20] * 3 + [32] * 3
 
 
 def test_the_memory_holds_each_image_once(small):

@@ -1,6 +1,7 @@
 """Lessons: what is new is learnt, every one is a version, and harm is not put to use."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -273,11 +274,14 @@ def test_a_run_is_no_model_yet(tmp_path):
 def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
     place = folder("jan", 0, 1)
     (place / "bar 0" / "0-3.png").write_bytes(b"no image")
+    (place / "bar 0" / "0-4.png").unlink()
+    os.mkfifo(place / "bar 0" / "0-4.png")
     lesson = teach(model, place, options=OPTIONS, device="cpu")
-    assert lesson.images + lesson.held == 39
-    assert lesson.left_out.startswith("1 of 40 images left out: '")
+    assert lesson.images + lesson.held == 38
+    assert lesson.left_out.startswith("2 of 40 images left out: '")
     assert "bar 0/0-3.png' cannot be used: not an image of a known format" in lesson.left_out
-    with pytest.warns(UserWarning, match="1 of 40 images left out"):
+    assert "bar 0/0-4.png' cannot be used: a pipe, socket or device, not a file" in lesson.left_out
+    with pytest.warns(UserWarning, match="2 of 40 images left out"):
         ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
 
 

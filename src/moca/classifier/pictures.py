@@ -7,7 +7,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,18 +182,6 @@ def _is_one(data: Any) -> bool:
     return len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) > 4
 
 
-def _side(one: Any, shape: Shape | None, size: int | None) -> int | None:
-    """Pixels a side that an image is brought to while it is read, so that many photographs fit the memory; None where
-    it stays as it is. It goes by each image, as the first of them may be small, or broken."""
-    return size or (_handy(one) if shape is None else shape[1] if shape[1] == shape[2] else None)
-
-
-def _handy(file: Any) -> int | None:
-    with suppress(Exception):  # no file, or none that can be read, which is told when it is its turn
-        return handy_side(file)
-    return None
-
-
 def files_of(path: str | os.PathLike[str]) -> list[str]:
     """The image itself, or those in a folder and the folders in it, sorted, less hidden ones."""
     place = Path(path).expanduser()
@@ -212,16 +200,20 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
-    side = _side(one, shape, size)
+    """One picture. Photographs in files are brought at once to the side that is wanted, so that many fit the memory;
+    each by itself, as the first of them may be small, or broken."""
+    side = size or (shape[1] if shape is not None and shape[1] == shape[2] else None)
     try:
         if isinstance(one, str):
-            return decode(one, side, colour=True)
+            image = decode(one, side, colour=True)
+            handy = None if side or shape else handy_side(*image.shape[:2])
+            return fitted(image, (3, handy, handy)) if handy else image
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
         raise MocaError(f"'{one}' cannot be used: {reason(error)}") from None
-    image: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
-    return image
+    given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
+    return given_one
 
 
 def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tensor:
