@@ -306,6 +306,19 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
     assert again.known == 42
 
 
+def test_names_that_are_not_utf_8_are_spelt_out(model, folder):
+    place = folder("jan", 0, 1)
+    try:
+        (place / "bar 1").rename(named := place / os.fsdecode(b"caf\xe9"))
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (named / os.fsdecode(b"br\xfbl\xe9.png")).write_bytes(b"no image")
+    lesson = teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu")
+    assert lesson.new_classes == ["bar 0", r"caf\udce9"]
+    assert r"caf\udce9/br\udcfbl\udce9.png' cannot be used" in lesson.left_out
+    assert model.about()["lesson"]["left_out"] == lesson.left_out
+
+
 def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):
     place = folder("jan", 0, 1, count=3)
     for file in place.rglob("*.png"):

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.given import Label, given, labels_of
+from moca.data.place import readable as spelt
 from moca.data.readers.folder import has_classes, images_by_class, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
@@ -85,7 +86,7 @@ def _of_folder(path: Path, shape: Shape | None, size: int | None, say: Callable[
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
     images, places = readable([file for file, _ in files], shape, size, say)
     read = [files[place] for place in places]
-    return Labelled(images, [name for _, name in read], [file for file, _ in read])
+    return Labelled(images, [spelt(name) for _, name in read], [spelt(file) for file, _ in read])
 
 
 def readable(
@@ -211,7 +212,7 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
-        raise MocaError(f"'{one}' cannot be used: {reason(error)}") from None
+        raise MocaError(f"'{spelt(str(one))}' cannot be used: {reason(error)}") from None
     given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
     return given_one
 

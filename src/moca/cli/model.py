@@ -144,6 +144,7 @@ def predict(
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.pictures import files_of, readable
+        from moca.data.place import readable as spelt
 
     if not images:
         raise MocaError("give images, or folders of them, after the model")
@@ -157,7 +158,7 @@ def predict(
     shares, names = classifier.predict_proba(x), classifier.classes_
     best = (-shares).argsort(1, kind="stable")[:, :top]
     rows = [
-        (files[place], [(names[c].item(), float(share[c])) for c in chosen])
+        (spelt(files[place]), [(names[c].item(), float(share[c])) for c in chosen])
         for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
