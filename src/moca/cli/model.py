@@ -166,7 +166,7 @@ def predict(
         json.dump(found, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     elif format == "csv":
-        writer = csv.writer(sys.stdout)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["image", "class", "share"])
         writer.writerows([file, name, f"{share:.4f}"] for file, told in rows for name, share in told)
     else:
