@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import moca
 from moca import MocaError
-from moca.classifier import ContinualClassifier, classifier
+from moca.classifier import ContinualClassifier, classifier, pictures
 from tests.classifier.conftest import SIDE, bars, lesson
 
 
@@ -117,6 +117,31 @@ def test_other_sizes_and_colour_are_brought_to_what_it_knows(small):
     assert model.predict(large).tolist() == [0] * 5
 
 
+def test_one_image_is_one_image_as_an_array_too(small):
+    x, y = lesson(0, 1)
+    colour = np.repeat(x[..., None], 3, axis=3)
+    model = small(epochs=5).learn(colour, y)
+    one = Image.fromarray(colour[0])
+    for same in (colour[0], torch.from_numpy(colour[0]), np.concatenate([colour[0], colour[0][..., :1]], axis=2)):
+        np.testing.assert_array_equal(model.decision_function(same), model.decision_function(one))
+    assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
+
+
+def test_left_and_right_can_be_told_apart(small, tmp_path):
+    """Grey files are read as colour, but are not mirrored; where colour is not to be, one can say so."""
+    x, y = np.concatenate([bars(1, 20), bars(1, 20)[:, :, ::-1]]), ["left"] * 20 + ["right"] * 20
+    for number, (image, label) in enumerate(zip(x, y, strict=True)):
+        (tmp_path / label).mkdir(exist_ok=True)
+        Image.fromarray(image).save(tmp_path / label / f"{number}.png")
+    colour = np.stack([x, x, x // 2], axis=3)
+    assert small().learn(tmp_path).score(tmp_path) == 1
+    plain = small(augment=False).learn(colour, y)
+    assert plain.score(colour, y) == 1
+    plain.save(tmp_path / "kept")
+    assert not moca.load_model(tmp_path / "kept", device="cpu").learning_.transform.flip
+    assert small(epochs=1).learn(colour, y).learning_.transform.flip
+
+
 def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
     for label in (0, 1):
         (tmp_path / str(label)).mkdir()
@@ -125,6 +150,20 @@ def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
     model = small(epochs=1).learn(tmp_path)
     assert model.shape_ == (3, 32, 32)
     assert small(epochs=1, image_size=20).learn(tmp_path).shape_ == (3, 20, 20)
+    (tmp_path / "0" / "0.jpg").write_bytes(b"no image")
+    with pytest.warns(UserWarning, match="1 of 6 images left out"):
+        assert small(epochs=1).learn(tmp_path).shape_ == (3, 32, 32), "also where the first one is broken"
+
+
+def test_photographs_do_not_pile_up_behind_a_small_first_image(small, tmp_path, monkeypatch):
+    held, shaped = [], pictures._shaped
+    monkeypatch.setattr(pictures, "_shaped", lambda images, *a: held.extend(images) or shaped(images, *a))
+    for label, side in ((0, 20), (1, 90)):
+        (tmp_path / str(label)).mkdir()
+        for number in range(3):
+            Image.new("RGB", (side, side), (40 * label, 0, number)).save(tmp_path / str(label) / f"{number}.png")
+    assert small(epochs=1).learn(tmp_path).shape_ == (3, 32, 32)
+    assert [len(image) for image in held[:6]] == [20] * 3 + [32] * 3
 
 
 def test_the_memory_holds_each_image_once(small):
@@ -223,6 +262,17 @@ def test_a_lesson_has_at_least_one_pass(small):
 def test_a_learner_that_needs_all_at_once_is_refused(small):
     with pytest.raises(MocaError, match="'joint' needs all classes at once"):
         small(learner="joint", perturb="none").learn(*lesson(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("learner", "perturb"), [("er_ace", "gaussian:lambda=0.5"), ("icarl", "none"), ("lwf", "none")]
+)
+def test_a_learner_that_takes_no_perturbation_has_none_unless_it_is_asked_for(small, learner, perturb):
+    model = small(learner=learner, epochs=1)
+    assert str(model.learn(*lesson(0, 1, count=4)).settings_.perturb) == perturb
+    if perturb == "none":
+        with pytest.raises(MocaError, match="cannot take 'gaussian'"):
+            small(learner=learner, perturb="gaussian").learn(*lesson(0, 1, count=4))
 
 
 def test_a_first_lesson_that_fails_leaves_nothing_and_the_next_one_begins(small, monkeypatch):

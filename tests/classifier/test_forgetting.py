@@ -137,9 +137,9 @@ def test_in_every_version(folder, tmp_path):
     for about in model.versions:
         assert "bar 2" not in about["classes"]
         classifier = model.load(ContinualClassifier, about["version"], device="cpu")
-        kept = model.kept(about["version"])
-        images = [*kept["images"], *classifier.learning_.memory.fields["image"]]
+        kept = classifier.kept_
+        images = [*kept.images, *classifier.learning_.memory.fields["image"]]
         assert not secret & {image[0].numpy().tobytes() for image in images}
-        assert "bar 2" not in kept["labels"] + kept["seen_of"]
+        assert "bar 2" not in kept.labels + kept.seen_of
     again = teach(model, folder("jan", 2), held_out=0.2, tolerate=1, device="cpu")
     assert again.new_classes == ["bar 1", "bar 2"], "January's folder has both, and what was forgotten is new"

@@ -110,9 +110,9 @@ def test_a_model_on_a_frozen_encoder_is_whole_in_its_folder(small, folder, tmp_p
     (tmp_path / "trained").rename(tmp_path / "elsewhere")
     second = teach(kept, folder("feb", 4, 5), device="cpu")
     assert second.old_after >= 0.75
-    assert kept.kept()["images"].shape == (8, 8), "features of the images to judge by"
     assert len(list(kept.path.glob("frozen-*.pt"))) == 1
     model = moca.load_model(kept.path, device="cpu")
+    assert model.kept_.images.shape == (8, 8), "features of the images to judge by"
     assert (str(model.settings_.frozen), str(model.settings_.model)) == ("convnet:width=4,features=8", "identity")
     assert moca.load_model(kept.path, device="cpu").forget("bar 4").classes_.tolist() == ["bar 0", "bar 1", "bar 5"]
 

@@ -1,6 +1,7 @@
 """Lessons: what is new is learnt, every one is a version, and harm is not put to use."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -12,7 +13,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.lesson import teach
-from moca.classifier.telling import twice_told
+from moca.classifier.telling import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
@@ -100,11 +101,12 @@ def test_a_lesson_that_fails_changes_nothing(model, folder, monkeypatch):
 
 
 def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
-    monkeypatch.setattr(lessons, "_HELD", 3)
+    monkeypatch.setattr("moca.classifier.kept._HELD", 3)
     teach(model, folder("jan", 0, 1), options=OPTIONS, held_out=0.5, device="cpu")
     teach(model, folder("feb", 0, 2, seed=1), held_out=0.5, device="cpu")
-    assert sorted(model.kept()["labels"]) == ["bar 0"] * 3 + ["bar 1"] * 3 + ["bar 2"] * 3
-    assert len(model.kept()["seen"]) == 80
+    kept = model.load(ContinualClassifier, device="cpu").kept_
+    assert sorted(kept.labels) == ["bar 0"] * 3 + ["bar 1"] * 3 + ["bar 2"] * 3
+    assert len(kept.seen) == 80
 
 
 def test_nothing_held_out(model, folder):
@@ -130,8 +132,12 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
         model.load(ContinualClassifier)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").touch()
+    steps = []
     with pytest.raises(MocaError, match="not empty, and no model"):
-        teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu")
+        teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu",
+              said=lambda *done: steps.append(done))  # fmt: skip
+    assert not steps, "before anything is learnt"
+    assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
     (model.path / "versions" / "1" / "state.pt").write_bytes(b"half")
     with pytest.raises(MocaError, match=r"damaged: versions/1/state.pt cannot be read; go back"):
@@ -248,6 +254,17 @@ def test_in_python_too(tmp_path, small):
     assert [v["classes"] for v in ModelFolder(tmp_path / "m").versions] == [[0, 1], [0, 1, 2]]
 
 
+def test_what_lessons_are_judged_by_survives_a_lesson_in_python(model, folder):
+    jan = folder("jan", 0, 1, 2)
+    teach(model, jan, options=OPTIONS | {"epochs": 1}, device="cpu")
+    loaded = moca.load_model(model.path, device="cpu")
+    loaded.forget("bar 2").learn([*bars(3, 5)], ["bar 3"] * 5).save(model.path)
+    later = teach(model, jan, tolerate=1, device="cpu")
+    assert (later.known, later.new_classes) == (40, ["bar 2"]), "what was taught is known, what was forgotten is not"
+    assert later.old_held == 4
+    assert later.old_before is not None
+
+
 def test_a_run_is_no_model_yet(tmp_path):
     run = moca.run(model="convnet:width=2", epochs=1, tasks=2, device="cpu", out=tmp_path / "run")
     with pytest.raises(MocaError, match="it is a finished run, and becomes one with: moca learn FOLDER --model"):
@@ -257,11 +274,14 @@ def test_a_run_is_no_model_yet(tmp_path):
 def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
     place = folder("jan", 0, 1)
     (place / "bar 0" / "0-3.png").write_bytes(b"no image")
+    (place / "bar 0" / "0-4.png").unlink()
+    os.mkfifo(place / "bar 0" / "0-4.png")
     lesson = teach(model, place, options=OPTIONS, device="cpu")
-    assert lesson.images + lesson.held == 39
-    assert lesson.left_out.startswith("1 of 40 images left out: '")
+    assert lesson.images + lesson.held == 38
+    assert lesson.left_out.startswith("2 of 40 images left out: '")
     assert "bar 0/0-3.png' cannot be used: not an image of a known format" in lesson.left_out
-    with pytest.warns(UserWarning, match="1 of 40 images left out"):
+    assert "bar 0/0-4.png' cannot be used: a pipe, socket or device, not a file" in lesson.left_out
+    with pytest.warns(UserWarning, match="2 of 40 images left out"):
         ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
 
 
@@ -273,12 +293,30 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
     lesson = teach(model, place, options=quick, device="cpu")
     both = str(place / "bar 0/0-3.png"), str(place / "bar 1/x.png")
     assert (lesson.twice, lesson.first_twice) == (1, both)
-    assert (lesson.images + lesson.held, lesson.known) == (40, 1)
+    assert (lesson.images + lesson.held, lesson.known, lesson.copies) == (40, 0, 1)
+    assert copies_told(lesson) == (
+        f"1 image is a copy of another and does not count (the first: {place / 'bar 0/same.png'} is "
+        f"{place / 'bar 0/0-4.png'})."
+    )
     counts = f"the first one counts: {both[0]}, not {both[1]}."
     assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
     again = teach(model, place, device="cpu")
     assert (again.twice, again.otherwise) == (0, {"bar 0": 1}), "by now it was learnt as the first"
-    assert twice_told(again) == ""
+    assert twice_told(again) == copies_told(again) == ""
+    assert again.known == 42
+
+
+def test_names_that_are_not_utf_8_are_spelt_out(model, folder):
+    place = folder("jan", 0, 1)
+    try:
+        (place / "bar 1").rename(named := place / os.fsdecode(b"caf\xe9"))
+    except OSError:
+        pytest.skip("this file system has no such names")
+    (named / os.fsdecode(b"br\xfbl\xe9.png")).write_bytes(b"no image")
+    lesson = teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu")
+    assert lesson.new_classes == ["bar 0", r"caf\udce9"]
+    assert r"caf\udce9/br\udcfbl\udce9.png' cannot be used" in lesson.left_out
+    assert model.about()["lesson"]["left_out"] == lesson.left_out
 
 
 def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,7 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     code, out, _ = moca("predict", "bars", *images, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == 21
+    assert "\r" not in out, "awk and cut would take it for a part of the share"
     assert rows[0]["image"] == str(images[0])
     assert sum(row["class"] == "bar 3" for row in rows[1:]) > 15
     code, out, _ = moca("predict", "bars", images[0], "--format", "json", "--top", 3)
@@ -65,6 +67,24 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")
+
+
+def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught, folder):  # noqa: F811
+    place = folder("february", 2)
+    image = next((place / "bar 2").iterdir())
+    Image.open(image).save(place / "bar 2" / "scan.TIFF")
+    image.rename(image.with_name("saved.jfif"))  # what a name says is not looked at
+    for hidden in (place / "bar 2" / "._a.png", place / "__MACOSX" / "bar 2" / "a.png"):
+        hidden.parent.mkdir(parents=True, exist_ok=True)
+        hidden.write_bytes(b"a Mac's")
+    code, out, _ = moca("learn", place, "--model", "bars")
+    assert code == 0
+    assert "1 of 21 images left out:" in out
+    assert "scan.TIFF' cannot be used: not an image of a known format" in out
+    code, out, err = moca("predict", "bars", place, "--format", "csv")
+    assert (code, len(out.splitlines())) == (1, 21)
+    assert "1 of 21 images left out:" in err
+    assert "scan.TIFF" in err
 
 
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
@@ -108,6 +128,18 @@ def test_what_it_knows(moca, taught, tmp_path):
         assert sheet.size > (100, 50)
 
 
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone cannot be set here")
+def test_when_is_told_in_local_time(moca, taught, monkeypatch):
+    about = Path("bars/versions/1/about.json")
+    facts = json.loads(about.read_text()) | {"when": "2026-03-01T22:30:00+00:00"}
+    about.write_text(json.dumps(facts))
+    with monkeypatch.context() as local:
+        local.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert "2026-03-02 07:30" in moca("model", "show", "bars")[1]
+    time.tzset()
+
+
 def known(moca):
     """The table of classes that is shown."""
     return moca("model", "show", "bars")[1].partition("version  ")[0]
@@ -147,6 +179,8 @@ def test_a_class_is_forgotten(moca, taught):
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     finetune = ("--learner", "finetune", "--perturb", "none")
     moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK, *finetune)
+    code, _, err = moca("model", "show", "bars", "--sheet", "memory.png")
+    assert (code, "the memory of 'bars' holds no images; leave out --sheet" in err) == (1, True)
     code, out, _ = moca("learn", folder("february", 2, 3), "--model", "bars")
     assert code == 1
     assert "forgot too much and is kept, but not in use" in out
@@ -166,6 +200,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
             ("learn", ".", "--model", "bars", "--held-out", "2"),
             "the share held out is 2.0; it must be from 0",
         ),
+        (("learn", ".", "--model", "bars", "--tolerate", "20"), "--tolerate 20 is no share from 0 to 1 (20 points"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):

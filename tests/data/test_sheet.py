@@ -3,6 +3,7 @@ import pytest
 from PIL import Image
 
 from moca.data import add, show
+from moca.data.sheet import write_sheet
 from moca.errors import MocaError
 from tests.data import made
 
@@ -44,3 +45,9 @@ def test_mistakes(tmp_path):
         show("digits", tmp_path / "a.png", tasks=11)
     with pytest.raises(MocaError, match=r"cannot write .* choose another place for the sheet"):
         show("digits", tmp_path / "nowhere" / "a.png")
+
+
+def test_names_are_drawn_in_their_own_letters(tmp_path):
+    images = [np.zeros((8, 8, 3), np.uint8)]
+    rows = [np.asarray(Image.open(write_sheet({"": [(name, images)]}, tmp_path / "a.png"))) for name in "éßжλ"]
+    assert len({row.tobytes() for row in rows}) == 4, "not as boxes, which are all the same"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moca.classifier.forgetting import without
+from moca.classifier.kept import Kept
 from moca.classifier.pictures import BadInput, Shape, are_vectors, labelled, pictures, vectors
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -61,6 +62,8 @@ class Classifier:
     """What makes features of images once, where it was wanted."""
     epochs_: int
     """Passes over the images of the last lesson, also of one that did not end."""
+    kept_: Kept = Kept()
+    """Of lessons that were held from folders: images to judge by, and which ones were taught."""
     _names: list[Label]
     _unlearnt: type[MocaError] = MocaError
     """What is raised where something is asked before the first lesson."""
@@ -68,23 +71,25 @@ class Classifier:
     def __init__(
         self,
         learner: Any = "er_ace",
-        perturb: Any = "gaussian",
+        perturb: Any = None,
         memory: Any = 2000,
         encoder: Any = None,
         *,
         frozen: Any = None,
         epochs: int | None = None,
         image_size: int | None = None,
+        augment: bool = True,
         device: str = "auto",
         seed: int = 0,
     ) -> None:
         self.learner, self.perturb, self.memory, self.encoder = learner, perturb, memory, encoder
         self.frozen = frozen
-        self.epochs, self.image_size, self.device, self.seed = epochs, image_size, device, seed
+        self.epochs, self.image_size, self.augment = epochs, image_size, augment
+        self.device, self.seed = device, seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from the beginning: what was known is forgotten, also where the lesson does not end."""
-        self._names = []
+        self._names, self.kept_ = [], Kept()
         return self.learn(X, y)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Iterable[Label] | None = None) -> Self:
@@ -135,10 +140,14 @@ class Classifier:
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
-                 "offer": "once", "epochs": self.epochs}  # fmt: skip
-        run = validate(Run, {k: v for k, v in given.items() if v is not None})
-        if run.learner.make().sees_all_tasks:
+                 "offer": "once", "epochs": self.epochs, "augment": self.augment}  # fmt: skip
+        given = {k: v for k, v in given.items() if v is not None}
+        run = validate(Run, given)
+        learner = run.learner.make()
+        if learner.sees_all_tasks:
             raise MocaError(f"'{run.learner.name}' needs all classes at once; choose another learner")
+        if self.perturb is None and not learner.refuses:
+            run = validate(Run, given | {"perturb": "gaussian"})
         frozen = None
         if run.frozen is not None:
             if data.vectors:
@@ -269,7 +278,8 @@ class Classifier:
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:
-        """Forget a class: it is gone from head, memory and prototypes. Weights that were trained with it stay."""
+        """Forget a class: it is gone from head, memory, prototypes and held-out images. Weights that were trained with
+        it stay."""
         self._check_learnt()
         if label not in self._names:
             raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
@@ -277,6 +287,7 @@ class Classifier:
             raise MocaError(f"{label!r} is the only class; remove the model instead")
         self.learning_ = without(self.learning_, self._names.index(label), self._anew)
         self._names = [name for name in self._names if name != label]
+        self.kept_ = self.kept_.without(label)
         return self
 
     @property
@@ -344,7 +355,8 @@ class Classifier:
             for part in (run.learner, run.perturb, run.memory, run.model, run.frozen)
         )
         made = cls(learner, perturb, memory, model, frozen=fixed, epochs=about.get("epochs"),
-                   image_size=about.get("image_size"), device=device, seed=run.seed.seed)  # fmt: skip
+                   image_size=about.get("image_size"), augment=run.augment, device=device,
+                   seed=run.seed.seed)  # fmt: skip
         made._names, within = list(about["classes"]), None
         if run.frozen is not None:
             first = about["frozen"]
@@ -353,6 +365,7 @@ class Classifier:
             within.load(state["frozen"], prepared)
         made._take_up(run, _protocol(about["protocol"]), _shape(about["shape"]), len(made._names), within)
         made.learning_.load_state_dict(state)
+        made.kept_ = Kept(**state.get("kept", {}))
         return made
 
 
@@ -386,7 +399,8 @@ def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Da
     if x.is_floating_point():
         seen = vector_protocol(x)
     else:
-        seen = own_protocol((height, width, channels), *channel_statistics(x))
+        colours = 1 if bool((x == x[:, :1]).all()) else channels  # of a folder all are read as colour, letters too
+        seen = own_protocol((height, width, colours), *channel_statistics(x))
     protocol = replace(seen, tasks=(len(names),), image_size=image_size)
     return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
 

@@ -99,10 +99,6 @@ class ModelFolder:
             came |= {name: about["version"] for name in about["classes"] if came.get(name) == child}
         return came
 
-    def kept(self, version: int | None = None) -> dict[str, Any]:
-        """What a version kept beside the classifier: `extra` of `add`."""
-        return dict(self._state(version).get("extra", {}))
-
     @contextmanager
     def teaching(self) -> Iterator[None]:
         """Inside, nobody else changes the model. A folder that stays empty goes again."""
@@ -126,25 +122,22 @@ class ModelFolder:
         self,
         classifier: Classifier,
         lesson: dict[str, Any] | None = None,
-        extra: dict[str, Any] | None = None,
         use: bool = True,
     ) -> Path:
         """A new version, whole or not at all; put to use unless told otherwise."""
-        strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
-            raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
+        self.check_free()
         about = {
             "version": self.next,
             "parent": self.current if self.exists() else None,
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "lesson": lesson or {},
         }
-        return self._write(about, classifier, extra or {}, use)
+        return self._write(about, classifier, use)
 
-    def rewrite(self, version: int, classifier: Classifier, extra: dict[str, Any]) -> None:
+    def rewrite(self, version: int, classifier: Classifier) -> None:
         """Put another classifier in the place of a version."""
         facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
-        self._write(facts, classifier, extra, use=False)
+        self._write(facts, classifier, use=False)
 
     def remove(self, version: int) -> None:
         """Take a version away, which must not be in use."""
@@ -153,7 +146,7 @@ class ModelFolder:
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
 
-    def _write(self, facts: dict[str, Any], classifier: Classifier, extra: dict[str, Any], use: bool) -> Path:
+    def _write(self, facts: dict[str, Any], classifier: Classifier, use: bool) -> Path:
         number = facts["version"]
         place = self.path / _VERSIONS / str(number)
         part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}.before")
@@ -163,7 +156,7 @@ class ModelFolder:
                 shutil.rmtree(rest, ignore_errors=True)
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            torch.save({"learning": classifier.learning_.state(), "extra": extra}, part / _STATE)
+            torch.save({"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}, part / _STATE)
             if classifier.frozen_ is not None and not (shared := self._frozen(classifier.frozen_.digest)).exists():
                 torch.save(classifier.frozen_.state(), part / shared.name)
                 (part / shared.name).replace(shared)
@@ -228,9 +221,10 @@ class ModelFolder:
             return RunFolder(self.path).load_model()
         about = self.about(version)
         self._check_format(self._place(version) / _ABOUT, about)
-        state: dict[str, Any] = self._state(version)["learning"]
-        frozen = about.get("frozen")
-        return about, state | ({"frozen": self._loaded(self._frozen(frozen["weights"]))} if frozen else {})
+        state, frozen = self._state(version), about.get("frozen")
+        beside = {"kept": state.get("extra", {})}
+        beside |= {"frozen": self._loaded(self._frozen(frozen["weights"]))} if frozen else {}
+        return about, state["learning"] | beside
 
     def _frozen(self, digest: str) -> Path:
         return self.path / f"frozen-{digest}.pt"
@@ -244,6 +238,12 @@ class ModelFolder:
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
             raise MocaError(f"'{self.path}' is no model; {hint}")
+
+    def check_free(self) -> None:
+        """That a model can be here: there is one, or a finished run, or nothing yet."""
+        strange = not self.exists() and not self.is_run() and self.path.is_dir()
+        if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
+            raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
 
     def _place(self, version: int | None) -> Path:
         self.check()

@@ -14,14 +14,12 @@ from torch import Tensor
 
 from moca.classifier.classifier import Classifier, Said
 from moca.classifier.folder import ModelFolder
+from moca.classifier.kept import Kept
 from moca.classifier.pictures import labelled
 from moca.data import splitting
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.given import Label
 from moca.errors import MocaError
-
-_HELD = 50
-"""Most images of a class that are kept to judge by."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,10 @@ class Lesson:
     """Images that another class of the same lesson had before, so that they do not count."""
     first_twice: tuple[str, ...] = ()
     """The first of these: the one that counts, and the one that does not."""
+    copies: int = 0
+    """Images that the same class had already in this lesson, so that they do not count."""
+    first_copy: tuple[str, ...] = ()
+    """The first of these: the one that counts, and its copy."""
 
 
 def teach(
@@ -80,11 +82,9 @@ def teach(
     The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails
     changes nothing.
     """
-    if not 0 <= held_out < 1:
-        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     with folder.teaching():
-        classifier, kept = _taken_up(folder, options or {}, device)
-        known = classifier.__sklearn_is_fitted__()
+        classifier = _taken_up(folder, options or {}, device)
+        known, kept = classifier.__sklearn_is_fitted__(), classifier.kept_
         if known:
             classifier.refuse_pictures(images)
         lost = list[str]()
@@ -94,8 +94,12 @@ def teach(
         fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
         otherwise = Counter(str(was) for was in were.values())
         first = _called(next(iter(were)), files or names) if were else ""
-        twice = list(_twice(digests, y, were))
-        first_twice = tuple(_called(place, files or names) for place in twice[0]) if twice else ()
+        again = list(_again(digests, kept.seen))
+        copies = [(first, place) for first, place in again if y[first] == y[place]]
+        twice = [(first, place) for first, place in again if y[first] != y[place]]
+        first_copy, first_twice = (
+            tuple(_called(place, files or names) for place in found[0]) if found else () for found in (copies, twice)
+        )
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
             return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
@@ -118,14 +122,14 @@ def teach(
         old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
         lesson = Lesson(
             images=int((~held).sum()),
-            known=int((~fresh).sum()) - len(twice),
+            known=int((~fresh).sum()) - len(again),
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
             left_out="".join(lost),
             old_before=old_before,
             old_after=old_after,
-            new_after=_Kept(judged, answers).accuracy(classifier),
+            new_after=Kept(judged, answers).accuracy(classifier),
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
             otherwise=dict(otherwise),
@@ -134,8 +138,11 @@ def teach(
             held_out=held_out,
             twice=len(twice),
             first_twice=first_twice,
+            copies=len(copies),
+            first_copy=first_copy,
         )
-        folder.add(classifier, asdict(lesson), kept.with_more(judged, answers, digests, y).state(), lesson.used)
+        classifier.kept_ = kept.with_more(judged, answers, digests, y)
+        folder.add(classifier, asdict(lesson), lesson.used)
         return lesson
 
 
@@ -150,74 +157,26 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
                 f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
             )
         if folder.current in having or not having:
-            classifier, kept = folder.load(Classifier, device=device), _Kept(**folder.kept())
-            folder.add(classifier.forget(label), {"forgot": label}, kept.without(label).state())
+            folder.add(folder.load(Classifier, device=device).forget(label), {"forgot": label})
         for number in having if all_versions else ():
             if folder.about(number)["classes"] == [label]:  # it knows nothing else
                 folder.remove(number)
                 continue
-            old = folder.load(Classifier, number, device=device)
-            folder.rewrite(number, old.forget(label), _Kept(**folder.kept(number)).without(label).state())
+            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label))
         return folder.current
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """What a model keeps beside itself: images to judge by (or a frozen encoder's features), which ones it has seen."""
-
-    images: Tensor | None = None
-    labels: list[Label] = field(default_factory=list)
-    seen: Tensor | None = None
-    """Digests of all images that it was taught with, each of the class in `seen_of`."""
-    seen_of: list[Label] = field(default_factory=list)
-
-    def accuracy(self, classifier: Classifier) -> float | None:
-        return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
-
-    def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
-        """The places of those images that were taught as another class, and which."""
-        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
-        taught = dict(zip(rows, self.seen_of, strict=True))
-        were = [taught.get(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
-        return {place: name for place, (name, label) in enumerate(zip(were, labels, strict=True)) if name != label}
-
-    def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> _Kept:
-        """So many of each class at the most, the first ones."""
-        both = images if self.images is None else torch.cat([self.images, images])
-        names, count, chosen = self.labels + labels, dict[Label, int](), []
-        for place, name in enumerate(names):
-            count[name] = count.get(name, 0) + 1
-            if count[name] <= _HELD:
-                chosen.append(place)
-        seen = torch.from_numpy(digests.copy())
-        seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        return _Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
-
-    def without(self, label: Label) -> _Kept:
-        """Nothing of a class."""
-        stay = [i for i, name in enumerate(self.labels) if name != label]
-        known = [i for i, name in enumerate(self.seen_of) if name != label]
-        return _Kept(
-            None if self.images is None else self.images[stay],
-            [self.labels[i] for i in stay],
-            None if self.seen is None else self.seen[known],
-            [self.seen_of[i] for i in known],
-        )
-
-    def state(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> tuple[Classifier, _Kept]:
+def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
     """The model as it is; a finished run becomes the first version of one; where there is none, a new one."""
     if not folder.exists() and not folder.is_run():
-        return Classifier(**options, device=device), _Kept()
+        folder.check_free()  # before a lesson is held for nothing
+        return Classifier(**options, device=device)
     if options:
         raise MocaError(f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more")
     classifier = folder.load(Classifier, device=device)
     if not folder.exists():
         folder.add(classifier)
-    return classifier, _Kept(**folder.kept())
+    return classifier
 
 
 def _called(place: int, names: Sequence[str] | None) -> str:
@@ -228,17 +187,18 @@ def _choices_told(classifier: Classifier, given: Container[str]) -> str:
     """In one line what was chosen for a new model; empty where nothing was."""
     _, height, width = classifier.shape_
     choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",
+               "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
-    told = ", ".join(words for option, words in choices.items() if option not in given)
+    told = ", ".join(words for option, words in choices.items() if words and option not in given)
     return told and f"chosen: {told} (by the size and number of the images; any option given wins)"
 
 
-def _twice(digests: Digests, labels: list[Label], apart: Container[int]) -> Iterator[tuple[int, int]]:
-    """The places of images that are there before, as another class; of those `apart` nothing is told."""
-    first = dict[bytes, int]()
+def _again(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
+    """The places of images that come again within the lesson, each behind the first; of those learnt before none."""
+    known, first = _rows_of(seen), dict[bytes, int]()
     for place, row in enumerate(digests):
         before = first.setdefault(row.tobytes(), place)
-        if labels[before] != labels[place] and before not in apart and place not in apart:
+        if before != place and row.tobytes() not in known:
             yield before, place
 
 
@@ -250,10 +210,14 @@ def _rows(x: Tensor) -> NDArray[np.uint8]:
 
 def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
     """The images that have not been learnt from before, each once."""
-    known = set() if seen is None else {row.tobytes() for row in seen.numpy()}
+    known = _rows_of(seen)
     fresh = np.zeros(len(digests), bool)
     for place, row in enumerate(digests):
         if row.tobytes() not in known:
             known.add(row.tobytes())
             fresh[place] = True
     return fresh
+
+
+def _rows_of(seen: Tensor | None) -> set[bytes]:
+    return set() if seen is None else {row.tobytes() for row in seen.numpy()}

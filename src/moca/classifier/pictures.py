@@ -7,7 +7,7 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.given import Label, given, labels_of
+from moca.data.place import readable as spelt
 from moca.data.readers.folder import has_classes, images_by_class, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
@@ -85,18 +86,17 @@ def _of_folder(path: Path, shape: Shape | None, size: int | None, say: Callable[
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
     images, places = readable([file for file, _ in files], shape, size, say)
     read = [files[place] for place in places]
-    return Labelled(images, [name for _, name in read], [file for file, _ in read])
+    return Labelled(images, [spelt(name) for _, name in read], [spelt(file) for file, _ in read])
 
 
 def readable(
     files: Sequence[str], shape: Shape | None, size: int | None, say: Callable[[str], None]
 ) -> tuple[Tensor, list[int]]:
     """The images that can be read, and their places among the files; `say` is told of the others."""
-    side = _side(files[0], shape, size)
     images, places, lost = list[Pixels](), list[int](), list[str]()
     for place, file in enumerate(files):
         try:
-            images.append(_read(file, place, side))
+            images.append(_read(file, place, shape, size))
             places.append(place)
         except MocaError as error:
             lost.append(str(error))
@@ -166,50 +166,55 @@ def _in_one_line() -> Iterator[None]:
 
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
     """Images (n, channels, height, width) as bytes: of an array or tensor, a file or a folder, or a list of any."""
-    several = [data] if isinstance(data, str | os.PathLike | Image.Image) else data
+    several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
     if hasattr(several, "__len__") and len(several) == 0:
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
-        side = _side(files[0], shape, size)
-        return _shaped([_read(one, number, side) for number, one in enumerate(files)], shape, size)
+        return _shaped([_read(one, number, shape, size) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
 
 
-def _side(first: Any, shape: Shape | None, size: int | None) -> int | None:
-    """Pixels a side that images are brought to while they are read; None where they stay as they are."""
-    return size or (_handy(first) if shape is None else shape[1] if shape[1] == shape[2] else None)
-
-
-def _handy(file: Any) -> int | None:
-    """What photographs are brought to while they are read, so that many of them fit the memory."""
-    with suppress(Exception):  # no file, or none that can be read, which is told when it is its turn
-        return handy_side(file)
-    return None
+def _is_one(data: Any) -> bool:
+    """Whether an array is a single image in colour (height, width, channels): as many images (n, height, width), each
+    would be 3 or 4 pixels wide."""
+    shape: tuple[int, ...] = getattr(data, "shape", ())
+    return len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) > 4
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """The image itself, or those in a folder and the folders in it, sorted."""
+    """The image itself, or those in a folder and the folders in it, sorted, less hidden ones."""
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
-    found = sorted(str(file) for file in place.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+    found = sorted(
+        str(file)
+        for file in place.rglob("*")
+        if file.suffix.lower() in SUFFIXES
+        and not any(part.startswith((".", "__MACOSX")) for part in file.relative_to(place).parts)
+        and file.is_file()
+    )
     if not found:
         raise MocaError(f"'{place}' holds no images")
     return found
 
 
-def _read(one: Any, number: int, side: int | None) -> Pixels:
+def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
+    """One picture. Photographs in files are brought at once to the side that is wanted, so that many fit the memory;
+    each by itself, as the first of them may be small, or broken."""
+    side = size or (shape[1] if shape is not None and shape[1] == shape[2] else None)
     try:
         if isinstance(one, str):
-            return decode(one, side, colour=True)
+            image = decode(one, side, colour=True)
+            handy = None if side or shape else handy_side(*image.shape[:2])
+            return fitted(image, (3, handy, handy)) if handy else image
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
-        raise MocaError(f"'{one}' cannot be used: {reason(error)}") from None
-    image: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
-    return image
+        raise MocaError(f"'{spelt(str(one))}' cannot be used: {reason(error)}") from None
+    given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
+    return given_one
 
 
 def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tensor:

@@ -62,6 +62,15 @@ def twice_told(lesson: Lesson) -> str:
     return f"{there} there under two classes, and the first one counts: {first}, not {other}{more}."
 
 
+def copies_told(lesson: Lesson) -> str:
+    """That the same image is there more than once, and where."""
+    if not lesson.copies:
+        return ""
+    are = "image is a copy of another and does not count", "images are copies of others and do not count"
+    first, other = lesson.first_copy
+    return f"{counted(lesson.copies, *are)} (the first: {other} is {first})."
+
+
 def cost_told(lesson: Lesson, back: str) -> str:
     """That the old classes lost much by a lesson which is in use nevertheless; `back` says how to undo it."""
     if lesson.old_before is None or lesson.old_after is None or not lesson.used:

@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -37,15 +38,18 @@ def learn(
     *,
     model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
     learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
-    perturb: Annotated[str | None, _open("how replayed features are moved [default: gaussian]")] = None,
+    perturb: Annotated[
+        str | None, _open("how replayed features are moved [default: gaussian, or none, by the learner]")
+    ] = None,
     memory: Annotated[str | None, _open("images kept for replay, or what they may take: 50MB [default: 2000]")] = None,
     encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
     frozen: Annotated[str | None, _open("network that stays as it is; what learns sees its features")] = None,
     epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
     image_size: Annotated[int | None, _open("pixels a side of the images [default: by themselves]")] = None,
+    augment: Annotated[str | None, _open("crop at random, and mirror what is in colour [true|false]")] = None,
     seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
     held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,
-    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost")] = 0.2,
+    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost, as a share")] = 0.2,
     device: Device = "auto",
 ) -> int:
     """Teach a model what is new in a folder of images, or make one from it.
@@ -53,13 +57,14 @@ def learn(
     Images that it has learnt before are left out. Every lesson is a version of the model: moca model rollback goes
     back to an earlier one.
     """
+    check_shares(held_out, tolerate)
     with loading():
         from moca.classifier.folder import ModelFolder
         from moca.classifier.lesson import teach
         from moca.engine.progress import ProgressBar
 
     options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "frozen": frozen,
-               "epochs": epochs, "image_size": image_size, "seed": seed}  # fmt: skip
+               "epochs": epochs, "image_size": image_size, "augment": augment, "seed": seed}  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     bar: ProgressBar | None = None
 
@@ -80,12 +85,20 @@ def learn(
     return 0 if lesson.used else 1
 
 
+def check_shares(held_out: float, tolerate: float) -> None:
+    """That the rules of a lesson are shares."""
+    if not 0 <= held_out < 1:
+        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
+    if not 0 <= tolerate <= 1:
+        raise MocaError(f"--tolerate {tolerate:g} is no share from 0 to 1 (20 points are 0.2)")
+
+
 def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.telling import basis_told, cost_told, counted, otherwise_told, twice_told
+    from moca.classifier.telling import basis_told, copies_told, cost_told, counted, otherwise_told, twice_told
 
     if lesson.left_out:
         say(lesson.left_out, "red")
-    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson))):
+    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson), copies_told(lesson))):
         say(told, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
@@ -131,6 +144,7 @@ def predict(
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.pictures import files_of, readable
+        from moca.data.place import readable as spelt
 
     if not images:
         raise MocaError("give images, or folders of them, after the model")
@@ -144,7 +158,7 @@ def predict(
     shares, names = classifier.predict_proba(x), classifier.classes_
     best = (-shares).argsort(1, kind="stable")[:, :top]
     rows = [
-        (files[place], [(names[c].item(), float(share[c])) for c in chosen])
+        (spelt(files[place]), [(names[c].item(), float(share[c])) for c in chosen])
         for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
@@ -152,7 +166,7 @@ def predict(
         json.dump(found, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     elif format == "csv":
-        writer = csv.writer(sys.stdout)
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["image", "class", "share"])
         writer.writerows([file, name, f"{share:.4f}"] for file, told in rows for name, share in told)
     else:
@@ -184,6 +198,8 @@ def show(
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
+    if sheet is not None and not memory:
+        raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
@@ -204,7 +220,8 @@ def show(
         for about in versions:
             lesson, mark = about["lesson"], " *" * (about["version"] == folder.current)
             before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
-            table.add_row(f"{about['version']}{mark}", about["when"][:16].replace("T", " "), Text(what_it_was(about)),
+            when = datetime.fromisoformat(about["when"]).astimezone()
+            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(what_it_was(about)),
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))

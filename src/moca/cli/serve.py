@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from moca.cli.model import Device, Model
+from moca.cli.model import Device, Model, check_shares
 from moca.cli.show import say
 from moca.errors import MocaError
 from moca.starting import loading
@@ -25,7 +25,7 @@ def serve(
     ] = None,
     teach: Annotated[bool, Parameter(help="whether the model can be taught through the service")] = True,
     held_out: Annotated[float, Parameter(help="share of a lesson's images to judge by")] = 0.1,
-    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost")] = 0.2,
+    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost, as a share")] = 0.2,
     rate: Annotated[float, Parameter(help="requests a second of one client; 0 for any number")] = 20.0,
     max_mb: Annotated[float, Parameter(help="megabytes of a request")] = 64.0,
     max_images: Annotated[int, Parameter(help="images of a request")] = 100,
@@ -48,8 +48,7 @@ def serve(
     waiting = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
     if waiting < max_mb:
         raise MocaError(f"--max-waiting-mb {waiting:g} has no room for one request of --max-mb {max_mb:g}")
-    if not 0 <= held_out < 1:
-        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
+    check_shares(held_out, tolerate)
     with loading():
         if not all(map(find_spec, ("fastapi", "uvicorn", "python_multipart"))):
             raise MocaError("serving needs an extra; install it with: pip install 'moca-cl[serve]'")

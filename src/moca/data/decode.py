@@ -22,7 +22,9 @@ from moca.data.source import BLOCK_BYTES, Block, Pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 """Nothing that needs an interpreter or another program."""
-SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".ppm", ".pgm")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".ppm", ".pgm",
+            ".tif", ".tiff", ".heic", ".heif", ".avif")  # fmt: skip
+"""What is taken for an image; the last ones cannot be read, and are named for it instead of being passed over."""
 MAX_PIXELS = 1 << 26
 Item = str | bytes
 """A path, or the bytes of a file."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFont
 
 from moca.data.in_memory import Dataset, Split
 from moca.data.loading import load
@@ -95,15 +95,22 @@ def _sheet(groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], per_class: 
         y += height
     deepest = max(top + height for (_, top), height in zip(places, heights, strict=True))
     sheet = Image.new("RGB", (x + width, deepest + _GAP), "white")
-    draw = ImageDraw.Draw(sheet)
+    draw, font = ImageDraw.Draw(sheet), _font()
     for title, task, (left, top) in zip(groups, tasks, places, strict=True):
-        draw.text((left + _GAP, top + 2), title, fill="black")
+        draw.text((left + _GAP, top + 2), title, fill="black", font=font)
         for row, (name, images) in enumerate(task):
             at = top + _LINE + row * step
-            draw.text((left + _GAP, at + _CELL // 3), name[:20], fill="black")
+            draw.text((left + _GAP, at + _CELL // 3), name[:20], fill="black", font=font)
             for column, image in enumerate(images[:per_class]):
                 sheet.paste(_thumbnail(image), (left + _LABEL + column * step, at))
     return sheet
+
+
+def _font() -> ImageFont.FreeTypeFont:
+    """One that comes with matplotlib, for names in Latin, Greek or Cyrillic letters; Pillow's own has but ASCII."""
+    from matplotlib import get_data_path  # here, as it takes long to load
+
+    return ImageFont.truetype(Path(get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), 10)
 
 
 def _thumbnail(image: Pixels) -> Image.Image:

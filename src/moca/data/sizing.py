@@ -21,12 +21,11 @@ def handy_size(path: Path) -> int | None:
     looked_at = path.is_dir() and scalable(path)
     files = (file for file in path.rglob("*") if file.is_file()) if looked_at else iter(())
     for file in islice(files, _LOOKED_AT):
-        with suppress(Exception):  # whatever is no image
-            return handy_side(file)
+        with suppress(Exception), Image.open(file) as image:  # whatever is no image
+            return handy_side(*image.size)
     return None
 
 
-def handy_side(file: Path | str) -> int | None:
-    """The same for one image."""
-    with Image.open(file) as image:
-        return HANDY if min(image.size) > _LARGE else None
+def handy_side(*sides: int) -> int | None:
+    """The same for an image with these sides."""
+    return HANDY if min(sides) > _LARGE else None

@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from PIL import Image
 
 from moca import __version__
-from moca.classifier.telling import basis_told, cost_told, otherwise_told, what_it_was
+from moca.classifier.telling import basis_told, copies_told, cost_told, otherwise_told, what_it_was
 from moca.data.given import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -244,6 +244,7 @@ def _label(name: str, known: Sequence[Label]) -> Label:
 
 def _lesson(status: Status) -> answers.LessonStatus:
     lesson = status.lesson
+    warned = () if lesson is None else (otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK))
     keys = ("version", "held", "known", "old_before", "old_after", "new_after")
     return answers.LessonStatus(
         state=status.state,
@@ -254,7 +255,7 @@ def _lesson(status: Status) -> answers.LessonStatus:
         steps=status.steps,
         told=_in_words(status),
         otherwise={} if lesson is None else lesson.otherwise,
-        warnings=[] if lesson is None else [*filter(None, (otherwise_told(lesson), cost_told(lesson, _BACK)))],
+        warnings=[*filter(None, warned)],
         basis="" if lesson is None else basis_told(lesson),
         **{key: None if lesson is None else getattr(lesson, key) for key in keys},
     )

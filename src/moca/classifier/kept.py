@@ -1,0 +1,67 @@
+"""What a model keeps beside what it learns with: images to judge by, and which ones it was taught with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from moca.data.fingerprint import Digests
+from moca.data.given import Label
+
+if TYPE_CHECKING:
+    from moca.classifier.classifier import Classifier
+
+_HELD = 50
+"""Most images of a class that are kept to judge by."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Images to judge by (or the features that a frozen encoder makes of them), and which ones it has seen."""
+
+    images: Tensor | None = None
+    labels: list[Label] = field(default_factory=list)
+    seen: Tensor | None = None
+    """Digests of all images that it was taught with, each of the class in `seen_of`."""
+    seen_of: list[Label] = field(default_factory=list)
+
+    def accuracy(self, classifier: Classifier) -> float | None:
+        """The share of the images to judge by that are told right; None where there are none."""
+        return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
+
+    def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
+        """The places of those images that were taught as another class, and which."""
+        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
+        taught = dict(zip(rows, self.seen_of, strict=True))
+        were = [taught.get(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
+        return {place: name for place, (name, label) in enumerate(zip(were, labels, strict=True)) if name != label}
+
+    def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> Kept:
+        """So many of each class at the most, the first ones."""
+        both = images if self.images is None else torch.cat([self.images, images])
+        names, count, chosen = self.labels + labels, dict[Label, int](), []
+        for place, name in enumerate(names):
+            count[name] = count.get(name, 0) + 1
+            if count[name] <= _HELD:
+                chosen.append(place)
+        seen = torch.from_numpy(digests.copy())
+        seen = seen if self.seen is None else torch.cat([self.seen, seen])
+        return Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
+
+    def without(self, label: Label) -> Kept:
+        """Nothing of a class."""
+        stay = [i for i, name in enumerate(self.labels) if name != label]
+        known = [i for i, name in enumerate(self.seen_of) if name != label]
+        return Kept(
+            None if self.images is None else self.images[stay],
+            [self.labels[i] for i in stay],
+            None if self.seen is None else self.seen[known],
+            [self.seen_of[i] for i in known],
+        )
+
+    def state(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
