@@ -80,7 +80,7 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     code, out, _ = moca("learn", place, "--model", "bars")
     assert code == 0
     assert "1 of 21 images left out:" in out
-    assert "scan.TIFF' cannot be used: not an image of a known format" in out
+    assert "scan.TIFF' cannot be used: TIFF files are not read; save it as PNG or JPEG" in out
     code, out, err = moca("predict", "bars", place, "--format", "csv")
     assert (code, len(out.splitlines())) == (1, 21)
     assert "1 of 21 images left out:" in err

@@ -22,9 +22,9 @@ from moca.data.source import BLOCK_BYTES, Block, Pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
 """Nothing that needs an interpreter or another program."""
-SUFFIXES = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".ppm", ".pgm",
-            ".tif", ".tiff", ".heic", ".heif", ".avif")  # fmt: skip
-"""What is taken for an image; the last ones cannot be read, and are named for it instead of being passed over."""
+_UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".ppm", ".pgm", *_UNREAD)
+"""What is taken for an image, also what cannot be read: it is named for it instead of being passed over."""
 MAX_PIXELS = 1 << 26
 Item = str | bytes
 """A path, or the bytes of a file."""
@@ -61,6 +61,8 @@ def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -
 def _opened(item: Item) -> IO[bytes]:
     if isinstance(item, bytes):
         return io.BytesIO(item)
+    if item.lower().endswith(_UNREAD):
+        raise ValueError(f"{item.rpartition('.')[2].upper()} files are not read; save it as PNG or JPEG")
     if not stat.S_ISREG(os.stat(item).st_mode):  # noqa: PTH116 - one call an image
         raise ValueError("a pipe, socket or device, not a file")  # opening a pipe would wait for ever
     return open(item, "rb")  # noqa: PTH123 - likewise
