@@ -469,21 +469,26 @@ def test_a_run_that_another_process_was_faster_to_take_leaves_no_memory_behind(t
 def test_collections_while_runs_take_turns_pass_over_what_was_there_before(tmp_path, as_on_a_gpu, monkeypatch):
     looked_at, frozen_before = [], gc.get_freeze_count()
 
+    class Garbage:
+        def __init__(self):
+            self.itself = self
+
     def start(*args, **kwargs):
-        looked_at.append((len(gc.get_objects()), gc.get_freeze_count()))
+        looked_at.append((len(gc.get_objects()), gc.get_freeze_count(), garbage() is None))
         raise MocaError("cannot be done")
 
     monkeypatch.setattr(Running, "start", start)
     gc.unfreeze()
     try:
-        everything = len(gc.get_objects())
+        everything, garbage = len(gc.get_objects()), weakref.ref(Garbage())
         with pytest.raises(MocaError, match="cannot be done"):
             moca.compare(**FAST, out=tmp_path)
         assert gc.get_freeze_count() == 0
     finally:
         if frozen_before:
             gc.freeze()
-    young, frozen = looked_at[0]
+    young, frozen, gone = looked_at[0]
+    assert gone, "garbage of before does not hold its memory all the while"
     assert young < everything / 10
     assert frozen > everything / 2
 
