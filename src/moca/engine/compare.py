@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from moca.cores import cores
 from moca.engine.alike import FirstTask, beginning
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
@@ -72,6 +73,7 @@ def carry_out(
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
     known_here = any(t.own or t.name in TRACKERS.registered for t in trackers)
     here_only = bool(watchers) or known_here or any(p.settings.in_this_process_only for p in plans)
+    in_processes = not on_gpu and not here_only
     if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     _check_folders(plans, among_others)
@@ -90,7 +92,7 @@ def carry_out(
     return Outcome(
         results,
         None in endings or any(r.status == "interrupted" for r in results),
-        Cost.of(results, time.perf_counter() - since, at_a_time),
+        Cost.of(results, time.perf_counter() - since, at_a_time, cores() if in_processes else 1),
     )
 
 
