@@ -74,7 +74,8 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     image = next((place / "bar 2").iterdir())
     Image.open(image).save(place / "bar 2" / "scan.TIFF")
     image.rename(image.with_name("saved.jfif"))  # what a name says is not looked at
-    for hidden in (place / "bar 2" / "._a.png", place / "__MACOSX" / "bar 2" / "a.png"):
+    for name in ("bar 2/._a.png", "__MACOSX/bar 2/a.png", "bar 2/__MACOSX/a.png"):
+        hidden = place / name
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_bytes(b"a Mac's")
     code, out, _ = moca("learn", place, "--model", "bars")
