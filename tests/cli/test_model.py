@@ -88,6 +88,20 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     assert "scan.TIFF" in err
 
 
+def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
+    for number in range(8):
+        place = tmp_path / "signs" / f"class {number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (12, 12), (200 * (number % 2), 9, number)).save(place / f"{number}.png")
+    words = ("learn", "signs", *QUICK, "--model")
+    assert "chosen: images of 12x12, mirrored at random (" in moca(*words, "signs-1")[2]
+    code, _, told = moca(*words, "signs-2", "--augment", "false")
+    assert (code, "mirrored" in told) == (0, False)
+    assert not ModelFolder(Path("signs-2")).load(ContinualClassifier, device="cpu").augment
+    assert "augment = 'maybe': must be true or false" in moca(*words, "signs-3", "--augment", "maybe")[2]
+    assert not Path("signs-3").exists()
+
+
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
     x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
     ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")
