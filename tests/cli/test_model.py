@@ -74,7 +74,8 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     image = next((place / "bar 2").iterdir())
     Image.open(image).save(place / "bar 2" / "scan.TIFF")
     image.rename(image.with_name("saved.jfif"))  # what a name says is not looked at
-    for hidden in (place / "bar 2" / "._a.png", place / "__MACOSX" / "bar 2" / "a.png"):
+    for name in ("bar 2/._a.png", "__MACOSX/bar 2/a.png", "bar 2/__MACOSX/a.png"):
+        hidden = place / name
         hidden.parent.mkdir(parents=True, exist_ok=True)
         hidden.write_bytes(b"a Mac's")
     code, out, _ = moca("learn", place, "--model", "bars")
@@ -85,6 +86,20 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     assert (code, len(out.splitlines())) == (1, 21)
     assert "1 of 21 images left out:" in err
     assert "scan.TIFF" in err
+
+
+def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
+    for number in range(8):
+        place = tmp_path / "signs" / f"class {number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (12, 12), (200 * (number % 2), 9, number)).save(place / f"{number}.png")
+    words = ("learn", "signs", *QUICK, "--model")
+    assert "chosen: images of 12x12, mirrored at random (" in moca(*words, "signs-1")[2]
+    code, _, told = moca(*words, "signs-2", "--augment", "false")
+    assert (code, "mirrored" in told) == (0, False)
+    assert not ModelFolder(Path("signs-2")).load(ContinualClassifier, device="cpu").augment
+    assert "augment = 'maybe': must be true or false" in moca(*words, "signs-3", "--augment", "maybe")[2]
+    assert not Path("signs-3").exists()
 
 
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811

@@ -389,12 +389,23 @@ def test_the_cost_in_words():
     assert str(Cost(1, 2.04, 100, 1, 1)) == "1 run in 2.0 s: 49 images/s in total"
 
 
-def test_cores_that_were_idle_for_long_are_told_of(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    assert Cost(6, 90.0, 2000, 1, 1).advice == "One after the other; --jobs 6 carries out 6 at a time"
-    assert Cost(60, 90.0, 2000, 1, 1).advice == "One after the other; --jobs 8 carries out 8 at a time"
-    for fast in (Cost(6, 9.0, 2000, 1, 1), Cost(1, 90.0, 2000, 1, 1), Cost(6, 90.0, 2000, 1, 2)):
+def test_cores_that_were_idle_for_long_are_told_of():
+    assert Cost(6, 90.0, 2000, 1, 1, cores=8).advice == "One after the other; --jobs 6 carries out 6 at a time"
+    assert Cost(60, 90.0, 2000, 1, 1, cores=8).advice == "One after the other; --jobs 8 carries out 8 at a time"
+    for fast in (Cost(6, 9.0, 2000, 1, 1, 8), Cost(1, 90.0, 2000, 1, 1, 8), Cost(6, 90.0, 2000, 1, 2, 8)):
         assert not fast.advice
+
+
+@pytest.mark.parametrize(("here", "cores"), [({}, 8), ({"watch": moca.Watcher}, 1), ({"model": torch.nn.Flatten()}, 1)])
+def test_runs_that_stay_in_this_process_have_no_cores_to_share(tmp_path, monkeypatch, here, cores):
+    """What it alone has, or a GPU, is not shared by child processes: more --jobs would not help."""
+    monkeypatch.setattr(comparing, "cores", lambda: 8)
+    assert moca.compare(**FAST | here, seeds=1, out=tmp_path / "out").cost.cores == cores
+
+
+def test_runs_on_a_gpu_have_no_cores_to_share(tmp_path, monkeypatch, as_on_a_gpu):
+    monkeypatch.setattr(comparing, "cores", lambda: 8)
+    assert moca.compare(**FAST, seeds=1, out=tmp_path / "out").cost.cores == 1
 
 
 @pytest.fixture
@@ -424,7 +435,7 @@ def test_what_a_comparison_cost(tmp_path, as_on_a_gpu):
     assert made.cost.images_per_second == pytest.approx(images / made.cost.seconds)
     kept = json.loads((tmp_path / "out" / "cost.json").read_text())
     assert kept == made.cost.numbers()
-    assert kept.keys() == {"runs", "seconds", "images", "packed", "jobs", "images_per_second"}
+    assert kept.keys() == {"runs", "seconds", "images", "packed", "jobs", "cores", "images_per_second"}
     again = moca.compare(**FAST, seeds=3, out=tmp_path / "out")
     assert again.cost is None, "nothing was left to do"
     assert json.loads((tmp_path / "out" / "cost.json").read_text()) == kept
@@ -469,21 +480,26 @@ def test_a_run_that_another_process_was_faster_to_take_leaves_no_memory_behind(t
 def test_collections_while_runs_take_turns_pass_over_what_was_there_before(tmp_path, as_on_a_gpu, monkeypatch):
     looked_at, frozen_before = [], gc.get_freeze_count()
 
+    class Garbage:
+        def __init__(self):
+            self.itself = self
+
     def start(*args, **kwargs):
-        looked_at.append((len(gc.get_objects()), gc.get_freeze_count()))
+        looked_at.append((len(gc.get_objects()), gc.get_freeze_count(), garbage() is None))
         raise MocaError("cannot be done")
 
     monkeypatch.setattr(Running, "start", start)
     gc.unfreeze()
     try:
-        everything = len(gc.get_objects())
+        everything, garbage = len(gc.get_objects()), weakref.ref(Garbage())
         with pytest.raises(MocaError, match="cannot be done"):
             moca.compare(**FAST, out=tmp_path)
         assert gc.get_freeze_count() == 0
     finally:
         if frozen_before:
             gc.freeze()
-    young, frozen = looked_at[0]
+    young, frozen, gone = looked_at[0]
+    assert gone, "garbage of before does not hold its memory all the while"
     assert young < everything / 10
     assert frozen > everything / 2
 

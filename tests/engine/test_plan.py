@@ -10,6 +10,7 @@ from moca import MocaError, class_incremental, load
 from moca.engine import choose
 from moca.engine.plan import in_short, label, plan
 from moca.errors import MocaWarning, Unfit
+from moca.perturb.vt import VT
 from moca.settings import Run, validate
 
 
@@ -97,6 +98,12 @@ def test_objects_of_one_name_are_not_called_the_same_run(tmp_path, setting):
         plan({setting: several}, (0,), tmp_path)
     with pytest.raises(MocaError, match="two of the runs are the same"):
         plan({setting: several[0]}, (0, 0), tmp_path)
+
+
+@pytest.mark.parametrize("several", [[VT(), VT()], [VT, "vt"]])
+def test_objects_that_a_name_leads_back_to_are_the_same_run(tmp_path, several):
+    with pytest.raises(MocaError, match="two of the runs are the same"):
+        plan({"perturb": several}, (0,), tmp_path)
 
 
 def test_streams_may_have_names(tmp_path):

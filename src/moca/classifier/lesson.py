@@ -78,9 +78,8 @@ def teach(
     """Teach a model what is new among labelled images, or make one with these options.
 
     `names` are what images without a file are called. Where a model is made, `say` gets in a line what was chosen
-    for it.
-    The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails
-    changes nothing.
+    for it. The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that
+    fails changes nothing.
     """
     with folder.teaching():
         classifier = _taken_up(folder, options or {}, device)
@@ -95,8 +94,8 @@ def teach(
         otherwise = Counter(str(was) for was in were.values())
         first = _called(next(iter(were)), files or names) if were else ""
         again = list(_again(digests, kept.seen))
-        copies = [(first, place) for first, place in again if y[first] == y[place]]
-        twice = [(first, place) for first, place in again if y[first] != y[place]]
+        copies = [(one, other) for one, other in again if y[one] == y[other]]
+        twice = [(one, other) for one, other in again if y[one] != y[other]]
         first_copy, first_twice = (
             tuple(_called(place, files or names) for place in found[0]) if found else () for found in (copies, twice)
         )

@@ -20,7 +20,7 @@ from torch import Tensor
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.given import Label, given, labels_of
 from moca.data.place import readable as spelt
-from moca.data.readers.folder import has_classes, images_by_class, splits, why_not
+from moca.data.readers.folder import has_classes, images_by_class, is_hidden, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -191,9 +191,7 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
     found = sorted(
         str(file)
         for file in place.rglob("*")
-        if file.suffix.lower() in SUFFIXES
-        and not any(part.startswith((".", "__MACOSX")) for part in file.relative_to(place).parts)
-        and file.is_file()
+        if file.suffix.lower() in SUFFIXES and not any(map(is_hidden, file.relative_to(place).parts)) and file.is_file()
     )
     if not found:
         raise MocaError(f"'{place}' holds no images")

@@ -6,8 +6,6 @@ from several threads, and with many of them they lose (measured in benchmarks/da
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +16,7 @@ from threading import Event
 import numpy as np
 from numpy.typing import NDArray
 
+from moca.cores import cores
 from moca.data.decode import Item, decode_chunk
 from moca.data.source import Block, Options, Part
 
@@ -34,13 +33,8 @@ def encoded_part(
     options: Options,
 ) -> Part:
     """A split held as image files."""
-    workers = options.workers or min(_cores(), _MOST_THREADS)
+    workers = options.workers or min(cores(), _MOST_THREADS)
     return Part(labels, lambda colour: _decoded(chunks(), options.size, colour, workers), name)
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def file_chunks(paths: Sequence[str]) -> Callable[[], Iterator[Sequence[str]]]:

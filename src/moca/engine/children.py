@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
+from moca.cores import cores
 from moca.engine.folder import RESULT
 from moca.engine.interrupt import Interrupt
 from moca.engine.pack import Ending
@@ -91,7 +92,7 @@ class _Child:
 
     def __init__(self, number: int, name: str, folder: Path, jobs: int, said: SimpleQueue[tuple[int, str]]) -> None:
         self.name, self.folder, self.images, self.stopping = name, folder, 0, False
-        threads = str(max(1, (os.cpu_count() or 1) // jobs))
+        threads = str(max(1, cores() // jobs))
         path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
         self.errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by `close`
         self.process = subprocess.Popen(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from moca.cores import cores
 from moca.engine.alike import FirstTask, beginning
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
@@ -58,11 +59,10 @@ def carry_out(
 
     Runs that are finished already are taken as they are, unfinished ones go on. Several processes, on as many GPUs or
     machines as see the folder, may carry out the same runs: each takes what no other is at, and comes back when all are
-    done. A run that diverges, cannot be done, or
-    fails while code of the user's own takes part in it does not stop the others. After Ctrl-C the results so far come
-    back, the last ones interrupted. `ended` is told of each run of this process as it ends. The folder above the runs
-    holds no others, unless they lie `among_others`. Each run has trackers of its own, where there are some. `begun`
-    is called once nothing stands in the way.
+    done. A run that diverges, cannot be done, or fails while code of the user's own takes part in it does not stop the
+    others. After Ctrl-C the results so far come back, the last ones interrupted. `ended` is told of each run of this
+    process as it ends. The folder above the runs holds no others, unless they lie `among_others`. Each run has trackers
+    of its own, where there are some. `begun` is called once nothing stands in the way.
     """
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
@@ -72,7 +72,8 @@ def carry_out(
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
     known_here = any(t.own or t.name in TRACKERS.registered for t in trackers)
     here_only = bool(watchers) or known_here or any(p.settings.in_this_process_only for p in plans)
-    if any(isinstance(watcher, Watcher) for watcher in watchers) or (here_only and not on_gpu):
+    in_processes = not on_gpu and not here_only
+    if any(isinstance(watcher, Watcher) for watcher in watchers) or not (on_gpu or in_processes):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     _check_folders(plans, among_others)
     if begun:
@@ -90,7 +91,7 @@ def carry_out(
     return Outcome(
         results,
         None in endings or any(r.status == "interrupted" for r in results),
-        Cost.of(results, time.perf_counter() - since, at_a_time),
+        Cost.of(results, time.perf_counter() - since, at_a_time, cores() if in_processes else 1),
     )
 
 

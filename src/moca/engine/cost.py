@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -26,15 +25,17 @@ class Cost:
     """Most runs that shared a GPU at a time."""
     jobs: int
     """Runs that could be carried out at a time."""
+    cores: int = 1
+    """That as many runs can share; 1 where all are carried out in this process."""
 
     @classmethod
-    def of(cls, results: Sequence[Result], seconds: float, jobs: int) -> Cost | None:
+    def of(cls, results: Sequence[Result], seconds: float, jobs: int, cores: int) -> Cost | None:
         """The cost of these results; None where nothing was left to do."""
         trained = [r for r in results if r.images_this_time]
         if not trained:
             return None
         packed = max(r.environment.get("packed", 1) for r in trained)
-        return cls(len(trained), seconds, sum(r.images_this_time for r in trained), packed, jobs)
+        return cls(len(trained), seconds, sum(r.images_this_time for r in trained), packed, jobs, cores)
 
     @property
     def images_per_second(self) -> float:
@@ -44,7 +45,7 @@ class Cost:
     @property
     def advice(self) -> str:
         """How it would have taken less, where several runs took long one after the other and cores were idle."""
-        at_a_time = min(self.runs, os.cpu_count() or 1)
+        at_a_time = min(self.runs, self.cores)
         if self.jobs > 1 or at_a_time == 1 or self.seconds < _LONG:
             return ""
         return f"One after the other; --jobs {at_a_time} carries out {at_a_time} at a time"

@@ -229,6 +229,7 @@ def _short_collections() -> Iterator[None]:
     if gc.get_freeze_count():  # somebody else knows better
         yield
         return
+    gc.collect()  # what was garbage already would be kept, and with it memory that a run may need
     gc.freeze()
     try:
         yield

@@ -96,14 +96,14 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
 
 
 def _known(run: Run) -> tuple[Any, ...]:
-    """What tells a run from others: its settings, and objects of the user's own by their identity."""
+    """What tells a run from others: its settings, and objects that no name leads back to by their identity."""
     return tuple(_told(value) for _, value in run)
 
 
 def _told(value: Any) -> tuple[str, int]:
     if isinstance(value, Own):
         return value.name, id(value.object)
-    if isinstance(value, Choice):
+    if isinstance(value, Choice) and value.own:
         return str(value.__dict__), id(value.part if value.held is None else value.held)
     return str(value.__dict__ if isinstance(value, Settings) else value), 0
 

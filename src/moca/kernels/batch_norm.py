@@ -158,7 +158,8 @@ class _Plan(NamedTuple):
 
     @property
     def arguments(self) -> tuple[int, int, int, int, int]:
-        """The ends of up to three batches and the numbers of channels, as every kernel takes them."""
+        """The ends of up to three batches, and how many groups of channels there are and channels that learn, as every
+        kernel takes them."""
         first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
         return first, second, third, self.channels // self.together, self.learnt
 

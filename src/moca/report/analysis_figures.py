@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
+from moca.report.labels import named_places
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import DASHES, FAINT, INK, RULE, legend, save, shown, style
 from moca.report.together import (
@@ -152,10 +153,10 @@ def _bars(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="y")
 
 
-def _some(names: Sequence[Any], length: int, most: int = _NUMBERED) -> tuple[list[int], list[str]]:
-    """Places 0, 1, ... and what stands there; of many, some that are equally far apart."""
-    places = list(range(0, len(names), -(-len(names) // most) or 1))
-    return places, [shown(str(names[place]), length) for place in places]
+def _some(names: Sequence[Any], length: int, most: int = _NUMBERED) -> tuple[Sequence[int], list[str]]:
+    """Where names stand, and which."""
+    at = named_places(len(names), most)
+    return at, [shown(str(names[place]), length) for place in at]
 
 
 def _long_names(plot: Plot) -> bool:
@@ -198,8 +199,8 @@ def _cells(axes: Axes, matrix: Any, low: float, high: float) -> None:
 
 def _ticks(axes: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
     most = 2 * _NUMBERED if any(len(str(name)) > 2 for name in x) else _NUMBERED  # words are turned, numbers are not
-    places, names = _some(x, 14, most)
-    axes.set_xticks(places, names, rotation=90 if sum(map(len, names)) > 40 else 0)
+    at, names = _some(x, 14, most)
+    axes.set_xticks(at, names, rotation=90 if sum(map(len, names)) > 40 else 0)
     axes.set_yticks(*_some(y, 14, most))
     axes.tick_params(length=0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from moca.measures.analysis import Axis
 from moca.measures.pictures import pixels
-from moca.report.labels import folded, plain
+from moca.report.labels import folded, named_places, plain
 from moca.report.palette import colours_of
 from moca.report.plotting import (
     BARE,
@@ -190,9 +190,8 @@ def _axis(axis: Axis, ends: tuple[float, float] | None = None) -> dict[str, Any]
 
 def _named_ticks(values: Sequence[Any], length: int = 16, most: int = _MOST_NAMED) -> dict[str, Any]:
     """Names at places 0, 1, ...; of many, some."""
-    every = -(-len(values) // most)
-    places = list(range(0, len(values), max(every, 1)))
-    return {"tickmode": "array", "tickvals": places, "ticktext": [shown(str(values[i]), length) for i in places]}
+    at = list(named_places(len(values), most))
+    return {"tickmode": "array", "tickvals": at, "ticktext": [shown(str(values[i]), length) for i in at]}
 
 
 def _seeds(one: Line) -> str:

@@ -22,6 +22,11 @@ def folded(label: str, width: int) -> list[str]:
     return [line.rstrip() for line in lines]
 
 
+def named_places(count: int, most: int) -> range:
+    """Of the places 0, 1, ... those that are named where there is room for `most`: all, or some equally far apart."""
+    return range(0, count, -(-count // most) or 1)
+
+
 def some(labels: Sequence[str]) -> str:
     """The first ones, as a sentence names them, and how many more there are."""
     more = len(labels) - _MOST_NAMED

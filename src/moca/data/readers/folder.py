@@ -77,7 +77,12 @@ def why_not(path: Path) -> str:
 
 def class_folders(path: Path) -> list[str]:
     """The names of the folders in a folder, sorted, less hidden ones."""
-    return sorted(e.name for e in _entries(path) if _is_dir(e) and not e.name.startswith((".", "__MACOSX")))
+    return sorted(e.name for e in _entries(path) if _is_dir(e) and not is_hidden(e.name))
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is none of the user's: hidden, or what a Mac puts into archives."""
+    return name.startswith((".", "__MACOSX"))
 
 
 def images_by_class(path: Path) -> dict[str, list[str]]:
@@ -113,7 +118,7 @@ def _entries(path: Path) -> list[os.DirEntry[str]]:
 
 
 def _is_image(entry: os.DirEntry[str]) -> bool:
-    return entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".") and not _is_dir(entry)
+    return entry.name.lower().endswith(SUFFIXES) and not is_hidden(entry.name) and not _is_dir(entry)
 
 
 def _is_dir(entry: os.DirEntry[str]) -> bool:
@@ -129,7 +134,7 @@ def _images(path: Path, depth: int) -> list[str]:
     for entry in _entries(path):
         if _is_image(entry):
             files.append(entry.path)
-        elif depth and not entry.name.startswith(".") and _is_dir(entry):
+        elif depth and not is_hidden(entry.name) and _is_dir(entry):
             files += _images(Path(entry.path), depth - 1)
     return files
 
