@@ -33,10 +33,9 @@ def beginning(run: Run) -> Hashable:
     if run.with_own_code:
         return None
     learner, perturbation = run.learner.make(), run.perturb.make()
-    fitted = learner.adjust == "auto"  # to samples that are held out from the first task on
     official = learner.official_passes(perturbation) if run.bn_passes == "official" else None
     passes = official and (official.first_task, official.without_replay)
-    return run.model_dump_json(exclude={"perturb": True, "learner": {"adjust"}}), fitted, passes
+    return run.model_dump_json(exclude={"perturb": True, "learner": {"adjust"}}), learner.holds_out, passes
 
 
 class FirstTask:

@@ -24,7 +24,7 @@ _FAR = 100.0
 def holding_out(stream: Stream, learner: Learner, seed: int) -> Stream:
     """The stream with some samples of each task held out of its training, where the learner is to be adjusted by
     them."""
-    if learner.adjust != "auto":
+    if not learner.holds_out:
         return stream
     tasks = [_without(stream.train.labels, task, Random(seed, f"held/{n}")) for n, task in enumerate(stream)]
     return Stream(stream.dataset, tasks, stream.train, stream.test, stream.names)

@@ -117,7 +117,7 @@ class Learning(Stateful):
         size = (
             self._that_fit() if choice.per == "bytes" else choice.size * (self.classes if choice.per == "class" else 1)
         )
-        if learner.adjust == "auto":
+        if learner.holds_out:
             self.held = HeldOut(size, Random(seed, "memory/held", self.device), learner.expected_adjust)
             size -= self.held.size
         size = size if offered is None else min(size, offered)

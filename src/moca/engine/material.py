@@ -83,7 +83,7 @@ class Material:
     def _holding_out(self, stream: Stream, run: Run) -> Stream:
         """The stream itself, or one and the same for all runs that hold out the same samples of it."""
         learner, seed = run.learner.make(), run.seed.of("data")
-        key = (id(stream), learner.adjust == "auto", seed)
+        key = (id(stream), learner.holds_out, seed)
         if key not in self.streams:
             self.streams[key] = holding_out(stream, learner, seed)
         return self.streams[key]

@@ -128,12 +128,17 @@ class Learner(Part, Stateful):
     adjusts_by: float
     """The multiple of the lead that its predictions lose."""
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether samples are held out of training, to fit to them what its predictions lose."""
+        return self.adjust == "auto"
+
     def check(self) -> None:
         """Refuse to take from scores in which no class leads, or to fit with nothing to fit to."""
         name = type(self).__name__
         if self.adjust and not self.has_logits:
             raise MocaError(f"adjust is for logits, and {name} tells classes by distances; leave it out")
-        if self.adjust == "auto" and not self.has_memory:
+        if self.holds_out and not self.has_memory:
             raise MocaError(f"adjust=auto keeps samples in the memory, and {name} has none; give a number")
 
     def attach(
