@@ -59,7 +59,8 @@ def take_turns(
     """
     endings: list[Ending] = [None] * len(jobs)
     waiting, active, streams = _Waiting(jobs), list[_Active](), _Streams()
-    with Interrupt() as interrupt, _short_collections():
+    on_gpu = any(job.device.type == "cuda" for job in jobs)
+    with Interrupt() as interrupt, _short_collections() if on_gpu else nullcontext():
         try:
             while active or (waiting and not interrupt.requested):
                 if len(active) < at_a_time and not interrupt.requested and (number := waiting.ready()) is not None:
