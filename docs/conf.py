@@ -18,14 +18,9 @@ myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 nitpicky = True
 highlight_language = "bash"  # blocks that name no language are commands
-html_theme = "alabaster"
+html_theme = "furo"
 html_title = "moca"
-html_theme_options = {
-    "description": "Continual learning by modeling intra-class variation",
-    "page_width": "82rem",
-    "body_max_width": "none",
-    "code_font_size": "0.8em",
-}
+html_theme_options = {"navigation_with_keys": True}
 html_show_sourcelink = False
 
 
