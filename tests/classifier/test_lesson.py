@@ -2,7 +2,9 @@
 
 import json
 import os
+import resource
 import shutil
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -86,18 +88,54 @@ def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
     assert teach(model, folder("mar", 4), tolerate=1, device="cpu").used
 
 
-def test_a_lesson_that_fails_changes_nothing(model, folder, monkeypatch):
-    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+@contextmanager
+def no_more_than(size):
+    """Inside, no file gets larger, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_lesson_that_fails_changes_nothing(model, folder, tmp_path):
+    january, february = folder("jan", 0, 1), folder("feb", 2)
+    with no_more_than(8192), pytest.raises(MocaError, match="cannot be written: File too large; none was made"):
+        teach(model, january, options=OPTIONS, device="cpu")
+    assert not model.path.exists()
+    teach(model, january, options=OPTIONS, device="cpu")
     before = sorted(p.relative_to(model.path) for p in model.path.rglob("*") if p.name != "lock")
-
-    def fails(*given):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("moca.classifier.folder.torch.save", fails)
-    with pytest.raises(MocaError, match="No space left on device; it is what it was"):
-        teach(model, folder("feb", 2), device="cpu")
+    with no_more_than(8192), pytest.raises(MocaError, match="cannot be written: File too large; it is what it was"):
+        teach(model, february, device="cpu")
     assert sorted(p.relative_to(model.path) for p in model.path.rglob("*") if p.name != "lock") == before
     assert model.current == 1
+
+
+def test_a_first_lesson_that_was_killed_while_it_was_written_is_in_nobodys_way(model, small):
+    x, y = lesson(0, 1, count=2)
+    (model.path / "versions" / "1.part").mkdir(parents=True)
+    (model.path / "versions" / "1.part" / "state.pt").write_bytes(b"half")
+    (model.path / "lock").touch()
+    assert not model.exists()
+    assert teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu").version == 1
+    assert [place.name for place in (model.path / "versions").iterdir()] == ["1"]
+
+
+def test_a_model_that_did_not_keep_of_which_class_its_images_were(model, small):
+    """As the first ones of moca 0.2 were written."""
+    x, y = lesson(0, 1, count=4)
+    teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu")
+    path = model.path / "versions" / "1" / "state.pt"
+    state = torch.load(path, weights_only=True)
+    del state["extra"]["seen_of"]
+    torch.save(state, path)
+    more, labels = lesson(2, count=4)
+    again = teach(model, np.concatenate([x, more]), [*y, *labels], device="cpu")
+    assert (again.known, again.images + again.held, again.otherwise) == (8, 4, {})
+    assert teach(model, more, [0] * 4, device="cpu").otherwise == {"2": 4}
+    lessons.forget(model, 1, device="cpu")
+    assert teach(model, x, y, device="cpu").new_classes == [1], "what may be of a forgotten class can be learnt again"
 
 
 def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
@@ -179,13 +217,15 @@ def test_a_class_may_be_called_train(model, folder, tmp_path):
             True,
         ),
         ('{"format": 1}', r"model.json does not say which version is in use; moca model rollback .* --to 2", True),
+        (None, r"damaged: model.json cannot be read \(No such file or directory\); moca model rollback .* --to 2", True),
         ('{"current": 1}', r"model.json does not say what it should; moca model rollback .* --to 2", True),
     ],
 )
 def test_which_version_is_in_use_cannot_be_read(model, small, content, said, mends):
     classifier = small(epochs=1, memory=4).learn(*lesson(0, 1, count=2))
     classifier.save(model.path), classifier.save(model.path)
-    (model.path / "model.json").write_text(content)
+    told = model.path / "model.json"
+    told.write_text(content) if content else told.unlink()
     for attempt in (
         lambda: model.load(ContinualClassifier),
         lambda: teach(model, *lesson(2, count=2), device="cpu"),
@@ -195,14 +235,14 @@ def test_which_version_is_in_use_cannot_be_read(model, small, content, said, men
     ):
         with pytest.raises(MocaError, match=said):
             attempt()
-    assert (model.next, (model.path / "model.json").read_text()) == (3, content)
+    assert (model.next, told.read_text() if told.exists() else None) == (3, content)
     if mends:
         model.rollback(to=2)
         assert model.current == 2
     else:
         with pytest.raises(MocaError, match=said):
             model.rollback(to=2)
-        assert (model.path / "model.json").read_text() == content
+        assert told.read_text() == content
 
 
 def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):

@@ -26,7 +26,12 @@ class Kept:
     labels: list[Label] = field(default_factory=list)
     seen: Tensor | None = None
     """Digests of all images that it was taught with, each of the class in `seen_of`."""
-    seen_of: list[Label] = field(default_factory=list)
+    seen_of: list[Label | None] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Early models did not keep of which class the images were that they have seen."""
+        unknown = 0 if self.seen is None else len(self.seen) - len(self.seen_of)
+        object.__setattr__(self, "seen_of", [None] * unknown + self.seen_of)
 
     def accuracy(self, classifier: Classifier) -> float | None:
         """The share of the images to judge by that are told right; None where there are none."""
@@ -36,8 +41,9 @@ class Kept:
         """The places of those images that were taught as another class, and which."""
         rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
         taught = dict(zip(rows, self.seen_of, strict=True))
-        were = [taught.get(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
-        return {place: name for place, (name, label) in enumerate(zip(were, labels, strict=True)) if name != label}
+        were = [taught.get(row.tobytes()) for row in digests]
+        both = enumerate(zip(were, labels, strict=True))
+        return {place: was for place, (was, label) in both if was is not None and was != label}
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> Kept:
         """So many of each class at the most, the first ones."""
@@ -52,9 +58,9 @@ class Kept:
         return Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
 
     def without(self, label: Label) -> Kept:
-        """Nothing of a class."""
+        """Nothing of a class, nor what may be of it."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
-        known = [i for i, name in enumerate(self.seen_of) if name != label]
+        known = [i for i, name in enumerate(self.seen_of) if name not in (label, None)]
         return Kept(
             None if self.images is None else self.images[stay],
             [self.labels[i] for i in stay],
