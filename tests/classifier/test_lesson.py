@@ -40,6 +40,15 @@ def test_a_month_after_the_other(model, folder):
     assert model.current == 2
 
 
+def test_how_many_images_have_been_read_is_told(model, folder):
+    place, read, learnt = folder("jan", 0, 1), [], []
+    (place / "bar 0" / "broken.png").touch()
+    teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu", read=lambda *told: read.append(told),
+          said=lambda *told: learnt.append(told))  # fmt: skip
+    assert read == [(done, 41) for done in range(1, 42)]
+    assert learnt[-1][0] == learnt[-1][1] == len(learnt)
+
+
 def test_only_what_is_new_is_learnt(model, folder):
     teach(model, folder("all", 0, 1), options=OPTIONS, device="cpu")
     nothing = teach(model, folder("all", 0, 1), device="cpu")
@@ -217,7 +226,11 @@ def test_a_class_may_be_called_train(model, folder, tmp_path):
             True,
         ),
         ('{"format": 1}', r"model.json does not say which version is in use; moca model rollback .* --to 2", True),
-        (None, r"damaged: model.json cannot be read \(No such file or directory\); moca model rollback .* --to 2", True),
+        (
+            None,
+            r"damaged: model.json cannot be read \(No such file or directory\); moca model rollback .* --to 2",
+            True,
+        ),
         ('{"current": 1}', r"model.json does not say what it should; moca model rollback .* --to 2", True),
     ],
 )

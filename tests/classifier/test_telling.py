@@ -9,7 +9,7 @@ from moca.classifier.telling import basis_told, cost_told, otherwise_told, what_
 @pytest.mark.parametrize(
     ("lesson", "what"),
     [
-        ({"new_classes": ["ring", "square"], "came_again": ["bar"]}, "+ ring, square, more of bar"),
+        ({"new_classes": ["ring", "square"], "came_again": ["bar"]}, "+ ring, square; more of bar"),
         ({"new_classes": [], "came_again": ["bar"]}, "more of bar"),
         ({"new_classes": ["ring", "gone"]}, "+ ring"),
         ({"forgot": 0}, "forgot 0"),
@@ -24,9 +24,9 @@ def test_what_a_version_was(lesson, what):
 def test_what_a_version_comes_from_is_told_where_it_is_not_the_one_before():
     about = {"version": 4, "parent": 3, "lesson": {"new_classes": ["ring"]}, "classes": ["ring"]}
     assert what_it_was(about) == "+ ring"
-    assert what_it_was(about | {"parent": 1}) == "+ ring, from version 1"
+    assert what_it_was(about | {"parent": 1}) == "+ ring; from version 1"
     lesson = {"new_classes": ["ring"], "used": False}
-    assert what_it_was(about | {"lesson": lesson}) == "+ ring, forgot too much"
+    assert what_it_was(about | {"lesson": lesson}) == "+ ring; forgot too much"
 
 
 def test_what_a_lesson_cost_is_told_where_it_is_much():

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -46,6 +48,23 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert len(told["classes"]) == 3
     assert told["classes"][0]["share"] >= told["classes"][1]["share"]
     assert "bar 0" in moca("predict", "bars", images[0])[1]
+
+
+def test_what_takes_a_while_is_shown(moca, taught, tmp_path, monkeypatch):
+    assert "reading" not in moca("predict", "bars", tmp_path / "january")[2], "what is there at once needs no word"
+    monkeypatch.setattr("moca.cli.model._AT_ONCE", 0)
+    told = moca("predict", "bars", tmp_path / "january", "--format", "csv")
+    assert "reading images" in told[2] and "40/40" in told[2]
+    assert told[1].count("\n") == 41, "and not among the answers"
+
+
+def test_who_reads_no_further_hears_no_complaint(taught, tmp_path):
+    """As head does."""
+    words = (sys.executable, "-m", "moca", "predict", "bars", str(tmp_path / "january"), "--format", "csv")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as told:
+        told.stdout.close()
+        assert told.stderr.read() == b""
+    assert told.returncode == 1
 
 
 def test_ctrl_c_in_a_lesson_says_what_became_of_the_model(moca, taught, monkeypatch):

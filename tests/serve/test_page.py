@@ -129,7 +129,7 @@ def test_looking_and_teaching(browser, model):
         page.click("#classes .cross >> nth=0")
         page.click("#sure-yes")
         page.wait_for_selector("#version:text-is('version 3')")
-        page.wait_for_selector("#history p:text-is('forgot bar 0, from version 1')")
+        page.wait_for_selector("#history p:text-is('forgot bar 0; from version 1')")
         assert (model.current, model.about()["classes"]) == (3, ["bar 1"])
         assert [line for line in problems if "415" not in line] == []  # the browser notes every answer of that kind
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from moca.classifier.forgetting import without
 from moca.classifier.kept import Kept
-from moca.classifier.pictures import BadInput, Shape, are_vectors, labelled, pictures, vectors
+from moca.classifier.pictures import BadInput, Said, Shape, are_vectors, labelled, pictures, vectors
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
 from moca.data.protocol import Protocol, own_protocol, vector_protocol
@@ -41,8 +41,6 @@ _LOOK = 50
 _FEWEST = 150
 """Steps of any lesson. Few images are few steps a pass: 22 of a new sign were 50 in the recipe's 50 passes, after which
 6 % of others were told and 85 % of the old signs; after 150 steps 94 % and all of them (one run)."""
-Said = Callable[[int, int], None]
-"""Told how many steps have been done, and how many there are."""
 
 
 class Classifier:

@@ -55,7 +55,7 @@ class Kept:
                 chosen.append(place)
         seen = torch.from_numpy(digests.copy())
         seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        return Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
+        return Kept(both[chosen], [names[i] for i in chosen], seen, [*self.seen_of, *taught])
 
     def without(self, label: Label) -> Kept:
         """Nothing of a class, nor what may be of it."""

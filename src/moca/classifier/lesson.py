@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moca.classifier.classifier import Classifier, Said
+from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.classifier.kept import Kept
-from moca.classifier.pictures import labelled
+from moca.classifier.pictures import Said, labelled
 from moca.data import splitting
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.given import Label
@@ -74,12 +74,14 @@ def teach(
     said: Said | None = None,
     names: Sequence[str] | None = None,
     say: Callable[[str], None] | None = None,
+    read: Said | None = None,
 ) -> Lesson:
     """Teach a model what is new among labelled images, or make one with these options.
 
     `names` are what images without a file are called. Where a model is made, `say` gets in a line what was chosen
-    for it. The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that
-    fails changes nothing.
+    for it. `read` is told how many of how many files have been read, `said` how many steps have been learnt. The new
+    version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails changes
+    nothing.
     """
     with folder.teaching():
         classifier = _taken_up(folder, options or {}, device)
@@ -88,7 +90,7 @@ def teach(
             classifier.refuse_pictures(images)
         lost = list[str]()
         shape = classifier.shape_ if known else None
-        x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append)
+        x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append, read)
         y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
         fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
         otherwise = Counter(str(was) for was in were.values())

@@ -32,7 +32,7 @@ def what_it_was(about: dict[str, Any]) -> str:
     told += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
     told += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
     told += ["forgot too much"] * (lesson.get("used") is False)
-    return ", ".join(told)
+    return "; ".join(told)
 
 
 def _listed(names: Sequence[Label]) -> str:
