@@ -142,7 +142,7 @@ def test_a_model_that_did_not_keep_of_which_class_its_images_were(model, small):
     more, labels = lesson(2, count=4)
     again = teach(model, np.concatenate([x, more]), [*y, *labels], device="cpu")
     assert (again.known, again.images + again.held, again.otherwise) == (8, 4, {})
-    assert teach(model, more, [0] * 4, device="cpu").otherwise == {"2": 4}
+    assert teach(model, more, [0] * 4, tolerate=1, device="cpu").otherwise == {"2": 4}
     lessons.forget(model, 1, device="cpu")
     assert teach(model, x, y, device="cpu").new_classes == [1], "what may be of a forgotten class can be learnt again"
 
@@ -354,9 +354,57 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
     counts = f"the first one counts: {both[0]}, not {both[1]}."
     assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
     again = teach(model, place, device="cpu")
-    assert (again.twice, again.otherwise) == (0, {"bar 0": 1}), "by now it was learnt as the first"
+    assert (again.twice, again.otherwise) == (0, {}), "by now it was learnt as the first, which has not changed"
     assert twice_told(again) == copies_told(again) == ""
     assert again.known == 42
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"learner": "er_ace"},
+        {"learner": "derpp"},
+        {"learner": "icarl"},
+        {"learner": "xder"},
+        {"learner": "er:adjust=auto"},
+        {"learner": "lwf"},
+        {"frozen": "convnet:width=2", "encoder": "identity"},
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore:the features of the frozen")
+def test_a_label_that_was_wrong_is_corrected(model, options):
+    """Of images that come as another class nothing is kept as what they were; all else is."""
+    given = OPTIONS | {"epochs": 1, "memory": 100} | options
+    x, y = lesson(0, 1)
+    teach(model, x, y, options=given, held_out=0.5, device="cpu")
+
+    def kept():
+        """Each image, or what is seen of it, with its class, by where it is kept."""
+        now = model.load(ContinualClassifier, device="cpu")
+        memory = {(image.tobytes(), label) for label, images in now.memory_contents().items() for image in images}
+        judged = {(row.numpy().tobytes(), label) for row, label in zip(now.kept_.images, now.kept_.labels, strict=True)}
+        fit = now.learning_.held
+        seen = {(row.numpy().tobytes(), name) for row, name in zip(now.kept_.seen, now.kept_.seen_of, strict=True)}
+        fitted = (
+            set() if fit is None else {(r.numpy().tobytes(), int(c)) for r, c in zip(fit.images, fit.y, strict=True)}
+        )
+        return memory, judged, seen, fitted
+
+    before, wrong = kept(), np.arange(6)
+    corrected = teach(model, x[wrong], [1] * 6, tolerate=1, held_out=0.5, device="cpu")
+    assert (corrected.otherwise, corrected.known, corrected.images + corrected.held) == ({"0": 6}, 0, 6)
+    assert corrected.came_again == [1]
+    after, counts = kept(), []
+    for place, (was, now) in enumerate(zip(before, after, strict=True)):
+        gone = {row for row, label in was if label == 0} - {row for row, label in now if label == 0}
+        if place < 3:
+            assert {pair for pair in was if pair[0] not in gone} <= now, "all else stays"
+        assert not gone & {row for row, label in now if label == 0}
+        counts.append(len(gone))
+    assert counts[2] == 6 and (counts[0] + counts[1] + counts[3] == 6 or given.get("learner") == "lwf")
+    assert len(after[2]) == 40, "each image was taught once"
+    assert teach(model, x[wrong], [1] * 6, device="cpu").known == 6
 
 
 def test_names_that_are_not_utf_8_are_spelt_out(model, folder):

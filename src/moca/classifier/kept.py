@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +39,13 @@ class Kept:
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
 
     def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
-        """The places of those images that were taught as another class, and which."""
+        """The places of those images that were taught as another class, and which. One that comes as both is not among
+        them."""
         rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
-        taught = dict(zip(rows, self.seen_of, strict=True))
-        were = [taught.get(row.tobytes()) for row in digests]
-        both = enumerate(zip(were, labels, strict=True))
-        return {place: was for place, (was, label) in both if was is not None and was != label}
+        taught = {row: name for row, name in zip(rows, self.seen_of, strict=True) if name is not None}
+        told = [(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
+        as_before = {row for row, label in told if taught.get(row, label) == label}
+        return {place: taught[row] for place, (row, _) in enumerate(told) if row not in as_before}
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> Kept:
         """So many of each class at the most, the first ones."""
@@ -61,6 +63,19 @@ class Kept:
         """Nothing of a class, nor what may be of it."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
         known = [i for i, name in enumerate(self.seen_of) if name not in (label, None)]
+        return Kept(
+            None if self.images is None else self.images[stay],
+            [self.labels[i] for i in stay],
+            None if self.seen is None else self.seen[known],
+            [self.seen_of[i] for i in known],
+        )
+
+    def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:
+        """As if images with these digests had not been taught; `gone` says which of those to judge by they are."""
+        seen = [] if self.seen is None else [row.tobytes() for row in self.seen.numpy()]
+        wrong = {row.tobytes() for row in digests}
+        known = [i for i, row in enumerate(seen) if row not in wrong]
+        stay = [] if self.images is None else torch.nonzero(~gone(self.images)).flatten().tolist()
         return Kept(
             None if self.images is None else self.images[stay],
             [self.labels[i] for i in stay],

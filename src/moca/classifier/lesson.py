@@ -45,7 +45,7 @@ class Lesson:
     used: bool = True
     """Whether the new version is in use."""
     otherwise: dict[str, int] = field(default_factory=dict)
-    """Of those learnt before as another class, how many as each."""
+    """How many were learnt before as which other class, and are corrected."""
     first_otherwise: str = ""
     """The first of these: its file, or its number."""
     old_held: int = 0
@@ -92,7 +92,10 @@ def teach(
         shape = classifier.shape_ if known else None
         x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append, read)
         y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
-        fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
+        if were := kept.otherwise(digests, y):  # the last word counts
+            classifier.unlearn(x[list(were)], digests[list(were)])
+            kept = classifier.kept_
+        fresh = _unseen(digests, kept.seen)
         otherwise = Counter(str(was) for was in were.values())
         first = _called(next(iter(were)), files or names) if were else ""
         again = list(_again(digests, kept.seen))
@@ -103,8 +106,7 @@ def teach(
         )
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
-                          first_otherwise=first)  # fmt: skip
+            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
         number = {name: place for place, name in enumerate(classes)}

@@ -96,7 +96,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
 
     if lesson.left_out:
         say(lesson.left_out, "red")
-    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson), copies_told(lesson))):
+    for told in filter(None, (otherwise_told(lesson), twice_told(lesson), copies_told(lesson))):
         say(told, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
