@@ -162,6 +162,14 @@ def test_nothing_held_out(model, folder):
     assert teach(model, folder("feb", 2), held_out=0, device="cpu").used
 
 
+def test_a_model_in_a_folder_that_cannot_be_written(model, small):
+    small(epochs=1, memory=4).learn(*lesson(0, 1, count=2)).save(model.path)
+    (model.path / "lock").mkdir()  # no file can be made there, for root neither
+    for attempt in (lambda: teach(model, *lesson(2, count=2), device="cpu"), lambda: lessons.forget(model, 0)):
+        with pytest.raises(MocaError, match="cannot be changed: Is a directory; check the permissions of its folder"):
+            attempt()
+
+
 def test_one_teacher_at_a_time(model, folder):
     place = folder("jan", 0, 1)
     with model.teaching(), pytest.raises(MocaError, match="taught by another process"):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 import time
@@ -48,6 +49,18 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert len(told["classes"]) == 3
     assert told["classes"][0]["share"] >= told["classes"][1]["share"]
     assert "bar 0" in moca("predict", "bars", images[0])[1]
+
+
+@pytest.mark.skipif(not os.geteuid(), reason="root may read everything")
+def test_a_folder_that_cannot_be_read_is_not_passed_over(moca, taught, tmp_path):
+    (tmp_path / "january" / "bar 0").chmod(0)
+    code, out, err = moca("predict", "bars", tmp_path / "january")
+    (tmp_path / "january" / "bar 0").chmod(0o755)
+    assert (code, out) == (1, "")
+    assert (
+        err
+        == f"moca: cannot read the folder {tmp_path / 'january' / 'bar 0'} (Permission denied); check its permissions\n"
+    )
 
 
 def test_what_takes_a_while_is_shown(moca, taught, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -108,13 +108,17 @@ class ModelFolder:
         except OSError as error:
             raise MocaError(f"model folder '{self.path}' cannot be made: {error.strerror}") from None
         try:
-            with lock(self.path / _LOCK, wait=False) as free:
+            with ExitStack() as held:
+                try:
+                    free = held.enter_context(lock(self.path / _LOCK, wait=False))
+                except OSError as error:
+                    raise MocaError(
+                        f"model '{self.path}' cannot be changed: {error.strerror}; check the permissions of its folder"
+                    ) from None
                 if not free:
                     raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
-                try:
-                    yield
-                finally:
-                    (self.path / _LOCK).unlink(missing_ok=True)
+                held.callback((self.path / _LOCK).unlink, missing_ok=True)
+                yield
         finally:
             with suppress(OSError):
                 self.path.rmdir()

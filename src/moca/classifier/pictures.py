@@ -200,14 +200,18 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
-    found = sorted(
-        str(file)
-        for file in place.rglob("*")
-        if file.suffix.lower() in SUFFIXES and not any(map(is_hidden, file.relative_to(place).parts)) and file.is_file()
-    )
+    found = list[str]()
+    for folder, folders, names in os.walk(place, onerror=_unreadable):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        files = (Path(folder, name) for name in names if name.lower().endswith(SUFFIXES) and not is_hidden(name))
+        found += [str(file) for file in files if file.is_file()]
     if not found:
         raise MocaError(f"'{place}' holds no images")
-    return found
+    return sorted(found)
+
+
+def _unreadable(error: OSError) -> None:
+    raise MocaError(f"cannot read the folder {error.filename} ({error.strerror}); check its permissions")
 
 
 def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
