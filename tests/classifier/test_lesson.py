@@ -213,6 +213,23 @@ def test_splits_are_no_classes(names, model, folder, tmp_path):
     assert teach(model, tmp_path / "all" / names[0], options=OPTIONS, device="cpu").new_classes == ["bar 0", "bar 1"]
 
 
+def test_images_that_lie_too_deep_are_not_passed_over(model, folder):
+    place = folder("jan", 0, 1, count=3)
+    within, deep = place / "bar 0" / "2024", place / "bar 0" / "2024" / "may"
+    deep.mkdir(parents=True)
+    (within / ".thumbnails").mkdir()
+    shutil.copy(place / "bar 0" / "0-0.png", within / ".thumbnails")
+    (place / "bar 0" / "0-0.png").rename(within / "x.png")
+    assert teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu").images == 6
+    (within / "x.png").rename(deep / "x.png")
+    with pytest.raises(MocaError, match="2024/may lies too deep: the images of a class are in its folder or in one"):
+        teach(model, place, device="cpu")
+    for file in [*place.glob("*/*.png")]:
+        file.unlink()
+    with pytest.raises(MocaError, match="for each class: its images lie deeper; those of a class"):
+        teach(model, place, device="cpu")
+
+
 def test_a_class_may_be_called_train(model, folder, tmp_path):
     folder("all", 0, count=4)
     folder("one", 1, count=4)
