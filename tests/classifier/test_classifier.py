@@ -121,8 +121,9 @@ def test_one_image_is_one_image_as_an_array_too(small):
     x, y = lesson(0, 1)
     colour = np.repeat(x[..., None], 3, axis=3)
     model = small(epochs=5).learn(colour, y)
-    one = Image.fromarray(colour[0])
-    for same in (colour[0], torch.from_numpy(colour[0]), np.concatenate([colour[0], colour[0][..., :1]], axis=2)):
+    clear = np.concatenate([colour[0], colour[0][..., :1]], axis=2)
+    for same in (colour[0], torch.from_numpy(colour[0]), clear):
+        one = Image.fromarray(np.asarray(same))
         np.testing.assert_array_equal(model.decision_function(same), model.decision_function(one))
     assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
 

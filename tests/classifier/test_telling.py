@@ -9,7 +9,7 @@ from moca.classifier.telling import basis_told, cost_told, otherwise_told, what_
 @pytest.mark.parametrize(
     ("lesson", "what"),
     [
-        ({"new_classes": ["ring", "square"], "came_again": ["bar"]}, "+ ring, square, more of bar"),
+        ({"new_classes": ["ring", "square"], "came_again": ["bar"]}, "+ ring, square; more of bar"),
         ({"new_classes": [], "came_again": ["bar"]}, "more of bar"),
         ({"new_classes": ["ring", "gone"]}, "+ ring"),
         ({"forgot": 0}, "forgot 0"),
@@ -24,9 +24,9 @@ def test_what_a_version_was(lesson, what):
 def test_what_a_version_comes_from_is_told_where_it_is_not_the_one_before():
     about = {"version": 4, "parent": 3, "lesson": {"new_classes": ["ring"]}, "classes": ["ring"]}
     assert what_it_was(about) == "+ ring"
-    assert what_it_was(about | {"parent": 1}) == "+ ring, from version 1"
+    assert what_it_was(about | {"parent": 1}) == "+ ring; from version 1"
     lesson = {"new_classes": ["ring"], "used": False}
-    assert what_it_was(about | {"lesson": lesson}) == "+ ring, forgot too much"
+    assert what_it_was(about | {"lesson": lesson}) == "+ ring; forgot too much"
 
 
 def test_what_a_lesson_cost_is_told_where_it_is_much():
@@ -49,7 +49,7 @@ def test_on_how_little_it_rests():
 
 
 def test_images_of_another_class_are_told_with_their_class():
-    lesson = Lesson(0, 3, 0, otherwise={"ring": 1}, first_otherwise="a.png")
-    told = "1 of the images learnt before was of another class then, and stays so: 1 of 'ring' (the first: a.png)."
-    assert otherwise_told(lesson).startswith(told)
+    lesson = Lesson(3, 0, 0, otherwise={"ring": 1}, first_otherwise="a.png")
+    told = "1 image was learnt before as another class, which is corrected: 1 as 'ring' (the first: a.png)."
+    assert otherwise_told(lesson) == told
     assert otherwise_told(Lesson(1, 0, 0)) == ""

@@ -3,6 +3,9 @@
 import csv
 import io
 import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -46,6 +49,35 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert len(told["classes"]) == 3
     assert told["classes"][0]["share"] >= told["classes"][1]["share"]
     assert "bar 0" in moca("predict", "bars", images[0])[1]
+
+
+@pytest.mark.skipif(not os.geteuid(), reason="root may read everything")
+def test_a_folder_that_cannot_be_read_is_not_passed_over(moca, taught, tmp_path):
+    (tmp_path / "january" / "bar 0").chmod(0)
+    code, out, err = moca("predict", "bars", tmp_path / "january")
+    (tmp_path / "january" / "bar 0").chmod(0o755)
+    assert (code, out) == (1, "")
+    assert (
+        err
+        == f"moca: cannot read the folder {tmp_path / 'january' / 'bar 0'} (Permission denied); check its permissions\n"
+    )
+
+
+def test_what_takes_a_while_is_shown(moca, taught, tmp_path, monkeypatch):
+    assert "reading" not in moca("predict", "bars", tmp_path / "january")[2], "what is there at once needs no word"
+    monkeypatch.setattr("moca.cli.model._AT_ONCE", 0)
+    told = moca("predict", "bars", tmp_path / "january", "--format", "csv")
+    assert "reading images" in told[2] and "40/40" in told[2]
+    assert told[1].count("\n") == 41, "and not among the answers"
+
+
+def test_who_reads_no_further_hears_no_complaint(taught, tmp_path):
+    """As head does."""
+    words = (sys.executable, "-m", "moca", "predict", "bars", str(tmp_path / "january"), "--format", "csv")
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path) as told:
+        told.stdout.close()
+        assert told.stderr.read() == b""
+    assert told.returncode == 1
 
 
 def test_ctrl_c_in_a_lesson_says_what_became_of_the_model(moca, taught, monkeypatch):
@@ -121,14 +153,15 @@ def test_words_too_many_are_named_without_talk_of_runs(moca):
 
 
 def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
-    assert "of another class" not in moca("learn", "january", "--model", "bars")[1]
+    assert "another class" not in moca("learn", "january", "--model", "bars")[1]
     (tmp_path / "other" / "bar 1").mkdir(parents=True)
     for name in ("0-0.png", "0-1.png"):
         (tmp_path / "january" / "bar 0" / name).rename(tmp_path / "other" / "bar 1" / name)
     out = moca("learn", "other", "--model", "bars")[1]
-    told = "2 of the images learnt before were of another class then, and stay so: 2 of 'bar 0' (the first: other/bar 1"
+    told = "2 images were learnt before as another class, which is corrected: 2 as 'bar 0' (the first: other/bar 1"
     assert told in out
-    assert "Nothing new: all 2 images were learnt before." in out
+    assert "Learnt 2 images of 1 that came again, 0 held out." in out
+    assert "Nothing new" in moca("learn", "other", "--model", "bars")[1]
 
 
 def test_what_it_knows(moca, taught, tmp_path):

@@ -38,6 +38,20 @@ def test_modes_become_grey_or_colour():
     assert decode.decode(saved(colour.convert("CMYK"), "JPEG")).shape == (8, 8, 3)
 
 
+def test_what_is_transparent_is_white():
+    """By the formula; in every way in which a file says that a pixel is transparent."""
+    grey, alpha = (made.pictures(1, channels=1, seed=seed)[0, :, :, 0].astype(float) for seed in (0, 1))
+    seen = np.rint((grey * alpha + 255 * (255 - alpha)) / 255).astype(np.uint8)
+    both = np.stack([grey, alpha], 2).astype(np.uint8)
+    np.testing.assert_array_equal(decode.decode(saved(Image.fromarray(both)))[:, :, 0], seen)
+    np.testing.assert_array_equal(decode.decode(saved(Image.fromarray(both[..., [0, 0, 0, 1]])))[:, :, 1], seen)
+    marked = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8))
+    for image, kind in ((marked, "PNG"), (marked, "GIF"), (marked.convert("RGB"), "PNG"), (marked.convert("P"), "PNG")):
+        black = (0, 0, 0) if image.mode == "RGB" else 0
+        told = decode.decode(saved(image, kind, transparency=black), colour=True)
+        np.testing.assert_array_equal(told[:, :, 2].flatten(), [255, *range(1, 64)])
+
+
 def test_sixteen_bit_grey_keeps_its_upper_byte():
     deep = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1000
     for kind in ("PNG", "PPM"):

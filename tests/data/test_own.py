@@ -47,7 +47,7 @@ FORMS = {
     "floats": lambda x, y: (x / 255, y.astype(np.uint8)),
     "half floats": lambda x, y: ((x / 255).astype(np.float16), y[:, None]),
     "float tensors": lambda x, y: (tensors(x).float() / 255, y.tolist()),
-    "transparent": lambda x, y: (np.concatenate([x, x[..., :1]], 3), y),
+    "opaque": lambda x, y: (np.concatenate([x, np.full_like(x[..., :1], 255)], 3), y),
     "list of images": lambda x, y: ([Image.fromarray(image) for image in x], list(y)),
     "names": lambda x, y: (x, np.array(["0", "1", "2"])[y]),
     "pictures": Pictures,
@@ -145,17 +145,19 @@ def test_what_should_be_known_is_noted():
     x, y, tx, ty = (part.copy() for part in DATA)
     tx[4] = x[7]
     ty[4] = y[7]
-    own = dataset((np.concatenate([x, x[..., :1]], 3), y), (tx, ty))
+    own = dataset((np.concatenate([x, np.full_like(x[..., :1], 255)], 3), y), (tx, ty))
     assert own.notes == (
-        "the fourth channel (transparency) was dropped",
+        "images with transparency were laid on white",
         f"1 image in both the training and the test set, for example image 7 of train ('{y[7]}') "
         f"and image 4 of test ('{y[7]}')",
     )
 
 
 @pytest.mark.parametrize("how", ["arrays", "list of images", "pictures", "pairs", "tensor data set", "list of arrays"])
-def test_transparency_that_is_dropped_is_noted(how):
+def test_transparent_images_lie_on_white_and_that_is_noted(how):
     x, y, tx, ty = DATA
+    alpha = x[..., :1].astype(float)
+    seen = np.rint((x * alpha + 255 * (255 - alpha)) / 255).astype(np.uint8)
     clear = np.concatenate([x, x[..., :1]], 3)
     train = {
         "arrays": (clear, y),
@@ -166,8 +168,10 @@ def test_transparency_that_is_dropped_is_noted(how):
         "tensor data set": TensorDataset(tensors(clear), torch.from_numpy(y)),
     }[how]
     own = dataset(train, (tx, ty))
-    assert own.notes == ("the fourth channel (transparency) was dropped",)
-    assert own.fingerprint == dataset((x, y), (tx, ty)).fingerprint and dataset((x, y), (tx, ty)).notes == ()
+    if how == "pairs":
+        seen = np.concatenate([x[:-1], seen[-1:]])
+    assert own.notes == ("images with transparency were laid on white",)
+    assert own.fingerprint == dataset((seen, y), (tx, ty)).fingerprint and dataset((seen, y), (tx, ty)).notes == ()
 
 
 def test_a_moca_data_set_is_one_already():

@@ -65,6 +65,31 @@ AGAIN = """(bytes) => {
 }"""
 
 
+def test_an_answer_that_is_wrong_is_taught_from_where_it_stands(browser, model):
+    with (
+        serving(model.path) as client,
+        opened(browser, client, viewport={"width": 390, "height": 600}) as (page, problems),
+    ):
+        page.wait_for_selector("#classes li >> nth=1")
+        page.set_input_files("#look-files", images(2, 2))
+        page.wait_for_selector(".neighbours >> nth=1")
+        page.locator(".told button").nth(1).click()
+        page.locator(".told button").nth(0).click()
+        assert page.evaluate("document.activeElement.id") == "class-name"
+        page.wait_for_function("document.querySelector('#class-name').getBoundingClientRect().bottom < innerHeight")
+        page.keyboard.type("bar 2")
+        assert (page.locator(".thumb").count(), page.inner_text("#begin")) == (2, "Teach from 2 images")
+        assert page.is_enabled("#begin")
+        page.locator(".told button").nth(0).click()
+        assert page.locator(".thumb").count() == 2, "it is there already"
+        assert not problems
+    with serving(model.path, taught=False) as client, opened(browser, client) as (page, _):
+        page.wait_for_selector("#classes li >> nth=1")
+        page.set_input_files("#look-files", images(2, 1))
+        page.wait_for_selector(".neighbours")
+        assert not page.locator(".told button").count()
+
+
 def test_looking_and_teaching(browser, model):
     with serving(model.path) as client, opened(browser, client) as (page, problems):
         page.wait_for_selector("#classes li >> nth=1")
@@ -119,18 +144,19 @@ def test_looking_and_teaching(browser, model):
         page.fill("#class-name", "bar 1")
         page.set_input_files("#teach-files", taught[1:3])
         page.click("#begin")
-        page.wait_for_selector("#outcome .problem:has-text('2 of the images learnt before were of another class then')")
+        page.wait_for_selector("#outcome .problem:has-text('2 images were learnt before as another class')")
 
-        page.click("#history button")  # of version 1
+        page.wait_for_selector("#history li >> nth=2")
+        page.click("#history li:last-child button")  # of version 1
         page.click("#sure-yes")
         page.wait_for_selector("#version:text-is('version 1')")
         page.click("#classes .cross >> nth=0")
         page.click("#sure button.plain")
         page.click("#classes .cross >> nth=0")
         page.click("#sure-yes")
-        page.wait_for_selector("#version:text-is('version 3')")
-        page.wait_for_selector("#history p:text-is('forgot bar 0, from version 1')")
-        assert (model.current, model.about()["classes"]) == (3, ["bar 1"])
+        page.wait_for_selector("#version:text-is('version 4')")
+        page.wait_for_selector("#history p:text-is('forgot bar 0; from version 1')")
+        assert (model.current, model.about()["classes"]) == (4, ["bar 1"])
         assert [line for line in problems if "415" not in line] == []  # the browser notes every answer of that kind
 
 

@@ -14,9 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moca.classifier.forgetting import without
+from moca.classifier.forgetting import without, without_samples
 from moca.classifier.kept import Kept
-from moca.classifier.pictures import BadInput, Shape, are_vectors, labelled, pictures, vectors
+from moca.classifier.pictures import BadInput, Said, Shape, are_vectors, labelled, pictures, vectors
+from moca.data.fingerprint import Digests
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
 from moca.data.protocol import Protocol, own_protocol, vector_protocol
@@ -41,8 +42,6 @@ _LOOK = 50
 _FEWEST = 150
 """Steps of any lesson. Few images are few steps a pass: 22 of a new sign were 50 in the recipe's 50 passes, after which
 6 % of others were told and 85 % of the old signs; after 150 steps 94 % and all of them (one run)."""
-Said = Callable[[int, int], None]
-"""Told how many steps have been done, and how many there are."""
 
 
 class Classifier:
@@ -289,6 +288,21 @@ class Classifier:
         self._names = [name for name in self._names if name != label]
         self.kept_ = self.kept_.without(label)
         return self
+
+    def unlearn(self, images: Tensor, digests: Digests) -> None:
+        """Keep none of these images any more, neither in memory nor to judge by: they were taught as what they are not.
+        Weights that were trained with them stay."""
+        wrong = self._seen(images).flatten(1).float()
+
+        def gone(kept: Tensor) -> Tensor:
+            rows = kept.flatten(1).float()
+            found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+            for one in wrong.to(rows.device):
+                found |= torch.isclose(rows, one, rtol=1e-4, atol=1e-5).all(1)  # features are rounded
+            return found
+
+        self.learning_ = without_samples(self.learning_, gone, self._anew)
+        self.kept_ = self.kept_.less(digests, gone)
 
     @property
     def keeps_vectors(self) -> bool:

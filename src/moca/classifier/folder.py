@@ -9,10 +9,11 @@ lock                     held while somebody teaches
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -46,8 +47,8 @@ class ModelFolder:
         self.path = path.expanduser()
 
     def exists(self) -> bool:
-        """Whether there is a model."""
-        return (self.path / _MODEL).is_file()
+        """Whether there is a model, be it one that no longer says which version is in use."""
+        return (self.path / _MODEL).is_file() or bool(self._numbers())
 
     def is_run(self) -> bool:
         """Whether there is a finished run instead, whose weights were kept."""
@@ -107,13 +108,17 @@ class ModelFolder:
         except OSError as error:
             raise MocaError(f"model folder '{self.path}' cannot be made: {error.strerror}") from None
         try:
-            with lock(self.path / _LOCK, wait=False) as free:
+            with ExitStack() as held:
+                try:
+                    free = held.enter_context(lock(self.path / _LOCK, wait=False))
+                except OSError as error:
+                    raise MocaError(
+                        f"model '{self.path}' cannot be changed: {error.strerror}; check the permissions of its folder"
+                    ) from None
                 if not free:
                     raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
-                try:
-                    yield
-                finally:
-                    (self.path / _LOCK).unlink(missing_ok=True)
+                held.callback((self.path / _LOCK).unlink, missing_ok=True)
+                yield
         finally:
             with suppress(OSError):
                 self.path.rmdir()
@@ -156,9 +161,9 @@ class ModelFolder:
                 shutil.rmtree(rest, ignore_errors=True)
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            torch.save({"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}, part / _STATE)
+            _save({"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}, part / _STATE)
             if classifier.frozen_ is not None and not (shared := self._frozen(classifier.frozen_.digest)).exists():
-                torch.save(classifier.frozen_.state(), part / shared.name)
+                _save(classifier.frozen_.state(), part / shared.name)
                 (part / shared.name).replace(shared)
             if place.exists():
                 place.replace(before)
@@ -168,7 +173,11 @@ class ModelFolder:
                 self.use(number)
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
-            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; it is what it was") from None
+            left = "it is what it was" if self.exists() else "none was made"
+            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {left}") from None
+        finally:
+            with suppress(OSError):  # of a model that was not made nothing stays
+                place.parent.rmdir()
         return place
 
     def use(self, version: int) -> None:
@@ -242,7 +251,8 @@ class ModelFolder:
     def check_free(self) -> None:
         """That a model can be here: there is one, or a finished run, or nothing yet."""
         strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        if strange and any(entry.name != _LOCK for entry in self.path.iterdir()):
+        left = (_LOCK, _VERSIONS)  # all that a first lesson leaves which is killed
+        if strange and any(entry.name not in left for entry in self.path.iterdir()):
             raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
 
     def _place(self, version: int | None) -> Path:
@@ -301,3 +311,10 @@ class ModelFolder:
                 f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) writes it anew"
             )
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
+
+
+def _save(state: dict[str, Any], path: Path) -> None:
+    """By way of memory: what torch itself raises where a disk is full does not say so."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    path.write_bytes(content.getbuffer())

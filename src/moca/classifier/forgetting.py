@@ -1,4 +1,5 @@
-"""A class is forgotten on request: gone from head, memory, prototypes and counters, as if it had never come."""
+"""A class is forgotten on request: gone from head, memory, prototypes and counters, as if it had never come. Or some of
+the samples that were kept, as their labels were wrong."""
 
 from __future__ import annotations
 
@@ -33,10 +34,27 @@ def without(learning: Learning, number: int, again: Callable[[int, int], Learnin
     state["optimiser"] = made.optimiser.state_dict()
     if learning.memory is not None and state["memory"]["fields"]:
         by_slot = _longer(fresh, _shapes(again(classes, 2)))
-        state = _drop(state, number, learning.memory.size, by_slot)
+        y = learning.memory.all()["y"]
+        state = _drop(state, y == number, learning.memory.size, by_slot)
+        y = state["memory"]["fields"]["y"]
+        y[y > number] -= 1
     made.load_state_dict(state)
     if made.held is not None:
         made.held.forget(number)
+    return made
+
+
+def without_samples(
+    learning: Learning, gone: Callable[[Tensor], Tensor], again: Callable[[int, int], Learning]
+) -> Learning:
+    """Learning like this one that no longer keeps some samples: `gone` says which of those given are to go."""
+    memory, state, made = learning.memory, learning.state_dict(), again(learning.classes, 1)
+    if memory is not None and len(memory):
+        by_slot = _longer(_shapes(made), _shapes(again(learning.classes, 2)))
+        state = _drop(state, gone(memory.all()["image"]), memory.size, by_slot)
+    made.load_state_dict(state)
+    if made.held is not None and made.held.images is not None:
+        made.held.drop(gone(made.held.images))
     return made
 
 
@@ -87,16 +105,13 @@ def _cut(rows: Tensor, axes: Sequence[int], number: int, classes: int) -> Tensor
     return rows
 
 
-def _drop(state: dict[str, Any], number: int, size: int, by_slot: dict[Path, list[int]]) -> dict[str, Any]:
-    """The state with a memory without the samples of a class: those that stay come first, and it is as if only they had
-    come. What store, draw or learner know of each slot moves along."""
-    memory = state["memory"]
-    held = min(size, memory["offered"])
-    y = memory["fields"]["y"][:held]
-    stay = torch.nonzero(y != number).flatten()
-    gone = torch.nonzero(y == number).flatten()
-    order = torch.cat([stay, gone, torch.arange(held, size + 1, device=y.device)])
-    empty = torch.arange(size + 1, device=y.device) >= len(stay)
+def _drop(state: dict[str, Any], gone: Tensor, size: int, by_slot: dict[Path, list[int]]) -> dict[str, Any]:
+    """The state with a memory without some of the samples that it holds: those that stay come first, and it is as if
+    only they had come. What store, draw or learner know of each slot moves along."""
+    device = gone.device
+    stay = torch.nonzero(~gone).flatten()
+    order = torch.cat([stay, torch.nonzero(gone).flatten(), torch.arange(len(gone), size + 1, device=device)])
+    empty = torch.arange(size + 1, device=device) >= len(stay)
 
     def moved(path: Path, rows: Tensor) -> Tensor:
         """In the new order, those that hold nothing any more zero."""
@@ -108,8 +123,6 @@ def _drop(state: dict[str, Any], number: int, size: int, by_slot: dict[Path, lis
 
     state = _changed(state, moved)
     memory = state["memory"]
-    y = memory["fields"]["y"]
-    y[y > number] -= 1
     memory["offered"] = len(stay)
     memory["count"].fill_(len(stay))
     return state

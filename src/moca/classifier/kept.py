@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,18 +27,25 @@ class Kept:
     labels: list[Label] = field(default_factory=list)
     seen: Tensor | None = None
     """Digests of all images that it was taught with, each of the class in `seen_of`."""
-    seen_of: list[Label] = field(default_factory=list)
+    seen_of: list[Label | None] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Early models did not keep of which class the images were that they have seen."""
+        unknown = 0 if self.seen is None else len(self.seen) - len(self.seen_of)
+        object.__setattr__(self, "seen_of", [None] * unknown + self.seen_of)
 
     def accuracy(self, classifier: Classifier) -> float | None:
         """The share of the images to judge by that are told right; None where there are none."""
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
 
     def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
-        """The places of those images that were taught as another class, and which."""
+        """The places of those images that were taught as another class, and which. One that comes as both is not among
+        them."""
         rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
-        taught = dict(zip(rows, self.seen_of, strict=True))
-        were = [taught.get(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
-        return {place: name for place, (name, label) in enumerate(zip(were, labels, strict=True)) if name != label}
+        taught = {row: name for row, name in zip(rows, self.seen_of, strict=True) if name is not None}
+        told = [(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
+        as_before = {row for row, label in told if taught.get(row, label) == label}
+        return {place: taught[row] for place, (row, _) in enumerate(told) if row not in as_before}
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> Kept:
         """So many of each class at the most, the first ones."""
@@ -49,12 +57,25 @@ class Kept:
                 chosen.append(place)
         seen = torch.from_numpy(digests.copy())
         seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        return Kept(both[chosen], [names[i] for i in chosen], seen, self.seen_of + taught)
+        return Kept(both[chosen], [names[i] for i in chosen], seen, [*self.seen_of, *taught])
 
     def without(self, label: Label) -> Kept:
-        """Nothing of a class."""
+        """Nothing of a class, nor what may be of it."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
-        known = [i for i, name in enumerate(self.seen_of) if name != label]
+        known = [i for i, name in enumerate(self.seen_of) if name not in (label, None)]
+        return Kept(
+            None if self.images is None else self.images[stay],
+            [self.labels[i] for i in stay],
+            None if self.seen is None else self.seen[known],
+            [self.seen_of[i] for i in known],
+        )
+
+    def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:
+        """As if images with these digests had not been taught; `gone` says which of those to judge by they are."""
+        seen = [] if self.seen is None else [row.tobytes() for row in self.seen.numpy()]
+        wrong = {row.tobytes() for row in digests}
+        known = [i for i, row in enumerate(seen) if row not in wrong]
+        stay = [] if self.images is None else torch.nonzero(~gone(self.images)).flatten().tolist()
         return Kept(
             None if self.images is None else self.images[stay],
             [self.labels[i] for i in stay],

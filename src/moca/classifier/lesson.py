@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moca.classifier.classifier import Classifier, Said
+from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.classifier.kept import Kept
-from moca.classifier.pictures import labelled
+from moca.classifier.pictures import Said, labelled
 from moca.data import splitting
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.given import Label
@@ -45,7 +45,7 @@ class Lesson:
     used: bool = True
     """Whether the new version is in use."""
     otherwise: dict[str, int] = field(default_factory=dict)
-    """Of those learnt before as another class, how many as each."""
+    """How many were learnt before as which other class, and are corrected."""
     first_otherwise: str = ""
     """The first of these: its file, or its number."""
     old_held: int = 0
@@ -74,12 +74,14 @@ def teach(
     said: Said | None = None,
     names: Sequence[str] | None = None,
     say: Callable[[str], None] | None = None,
+    read: Said | None = None,
 ) -> Lesson:
     """Teach a model what is new among labelled images, or make one with these options.
 
     `names` are what images without a file are called. Where a model is made, `say` gets in a line what was chosen
-    for it. The new version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that
-    fails changes nothing.
+    for it. `read` is told how many of how many files have been read, `said` how many steps have been learnt. The new
+    version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails changes
+    nothing.
     """
     with folder.teaching():
         classifier = _taken_up(folder, options or {}, device)
@@ -88,9 +90,12 @@ def teach(
             classifier.refuse_pictures(images)
         lost = list[str]()
         shape = classifier.shape_ if known else None
-        x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append)
+        x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append, read)
         y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
-        fresh, were = _unseen(digests, kept.seen), kept.otherwise(digests, y)
+        if were := kept.otherwise(digests, y):  # the last word counts
+            classifier.unlearn(x[list(were)], digests[list(were)])
+            kept = classifier.kept_
+        fresh = _unseen(digests, kept.seen)
         otherwise = Counter(str(was) for was in were.values())
         first = _called(next(iter(were)), files or names) if were else ""
         again = list(_again(digests, kept.seen))
@@ -101,8 +106,7 @@ def teach(
         )
         before = classifier.classes_.tolist() if known else []
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current, otherwise=dict(otherwise),
-                          first_otherwise=first)  # fmt: skip
+            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
         number = {name: place for place, name in enumerate(classes)}

@@ -27,6 +27,8 @@ from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
+Said = Callable[[int, int], None]
+"""Told how far something is, of how much."""
 _NAMED = 3
 """Images that are named of those left out."""
 
@@ -53,12 +55,13 @@ def labelled(
     shape: Shape | None = None,
     size: int | None = None,
     say: Callable[[str], None] = warnings.warn,
+    read: Said | None = None,
 ) -> Labelled:
     """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
     (image, label) such as a torch `Dataset`, or of images and labels; vectors (n, d) as (n, d, 1, 1) floats.
 
     All have `shape` where it is known, else the one that they have in common, or `size` pixels a side. Images of a
-    folder that cannot be read are left out, which `say` is told.
+    folder that cannot be read are left out, which `say` is told; `read` is told how many of how many have been read.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
@@ -71,7 +74,7 @@ def labelled(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), no classes; give the "
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
-        return _of_folder(path, shape, size, say)
+        return _of_folder(path, shape, size, say, read)
     if are_vectors(data):
         x = vectors(data)
         return Labelled(x, _classes(labels, len(x)), [])
@@ -82,17 +85,24 @@ def labelled(
     return Labelled(images, labels_of(labels, len(images), "data"), [])
 
 
-def _of_folder(path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None]) -> Labelled:
+def _of_folder(
+    path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None], read: Said | None
+) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
-    images, places = readable([file for file, _ in files], shape, size, say)
-    read = [files[place] for place in places]
-    return Labelled(images, [spelt(name) for _, name in read], [spelt(file) for file, _ in read])
+    images, places = readable([file for file, _ in files], shape, size, say, read)
+    found = [files[place] for place in places]
+    return Labelled(images, [spelt(name) for _, name in found], [spelt(file) for file, _ in found])
 
 
 def readable(
-    files: Sequence[str], shape: Shape | None, size: int | None, say: Callable[[str], None]
+    files: Sequence[str],
+    shape: Shape | None,
+    size: int | None,
+    say: Callable[[str], None],
+    read: Said | None = None,
 ) -> tuple[Tensor, list[int]]:
-    """The images that can be read, and their places among the files; `say` is told of the others."""
+    """The images that can be read, and their places among the files; `say` is told of the others, and `read` how many
+    of how many have been looked at."""
     images, places, lost = list[Pixels](), list[int](), list[str]()
     for place, file in enumerate(files):
         try:
@@ -100,6 +110,8 @@ def readable(
             places.append(place)
         except MocaError as error:
             lost.append(str(error))
+        if read:
+            read(place + 1, len(files))
     if not images:
         none = f"none of the {len(files)} images can be used; the first: " if len(files) > 1 else ""
         raise MocaError(none + lost[0])
@@ -188,14 +200,18 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
-    found = sorted(
-        str(file)
-        for file in place.rglob("*")
-        if file.suffix.lower() in SUFFIXES and not any(map(is_hidden, file.relative_to(place).parts)) and file.is_file()
-    )
+    found = list[str]()
+    for folder, folders, names in os.walk(place, onerror=_unreadable):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        files = (Path(folder, name) for name in names if name.lower().endswith(SUFFIXES) and not is_hidden(name))
+        found += [str(file) for file in files if file.is_file()]
     if not found:
         raise MocaError(f"'{place}' holds no images")
-    return found
+    return sorted(found)
+
+
+def _unreadable(error: OSError) -> None:
+    raise MocaError(f"cannot read the folder {error.filename} ({error.strerror}); check its permissions")
 
 
 def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:

@@ -32,7 +32,7 @@ def what_it_was(about: dict[str, Any]) -> str:
     told += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
     told += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
     told += ["forgot too much"] * (lesson.get("used") is False)
-    return ", ".join(told)
+    return "; ".join(told)
 
 
 def _listed(names: Sequence[Label]) -> str:
@@ -40,16 +40,15 @@ def _listed(names: Sequence[Label]) -> str:
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
-def otherwise_told(lesson: Lesson, how: str = "") -> str:
-    """That images were taught before as another class, and which; `how` says where to forget one."""
+def otherwise_told(lesson: Lesson) -> str:
+    """That images were taught before as another class, and which."""
     if not lesson.otherwise:
         return ""
     count = sum(lesson.otherwise.values())
-    were = "was of another class then, and stays so" if count == 1 else "were of another class then, and stay so"
-    classes = _listed([f"{number} of '{name}'" for name, number in lesson.otherwise.items()])
+    were = counted(count, "image was", "images were")
+    classes = _listed([f"{number} as '{name}'" for name, number in lesson.otherwise.items()])
     return (
-        f"{count} of the images learnt before {were}: {classes} (the first: {lesson.first_otherwise}). To change it, "
-        f"forget that class{how} and teach it again."
+        f"{were} learnt before as another class, which is corrected: {classes} (the first: {lesson.first_otherwise})."
     )
 
 

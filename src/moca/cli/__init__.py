@@ -215,7 +215,8 @@ def main(words: Sequence[str] | None = None) -> None:
             code = _explain(line, 1)
         elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EPIPE):
             _drop_output()
-            code = _explain(f"the output cannot be written: {error.strerror}", 1)
+            told = error.errno == errno.ENOSPC  # who closed a pipe, as head does, has seen enough
+            code = _explain(f"the output cannot be written: {error.strerror}", 1) if told else 1
         else:
             raise
     sys.exit(code)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -26,6 +28,10 @@ app = App(name="model", help="A model that keeps learning: what it knows, and it
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
+
+
+_AT_ONCE = 1.0
+"""Seconds that need no word."""
 
 
 def _open(help: str) -> Parameter:
@@ -61,23 +67,15 @@ def learn(
     with loading():
         from moca.classifier.folder import ModelFolder
         from moca.classifier.lesson import teach
-        from moca.engine.progress import ProgressBar
 
     options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "frozen": frozen,
                "epochs": epochs, "image_size": image_size, "augment": augment, "seed": seed}  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
-    bar: ProgressBar | None = None
-
-    def said(done: int, steps: int) -> None:
-        nonlocal bar
-        bar = bar or shown.enter_context(ProgressBar(steps, "learning"))
-        bar(1, f"step {done}")
-
     folder = ModelFolder(model)
     try:
-        with ExitStack() as shown:
+        with _told("reading images") as read, _told("learning") as said:
             lesson = teach(folder, images, options=given, held_out=held_out, tolerate=tolerate, device=device,
-                           said=said, say=aside)  # fmt: skip
+                           said=said, say=aside, read=read)  # fmt: skip
     except KeyboardInterrupt:
         left = f"'{model}' is what it was" if folder.exists() or folder.is_run() else "no model was made"
         raise Interrupted(f"the lesson was stopped, and {left}") from None
@@ -98,7 +96,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
 
     if lesson.left_out:
         say(lesson.left_out, "red")
-    for told in filter(None, (otherwise_told(lesson, " (moca model forget)"), twice_told(lesson), copies_told(lesson))):
+    for told in filter(None, (otherwise_told(lesson), twice_told(lesson), copies_told(lesson))):
         say(told, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
@@ -154,7 +152,8 @@ def predict(
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
     files, lost = [file for path in images for file in files_of(path)], list[str]()
-    x, places = readable(files, classifier.shape_, None, lost.append)
+    with _told("reading images") as read:
+        x, places = readable(files, classifier.shape_, None, lost.append, read)
     shares, names = classifier.predict_proba(x), classifier.classes_
     best = (-shares).argsort(1, kind="stable")[:, :top]
     rows = [
@@ -296,6 +295,28 @@ def export(
         takes = f"float32 vectors (n, {channels})"
     say(f"{file}: {takes} to scores and probabilities of {len(classifier.classes_)} classes, the same as here.")
     return 0
+
+
+@contextmanager
+def _told(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Something to be told how far something is, of how much, that shows it in a bar once it has taken a second."""
+    from moca.engine.progress import ProgressBar
+
+    since, before, bar = 0.0, 0, None
+
+    def told(done: int, total: int) -> None:
+        nonlocal since, before, bar
+        since = since or monotonic()
+        if bar is None and monotonic() - since > _AT_ONCE:
+            bar = shown.enter_context(ProgressBar(total, what))
+        if bar is not None:
+            bar(done - before, "")
+            before = done
+        if done == total:
+            shown.close()
+
+    with ExitStack() as shown:
+        yield told
 
 
 def _percent(share: Any) -> str:

@@ -1,7 +1,7 @@
 """Image files to pixels, with limits: a few plain formats only, and no image larger than any photograph.
 
-Rules: grey images stay grey where a whole set is grey and become colour otherwise; transparency is dropped; 16-bit grey
-keeps its upper 8 bits; a camera's orientation mark is obeyed.
+Rules: grey images stay grey where a whole set is grey and become colour otherwise; transparent images lie on white, as
+in a browser; 16-bit grey keeps its upper 8 bits; a camera's orientation mark is obeyed.
 """
 
 from __future__ import annotations
@@ -50,12 +50,21 @@ def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -
     wanted = "L" if image.mode in ("1", "L", "LA") and not colour else "RGB"
     if image.mode in ("I", "F"):
         raise ValueError(f"pixels of type {image.mode} are not supported")
+    if image.has_transparency_data:
+        image = over_white(image)
     if image.mode != wanted:
         image = image.convert(wanted)
     if size is not None and image.size != (size, size):
         image = ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
     shape = (image.height, image.width, len(image.getbands()))
     return np.frombuffer(image.tobytes(), np.uint8).reshape(shape)
+
+
+def over_white(image: Image.Image) -> Image.Image:
+    """A picture with transparency, laid on white."""
+    ground = Image.new("RGBA", image.size, "white")
+    ground.alpha_composite(image.convert("RGBA"))
+    return ground.convert("RGB")
 
 
 def _opened(item: Item) -> IO[bytes]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from moca.data.decode import pixels
+from moca.data.decode import over_white, pixels
 from moca.data.in_memory import Split
 from moca.data.source import BLOCK_BYTES, Pixels
 from moca.errors import MocaError
@@ -34,7 +34,7 @@ class Given:
     take: Callable[[NDArray[np.int64]], Pixels]
     """The images at these places as bytes."""
     alpha: bool
-    """There was a fourth channel, which is dropped."""
+    """There was transparency, and the images lie on white."""
 
     def blocks(self, order: NDArray[np.int64]) -> Iterable[Pixels]:
         """The images in an order, some at a time."""
@@ -59,9 +59,8 @@ def given(data: Any, split: str) -> Given:
         raise MocaError(f"{split} has no images; give at least two of each class")
     _refuse_other_count(labels, len(images), split)
     _refuse_range(images, split)
-    kept = images[..., :3]
-    shape = (images.shape[1], images.shape[2], kept.shape[3])
-    return Given(labels, shape, lambda rows: _bytes(kept[rows]), alpha)
+    shape = (images.shape[1], images.shape[2], min(images.shape[3], 3))
+    return Given(labels, shape, lambda rows: _bytes(images[rows]), alpha)
 
 
 def labels_of(labels: Any, count: int, split: str) -> list[Label]:
@@ -127,12 +126,17 @@ def _refuse_range(images: NDArray[Any], split: str) -> None:
 
 
 def _bytes(images: NDArray[Any]) -> Pixels:
-    return np.ascontiguousarray(np.rint(images * 255) if images.dtype.kind == "f" else images, np.uint8)
+    """Images (..., channels) as bytes, those with a fourth channel on white."""
+    told = np.ascontiguousarray(np.rint(images * 255) if images.dtype.kind == "f" else images, np.uint8)
+    if told.shape[-1] != 4:
+        return told
+    flat = Image.fromarray(told.reshape(-1, *told.shape[-2:]))
+    return np.asarray(over_white(flat)).reshape(*told.shape[:-1], 3)
 
 
 def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
-    """The images of a torch data set, read once, and whether one had transparency, which is dropped; one colour image
-    makes all of them colour."""
+    """The images of a torch data set, read once, and whether one had transparency; one colour image makes all of them
+    colour."""
     images, labels, transparent = np.empty((0, 1, 1, 1), np.uint8), [], False
     for index in range(len(data)):
         item = data[index]
@@ -161,7 +165,7 @@ def _one(image: Any, where: str) -> tuple[Pixels, bool]:
     array, torchlike = _numpy(image, where)
     whole = _channels_last(array[None], torchlike, where)
     _refuse_range(whole, where)
-    return _bytes(whole[0, ..., :3]), whole.shape[3] == 4
+    return _bytes(whole[0]), whole.shape[3] == 4
 
 
 def _labels(labels: Any, split: str) -> list[Label]:

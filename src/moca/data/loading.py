@@ -86,8 +86,8 @@ def own_name(path: Path, size: int | None = None) -> str:
 
 
 def _stamp(path: Path, size: int | None) -> str:
-    """Changes with any file under the path: its name, length or time of change."""
-    whole = hashlib.blake2b(f"size={size}".encode(), digest_size=16)
+    """Changes with any file under the path: its name, length or time of change; and with the rules of reading."""
+    whole = hashlib.blake2b(f"size={size} transparent=white".encode(), digest_size=16)
     lines = sorted(islice(_listing(path), _FILES + 1))
     if len(lines) > _FILES:
         raise MocaError(f"{path} holds more than {_FILES:,} files; give the folder that holds the classes")

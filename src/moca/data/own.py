@@ -46,7 +46,7 @@ def dataset(
     names, number = _numbering([source.labels for source in sources], classes, getattr(train, "classes", None))
     shape = _shape(sources)
     parts = [_part(source, number, shape[2]) for source in sources]
-    notes = ["the fourth channel (transparency) was dropped"] * any(source.alpha for source in sources)
+    notes = ["images with transparency were laid on white"] * any(source.alpha for source in sources)
     if test is None:
         held = held_out(parts[0].labels, parts[0].digests, names, test_share, seed)
         parts = [parts[0].some(~held), parts[0].some(held)]

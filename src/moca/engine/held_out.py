@@ -81,10 +81,14 @@ class HeldOut(Stateful):
 
     def forget(self, number: int) -> None:
         """Drop the samples of a class; those behind it move up."""
+        if self.y is not None:
+            self.drop(self.y == number)
+            self.y = self.y - (self.y > number).long()
+
+    def drop(self, gone: Tensor) -> None:
+        """Drop some of the samples."""
         if self.images is not None and self.y is not None:
-            stay = self.y != number
-            self.images, y = self.images[stay], self.y[stay]
-            self.y = y - (y > number).long()
+            self.images, self.y = self.images[~gone], self.y[~gone]
 
 
 def fitted(scores: Tensor, y: Tensor, lead: Tensor, seen: Tensor, expected: float = 1.0) -> float | None:

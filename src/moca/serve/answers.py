@@ -124,7 +124,7 @@ class LessonStatus(_Answer):
     version: int | None = Field(description="that the lesson made")
     held: int | None = Field(description="images held out, to judge by")
     known: int | None = Field(description="images left out, as they were learnt before")
-    otherwise: dict[str, int] = Field(description="of these, how many were learnt as which other class")
+    otherwise: dict[str, int] = Field(description="how many were learnt before as which other class, and are corrected")
     warnings: list[str] = Field(description="what to look into, a sentence each")
     basis: str = Field(description="on how few images the accuracies rest, if they do")
     old_before: float | None

@@ -14,7 +14,8 @@ from moca.errors import MocaError
 
 _TRAIN = ("train", "training", "train_set", "training_set")
 _TEST = ("test", "testing", "test_set", "val", "valid", "validation", "val_set")
-_DEPTH = 1
+_DEPTH, _DEEPER = 1, 3
+"""How far down in the folder of a class its images lie, and how much farther is looked for some that are not taken."""
 
 
 def recognise(path: Path) -> bool:
@@ -72,6 +73,8 @@ def why_not(path: Path) -> str:
         return f": it has one class ('{classes[0]}'), and at least two are needed"
     if not classes and any(_is_image(entry) for entry in entries):
         return ": the images are in it directly; if they are one class, give the folder above it"
+    if not classes and any(_any_image(path / name, _DEPTH + _DEEPER) for name in class_folders(path)):
+        return ": its images lie deeper; those of a class are in its folder or in one within that"
     return ""
 
 
@@ -128,14 +131,21 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _images(path: Path, depth: int) -> list[str]:
+def _images(path: Path, depth: int, linked: bool = False) -> list[str]:
     """Images in a class's folder and the folders in it, to a depth: Tiny-ImageNet has train/<class>/images/*."""
     files = []
     for entry in _entries(path):
         if _is_image(entry):
             files.append(entry.path)
-        elif depth and not is_hidden(entry.name) and _is_dir(entry):
-            files += _images(Path(entry.path), depth - 1)
+        elif is_hidden(entry.name) or not _is_dir(entry):
+            continue
+        elif depth:
+            files += _images(Path(entry.path), depth - 1, linked or entry.is_symlink())
+        elif not linked and _any_image(Path(entry.path), _DEEPER):  # a link may lead to a folder above
+            raise MocaError(
+                f"{readable(entry.path)} lies too deep: the images of a class are in its folder or in one within that; "
+                "move them up, or give the folder that has one subfolder for each class"
+            )
     return files
 
 
@@ -143,4 +153,6 @@ def _any_image(path: Path, depth: int) -> bool:
     entries = _entries(path)
     if any(_is_image(entry) for entry in entries):
         return True
-    return depth > 0 and any(_any_image(Path(e.path), depth - 1) for e in entries if _is_dir(e))
+    return depth > 0 and any(
+        _any_image(Path(e.path), depth - 1) for e in entries if _is_dir(e) and not is_hidden(e.name)
+    )

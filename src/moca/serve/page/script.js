@@ -310,7 +310,9 @@ function tellClasses(card, classes) {
       make("div", { className: "track" }, fill),
       make("span", { className: `value${first}`, textContent: percent(share) }));
   });
-  card.told.replaceChildren(make("p", { className: "verdict", textContent: classes[0].class }), bars);
+  const correct = model?.limits.teaching ? make("button", { type: "button", className: "plain", textContent: "Not right? Teach it",
+    onclick: () => teachIt(card.file) }) : null;
+  card.told.replaceChildren(...[make("p", { className: "verdict", textContent: classes[0].class }), bars, correct].filter(Boolean));
 }
 
 function tellNearest(card, remembered, told) {
@@ -347,6 +349,12 @@ function choose(files) {
   chosen.push(...fresh);
   at("chosen").append(...fresh.map(thumbnail));
   countChosen();
+}
+
+function teachIt(file) {
+  choose([file]);
+  at("teach").scrollIntoView({ block: "nearest" });
+  at("class-name").focus({ preventScroll: true });
 }
 
 function thumbnail(one) {
