@@ -12,7 +12,7 @@ from moca.errors import MocaError, first_line
 from moca.models.encoders.base import Encoder
 from moca.models.encoders.pretrained import Pretrained
 from moca.models.heads import build_head
-from moca.models.model import Model
+from moca.models.model import WRAP, Model
 from moca.parts import ENCODERS
 from moca.random import derive
 from moca.settings import Choice
@@ -95,5 +95,7 @@ def _features(body: nn.Module, shape: Shape, name: str) -> int:
         body.train(training)
     if not isinstance(made, torch.Tensor) or made.dim() != 2 or len(made) != 2:
         got = tuple(made.shape) if isinstance(made, torch.Tensor) else type(made).__name__
-        raise MocaError(f"model '{name}' must make one feature vector of each image: (2, d) of 2 images, not {got}")
+        raise MocaError(
+            f"model '{name}' must make one feature vector of each image: (2, d) of 2 images, not {got}; {WRAP}"
+        )
     return made.shape[1]

@@ -18,10 +18,21 @@ from moca.models.heads import Head
 from moca.models.precision import in_bfloat16
 from moca.settings import Choice
 
+WRAP = "wrap it in a module that picks or pools them"
+"""What to do with an encoder that returns something else, such as tokens or several outputs."""
+
 
 class Model(nn.Module):
-    """A network as two halves. Any module that maps images to vectors can be the encoder, and a plain `nn.Linear` the
-    head. BatchNorm layers of the encoder, of any kind, obey `batches_apart`; elsewhere they are what they were."""
+    """A network in two halves, encoder and classifier; MOCA works between them.
+
+    The modules stay yours. In moca's own steps BatchNorm layers of the encoder, of any kind, are told which rows are
+    one batch; everywhere else they do what they did.
+
+    Args:
+        encoder: Any module that makes one vector (n, d) of each image.
+        head: The classifier: `CosineHead`, `LinearHead` or a plain `nn.Linear`.
+        outputs: How many outputs the head has for each class, one after the other; the first is the class itself.
+    """
 
     def __init__(self, encoder: nn.Module, head: Head | nn.Linear, outputs: int = 1) -> None:
         super().__init__()
@@ -49,6 +60,10 @@ class Model(nn.Module):
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
             else:
                 features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
+        if not isinstance(features, Tensor):
+            raise TypeError(
+                f"an encoder returns one tensor, the features (n, d), not a {type(features).__name__}; {WRAP}"
+            )
         return features.to(self.dtype)
 
     def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
