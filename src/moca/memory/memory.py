@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from moca.batch import Batch
+from moca.batch import Batch, in_short
 from moca.errors import MocaError
 from moca.random import Random
 from moca.state import Stateful
@@ -67,6 +67,10 @@ class Memory(Stateful):
 
     def __len__(self) -> int:
         return min(self.size, self.offered)
+
+    def __repr__(self) -> str:
+        kept = ", ".join(f"{name}: {in_short(values[: len(self)])}" for name, values in self.fields.items())
+        return f"Memory of {len(self)} samples in {self.size} slots" + (f"; {kept}" if kept else "")
 
     def add(self, **samples: Tensor) -> None:
         """Offer a batch, one tensor a field; the first call fixes the fields."""

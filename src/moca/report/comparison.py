@@ -30,10 +30,12 @@ from moca.whole import whole
 
 @dataclass(frozen=True)
 class Row:
-    """One method: all its runs, a seed each."""
+    """One method of a comparison: all its runs, a seed each."""
 
     label: str
+    """What the method is called: learner, perturbation, and settings in which it differs from others."""
     results: list[Result]
+    """Its runs."""
 
     @property
     def finished(self) -> list[Result]:
@@ -162,6 +164,7 @@ class Comparison:
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
+        """The method of that name."""
         rows = {row.label: row for row in self.rows}
         if label not in rows:
             raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
@@ -181,6 +184,8 @@ class Comparison:
         with plain.capture() as shown:
             plain.print(self)
         return shown.get().rstrip()
+
+    __repr__ = __str__
 
     def save(self, folder: str | Path | None = None) -> None:
         """Write runs.csv, a line a run; tidy.csv (and tidy.parquet where pyarrow is), a line for each run, task and
