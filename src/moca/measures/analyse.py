@@ -74,7 +74,7 @@ class Analysed:
 
     @property
     def numbers(self) -> dict[str, float | None]:
-        """All numbers, by the name of the analysis and their own: `confusion: accuracy on all test images (%)`."""
+        """All numbers, by the name of the analysis and their own, such as `confusion: mean over old classes (%)`."""
         return {f"{name}: {key}": value for name, a in self.analyses.items() for key, value in a.numbers.items()}
 
 
@@ -88,14 +88,21 @@ def analyse(
     progress: bool = False,
     **own: Any,
 ) -> Analysed:
-    """The analyses of a run that has ended, also written to analysis.json in its folder.
+    """The paper's analyses of a run that has ended, also written to analysis.json in its folder.
 
-    Those of the final model need its weights (which `moca.run` keeps, and a comparison with record="weights"), and the
-    images; what was computed before is taken as it is, unless `again` or by a moca that knew other analyses. A run with
-    parts that exist in Python only is handed them again: `moca.analyse(folder, data=...)`.
+    Those of the final model need its weights (which `run` keeps, and a comparison with `record="weights"`), and the
+    images; others were recorded while training (`record="all"`). What was computed before is taken as it is.
 
-    Pictures of implicit augmentation are made where they are asked for: `also=["implicit_augmentation"]`, of three old
-    classes or of those named. They need a generator of the data set's images, which is trained if there is none yet.
+    Args:
+        run: A result, or the run's folder.
+        device: `"cpu"`, `"cuda"` or `"auto"`.
+        again: Whether to compute anew what was computed before.
+        also: What takes minutes and is made only where it is asked for: `["implicit_augmentation"]`, pictures whose
+            features are perturbed ones. They need a generator of the data set's images, which is trained if there is
+            none yet.
+        classes: The old classes of these pictures; by default three.
+        progress: Whether a progress bar is shown.
+        **own: Parts of the run that exist in Python only, handed in again: `moca.analyse(folder, data=mine)`.
     """
     for name in also:
         if name not in ASKED_FOR:
