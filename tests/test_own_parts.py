@@ -23,6 +23,16 @@ def net(shape, width: int = 8):
     return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), width), nn.BatchNorm1d(width), nn.ReLU())
 
 
+WRONG = (0.5, (0.5, 0.5), ((0.5, 0.5, 0.5), (0.2, 0.2, 0.2)), ([0.5], [0.0]))
+"""What is no normalisation of grey images."""
+
+
+def normalised(told):
+    made = net((1, 8, 8))
+    made.normalisation = told
+    return made
+
+
 class Plain(moca.Learner):
     """Replay without anything else."""
 
@@ -188,6 +198,11 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
         ({"learner": Silent}, r"begin_task of 'Silent' must call super\(\).begin_task\(task\) first"),
         ({"learner": f"teacher:of={__name__}.Silent"}, "begin_task of 'Silent' must call super"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 3))}, "cannot take images of 1x8x8"),
+        ({"model": net((1, 8, 8)).double()}, r"moca hands it float32: make it so with .float\(\)"),
+        *(
+            ({"frozen": normalised(n)}, r"normalisation .* must be \(mean, std\), .* every channel \(1\)")
+            for n in WRONG
+        ),
         ({"model": lambda shape: "no module"}, "must be a torch module or make one; it is a str"),
         ({"learner": 3}, "a learner is written as name:option=value"),
         ({"learner": Back}, "learner"),

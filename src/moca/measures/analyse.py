@@ -49,14 +49,19 @@ _ABSENT = {
 """Why there is none where nothing went wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analysed:
-    """A run and its analyses."""
+    """A run and its analyses: `analysed["confusion"].numbers`."""
 
     result: Result
+    """The run."""
     analyses: Analyses
+    """Every analysis that there is, by its name."""
     missing: list[str]
     """What is not there, a line each that says how to get it."""
+
+    def __repr__(self) -> str:
+        return f"Analysed run '{self.result.folder}': {', '.join(self.analyses)}"
 
     def __getitem__(self, name: str) -> Analysis:
         """One of them by its name."""
