@@ -30,13 +30,17 @@ class Model(nn.Module):
 
     Args:
         encoder: Any module that makes one vector (n, d) of each image.
-        head: The classifier: `CosineHead`, `LinearHead` or a plain `nn.Linear`.
+        head: The classifier: `CosineHead`, `LinearHead`, a plain `nn.Linear`, or any module that makes logits of vectors;
+            `vt:center=classifier` and the analyses ask for a row for each class, as those named have.
         outputs: How many outputs the head has for each class, one after the other; the first is the class itself.
     """
 
-    def __init__(self, encoder: nn.Module, head: Head | nn.Linear, outputs: int = 1) -> None:
+    head: Head | nn.Linear
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, outputs: int = 1) -> None:
         super().__init__()
-        self.encoder, self.head = keep_batches_apart(encoder), head
+        self.encoder = keep_batches_apart(encoder)
+        self.head = head  # type: ignore[assignment]  # of other kinds class_vectors and grow say that they cannot
         self.outputs = outputs
         """Outputs of the head for each class, one after the other; the first is the class itself."""
         self.made_by: Choice | None = None
