@@ -30,8 +30,8 @@ class Model(nn.Module):
 
     Args:
         encoder: Any module that makes one vector (n, d) of each image.
-        head: The classifier: `CosineHead`, `LinearHead`, a plain `nn.Linear`, or any module that makes logits of vectors;
-            `vt:center=classifier` and the analyses ask for a row for each class, as those named have.
+        head: The classifier: `CosineHead`, `LinearHead`, a plain `nn.Linear`, or any module that makes logits of
+            vectors; `vt:center=classifier` and the analyses ask for a row for each class, as those named have.
         outputs: How many outputs the head has for each class, one after the other; the first is the class itself.
     """
 
