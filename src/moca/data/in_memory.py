@@ -25,7 +25,7 @@ class Split:
     """Images (n, channels, height, width) as uint8, or vectors (n, d, 1, 1) of numbers, and their classes."""
 
     images: Tensor
-    """A row each."""
+    """Of all samples, one after the other."""
     labels: Tensor
     """The number of the class of each."""
 

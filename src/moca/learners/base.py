@@ -327,7 +327,7 @@ class Learner(Part, Stateful):
 
 
 class Distilling(Learner):
-    """A learner that asks the network of before the current task."""
+    """A learner that asks the network of before the current task, `teacher`."""
 
     remembers: ClassVar[tuple[str, ...]] = ("teacher",)
 

@@ -42,9 +42,22 @@ class Draw(Stateful):
 
 
 class Memory(Stateful):
-    """At most `size` samples, each a row of every field: raw image, label, and what else a learner keeps.
+    """The replay memory: at most `size` samples, each a row of every field: raw image, label, and what else is kept.
 
     One more row takes what the store drops, so that a step has the same shapes whatever is kept.
+
+    Args:
+        size: How many samples it holds at most.
+        store: Which of the samples offered it keeps; None where they are written by `rewrite`.
+        draw: Which samples are replayed.
+
+    Example:
+        >>> from moca.memory import Reservoir, Uniform
+        >>> from moca.random import Random
+        >>> memory = moca.Memory(100, Reservoir(100, Random(0, "store")), Uniform(Random(0, "draw")))
+        >>> memory.add(x=torch.rand(32, 3, 8, 8), y=torch.arange(32))
+        >>> memory.draw(16)["y"].shape
+        torch.Size([16])
     """
 
     remembers = ("fields", "count", "offered", "storing", "drawing")

@@ -129,7 +129,7 @@ class Comparison:
         self.left_out = list(left_out)
         """Runs that were found but cannot be compared, each with the reason."""
         self.settings = _apart(results)
-        """Its methods, those apart that learn another stream or are judged on other images."""
+        """Its methods in groups: those apart that learn another stream or are judged on other images."""
 
     @classmethod
     def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
