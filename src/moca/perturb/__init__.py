@@ -30,7 +30,7 @@ def perturbation(
 
     Args:
         spec: Its name with its options, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"` (`moca ls`); or a class or
-            an object of your own.
+            an object of your own, of which a copy is taken.
         model: The network in two halves, which `wap`, `fgsm`, `mrfa` and a few options of others ask.
         lr: The current learning rate, for `wap`; a tensor follows your schedule.
         classes: How many classes there are or will be, for `vt`.
