@@ -50,6 +50,9 @@ def test_what_can_be_typed_is_offered():
 def test_what_a_prompt_shows_says_what_it_is(tmp_path):
     made = moca.compare(**FAST, out=tmp_path / "compared")
     assert repr(made) == str(made) and "final accuracy" in repr(made)
+    assert list(made) == ["er"] and "er" in made and "derpp" not in made
+    with pytest.raises(MocaError, match="no method '0' was compared"):
+        made[0]
     assert repr(moca.CosineHead(32, 10)) == "CosineHead(32, 10)"
     assert repr(moca.LinearHead(4, 2)) == "LinearHead(4, 2)"
     task = moca.class_incremental(moca.load("digits"), 5)[0]

@@ -148,7 +148,7 @@ def compare(
 
     Example:
         >>> comparison = moca.compare(perturb=["none", "gaussian"], seeds=2, epochs=1)
-        >>> [row.label for row in comparison.rows]
+        >>> list(comparison)
         ['er', 'er+gaussian']
         >>> gain = comparison["er+gaussian"].spread("final_accuracy").mean
     """

@@ -58,6 +58,8 @@ def said(capsys, *words):
 def test_what_a_prompt_shows_of_them(runs):
     found = moca.analyse(runs / "er")
     assert repr(found) == f"Analysed run '{runs / 'er'}': {', '.join(found.analyses)}"
+    assert "confusion" in found and "colours" not in found
+    assert list(found) == list(found.analyses)
 
 
 def test_all_that_a_finished_run_allows(runs):

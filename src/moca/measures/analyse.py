@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,10 @@ class Analysed:
         if name not in self.analyses:
             raise MocaError(f"run '{self.result.folder}' has no analysis '{name}'; it has {', '.join(self.analyses)}")
         return self.analyses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of those that there are."""
+        return iter(self.analyses)
 
     def lacks(self, name: str) -> list[str]:
         """Why it has no analysis of this name, and how to get one; empty if it has it."""

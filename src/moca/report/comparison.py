@@ -7,7 +7,7 @@ import functools
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,8 +167,12 @@ class Comparison:
         """The method of that name."""
         rows = {row.label: row for row in self.rows}
         if label not in rows:
-            raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
+            raise MocaError(f"no method '{label}' was compared; {nearest(str(label), rows)}")
         return rows[label]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the methods."""
+        return (row.label for row in self.rows)
 
     def __rich__(self) -> Group:
         """Mean and standard deviation of each method, a table for each setting; if there are several, each has a
