@@ -324,12 +324,21 @@ class Classifier:
         return export(self, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", **own: Any) -> Self:
-        """The model of a folder, or of a finished run; what was an object of your own has to be handed in again, by the
-        keyword that it was given by."""
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        encoder: Any = None,
+        frozen: Any = None,
+        learner: Any = None,
+        perturb: Any = None,
+    ) -> Self:
+        """The model of a folder, or of a finished run; what was an object of your own has to be handed in again."""
         from moca.classifier.folder import ModelFolder
 
-        return ModelFolder(Path(path)).load(cls, device=device, **own)
+        folder = ModelFolder(Path(path))
+        return folder.load(cls, device=device, encoder=encoder, frozen=frozen, learner=learner, perturb=perturb)
 
     def about(self) -> dict[str, Any]:
         """What a file can say of it in words: settings, classes, how images are prepared."""
