@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.ext.napoleon import Config, GoogleDocstring
 
 _ROOT = Path(__file__).parents[1]
 
@@ -13,10 +14,17 @@ author = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]["autho
 copyright = author
 release = re.findall(r'__version__ = "(.+)"', (_ROOT / "src/moca/__init__.py").read_text())[0]
 
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 myst_heading_anchors = 3
 nitpicky = True
+nitpick_ignore_regex = [("py:.*", ".*")]  # types of torch, numpy and of moca's inner rooms have no page here
+default_role = "code"  # docstrings write `code` as Markdown does
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autosummary_generate = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 100
 highlight_language = "bash"  # blocks that name no language are commands
 html_theme = "furo"
 html_title = "moca"
@@ -25,14 +33,35 @@ html_show_sourcelink = False
 
 
 def _navigation(app: Sphinx, page: str, source: list[str]) -> None:
-    """The links of the first page, in their order, are the site's navigation, and those of the methods' first page to
-    the cards beside it are what is below that; a page that both lack is a warning."""
-    if page in ("index", "methods/index"):
+    """The links of the first page, in their order, are the site's navigation, and those of a folder's first page to the
+    pages beside it are what is below that; a page that all lack is a warning."""
+    if page == "index" or page.endswith("/index"):
         below = r"[\w/-]+" if page == "index" else r"[\w-]+"
         pages = dict.fromkeys(re.findall(rf"\]\(({below})\.md\)", source[0]))
         source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
 
 
+def _settings(app: Sphinx, page: str, source: list[str]) -> None:
+    """The settings of a run, in the place of the mark for them."""
+    if "<!-- settings -->" in source[0]:
+        from moca.settings import RECIPE, Run
+
+        rows = ["| setting | default | what it is |", "|---|---|---|"]
+        for name, field in Run.model_fields.items():
+            default = "recipe" if name in RECIPE else "" if field.default in (None, ()) else f"`{field.default}`"
+            rows.append(f"| `{name}` | {default} | {field.description} |")
+        source[0] = source[0].replace("<!-- settings -->", "\n".join(rows))
+
+
+def _arguments(app: Sphinx, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """What stands under `Args:` and the like as lists; of attributes napoleon would take what is before a colon for a
+    type."""
+    if what not in ("attribute", "property", "data"):
+        lines[:] = GoogleDocstring(lines, Config(), app, what, name, thing, options).lines()
+
+
 def setup(app: Sphinx) -> None:
     """What Sphinx calls."""
+    app.connect("autodoc-process-docstring", _arguments)
     app.connect("source-read", _navigation)
+    app.connect("source-read", _settings)

@@ -42,6 +42,23 @@ def test_every_public_name_exists(name):
     assert name in dir(moca)
 
 
+def test_what_can_be_typed_is_offered():
+    """Names that are looked up when first used are in `dir` all the same."""
+    assert set(moca.data.__all__) <= set(dir(moca.data))
+
+
+def test_what_a_prompt_shows_says_what_it_is(tmp_path):
+    made = moca.compare(**FAST, out=tmp_path / "compared")
+    assert repr(made) == str(made) and "final accuracy" in repr(made)
+    assert list(made) == ["er"] and "er" in made and "derpp" not in made
+    with pytest.raises(MocaError, match="no method '0' was compared"):
+        made[0]
+    assert repr(moca.CosineHead(32, 10)) == "CosineHead(32, 10)"
+    assert repr(moca.LinearHead(4, 2)) == "LinearHead(4, 2)"
+    task = moca.class_incremental(moca.load("digits"), 5)[0]
+    assert repr(task) == f"Task of {len(task.train)} training and {len(task.test)} test samples, classes: 0, 1"
+
+
 def test_the_data_commands_are_reached_from_moca_alone_and_without_torch():
     modules = imported_by("import moca; moca.data.add, moca.data.check, moca.data.listing, moca.data.remove")
     assert "numpy" in modules and "torch" not in modules

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from moca.batch import Batch, paired
+from moca.batch import Batch, Fields, paired
 
 
 def test_fields_are_what_was_given():
@@ -47,3 +47,13 @@ def test_pairing_wraps_around():
 def test_nothing_cannot_be_paired():
     with pytest.raises(ValueError, match="the new batch has no samples to go by"):
         paired(torch.zeros(0, 4), 3)
+
+
+def test_all_fields_are_known_to_type_checkers_and_the_other_way_round():
+    assert Fields.__annotations__.keys() == Batch.__annotations__.keys()
+
+
+def test_it_is_printed_by_types_and_shapes():
+    batch = Batch(features=torch.zeros(4, 32, dtype=torch.float64), y=torch.arange(4), old=None)
+    assert repr(batch) == "Batch(features=float64 of (4, 32), y=int64 of (4,), old=None)"
+    assert repr(Batch()) == "Batch()"

@@ -1,5 +1,6 @@
 """The pages in docs/ make a site: no warnings, every page in it, every link leads somewhere."""
 
+import doctest
 import re
 import subprocess
 import sys
@@ -7,10 +8,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pytest
+import torch
 
+import moca
 from moca.cli.parts import in_short
 from moca.parts import LEARNERS, PERTURBATIONS, Kind
+from moca.settings import Run
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -56,7 +61,8 @@ def test_every_page_is_in_the_site_and_in_its_navigation(site: Path) -> None:
     for source in DOCS.rglob("*.md"):
         page = source.relative_to(DOCS).with_suffix(".html").as_posix()
         assert (site / page).is_file()
-        assert page == "index.html" or page in first.links or source.parent == CARDS
+        below = source.parent != DOCS and source.name != "index.md" and (source.parent / "index.md").is_file()
+        assert page == "index.html" or page in first.links or below
 
 
 def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
@@ -71,6 +77,37 @@ def test_every_link_within_the_site_leads_somewhere(site: Path) -> None:
             assert target.is_file(), f"{path}: {link}"
             if parts.fragment and target in pages:
                 assert unquote(parts.fragment) in pages[target].places, f"{path}: {link}"
+
+
+PUBLIC = {
+    "moca": set(moca.__all__) - {"data", "sphere"},
+    "moca.data": set(moca.data.__all__) - set(moca.__all__),
+    "moca.sphere": set(moca.sphere.__all__),
+}
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    places = {place for page in (site / "reference").glob("*.html") for place in Page(page).places}
+    wanted = {f"{module}.{name}" for module, names in PUBLIC.items() for name in names}
+    assert not wanted - places, "docs/reference lacks these"
+    overview = {urlsplit(link).fragment for link in Page(site / "reference/index.html").links}
+    assert not {f"moca.{name}" for name in PUBLIC["moca"]} - overview, "docs/reference/index.md lacks these"
+
+
+def test_every_setting_of_a_run_is_in_the_reference(site: Path) -> None:
+    page = (site / "reference/runs.html").read_text()
+    assert all(f'<span class="pre">{name}</span></code></p></td>' in page for name in Run.model_fields)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC["moca"]))
+def test_examples_in_docstrings_are_so(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    thing = getattr(moca, name)
+    found = doctest.DocTestParser().get_doctest(
+        thing.__doc__, {"moca": moca, "torch": torch, "np": np}, name, thing.__module__, 0
+    )
+    said: list[str] = []
+    assert doctest.DocTestRunner().run(found, out=said.append).failed == 0, "".join(said)
 
 
 def test_equations_are_set(site: Path) -> None:

@@ -1,4 +1,4 @@
-"""The whole loops of docs/own-loop.md, run as a reader would."""
+"""The loops and lines of docs/own-loop.md, run as a reader would, and what its table says."""
 
 import re
 import warnings
@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
 
 import moca
+from moca.models.encoders.convnet import ConvNet
+from moca.parts import PERTURBATIONS
 
 PAGE = (Path(__file__).parents[1] / "docs" / "own-loop.md").read_text()
 
@@ -48,3 +52,52 @@ def test_in_lightning(plain, capsys):
         moved = module.perturb(moca.Batch(features=h, old=torch.tensor([True, True, False, False])))
     assert module.trainer.global_step == 2 * -(-int((plain["labels"] >= 8).sum()) // 32), "two epochs"
     assert (moved != h).any(1).tolist() == [True, True, False, False]
+
+
+NEEDS = [
+    (spec, *(re.findall(r"\w+", cell.partition(" with ")[0]) for cell in cells))
+    for name, *cells in re.findall(r"^\|(.+?)\|(.*?)\|(.*?)\|(.*?)\|$", PAGE, re.M)
+    for spec in re.findall(r"`(.+?)`", name)
+]
+"""Of each row of the table: the variant, fields of the replayed and the new batch, and what is given once."""
+
+
+@pytest.mark.parametrize(("spec", "of_replay", "of_new", "once"), NEEDS, ids=[row[0] for row in NEEDS])
+def test_a_variant_needs_what_the_table_says_and_nothing_of_it_is_too_much(spec, of_replay, of_new, once):
+    ours = ConvNet((1, 8, 8), width=4, features=16)
+    model = moca.Model(ours if "stages" in spec else nn.Sequential(nn.Flatten(), nn.Linear(64, 16)), nn.Linear(16, 9))
+    x, y, kept = torch.rand(6, 1, 8, 8), torch.arange(6), {"model": model, "lr": 0.1, "classes": 9}
+    fields = {"x": x, "y": y, "features": model.encode(x)}
+
+    def moved(*lacking):
+        given = {"replay": of_replay, "new": of_new, "once": once}
+        replay, new, parts = (
+            [name for name in names if (where, name) not in lacking] for where, names in given.items()
+        )
+        perturb = moca.perturbation(spec, **{name: kept[name] for name in parts})
+        with_new = [moca.Batch(**{name: fields[name] for name in new})] if new else []
+        return perturb(moca.Batch(**{name: fields[name] for name in replay}), *with_new)
+
+    assert torch.equal(moved(), fields["features"]) == (spec == "none")
+    for where, names in (("replay", of_replay), ("new", of_new), ("once", once)):
+        for name in names:
+            with pytest.raises((AttributeError, ValueError), match=name if where == "once" else rf"{name}="):
+                moved((where, name))
+
+
+def test_the_table_has_every_variant():
+    names = {spec.partition(":")[0] for spec, *_ in NEEDS}
+    assert names == set(PERTURBATIONS.built_in)
+
+
+def test_the_lines_above_the_whole_loops():
+    encoder, classifier = nn.Sequential(nn.Flatten(), nn.Linear(64, 16)), nn.Linear(16, 100)
+    x, y, x_old, y_old = torch.rand(5, 1, 8, 8), torch.arange(50, 55), torch.rand(4, 1, 8, 8), torch.arange(48, 52)
+    names = {"cross_entropy": cross_entropy, "encoder": encoder, "classifier": classifier, "first_new_class": 50,
+             "new_batches": [(x, y)], "replay_batches": [(x_old, y_old)], "old": y_old < 50}  # fmt: skip
+    lines = re.findall(r"```python\n(.*?)```", PAGE.partition("## A whole loop")[0], re.S)
+    assert len(lines) == 3
+    for source in lines:
+        exec(compile(source, "docs/own-loop.md", "exec"), names)
+        assert (names["h"] != encoder(x_old)).any(1).tolist() == [True, True, False, False]
+        names["h"] = encoder(x_old)

@@ -23,6 +23,16 @@ def net(shape, width: int = 8):
     return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), width), nn.BatchNorm1d(width), nn.ReLU())
 
 
+WRONG = (0.5, (0.5, 0.5), ((0.5, 0.5, 0.5), (0.2, 0.2, 0.2)), ([0.5], [0.0]))
+"""What is no normalisation of grey images."""
+
+
+def normalised(told):
+    made = net((1, 8, 8))
+    made.normalisation = told
+    return made
+
+
 class Plain(moca.Learner):
     """Replay without anything else."""
 
@@ -31,6 +41,13 @@ class Plain(moca.Learner):
         for replay in replays:
             terms["replay"] = cross_entropy(self.model.classify(self.perturbed(replay, new)), replay.y)
         return terms
+
+
+class Silent(Plain):
+    """Keeps to itself that a task has begun: no class would ever be old."""
+
+    def begin_task(self, task):
+        self.classes = task.classes
 
 
 class Back(moca.Perturbation):
@@ -177,8 +194,15 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"model": nn.Conv2d(1, 3, 3)}, "must make one feature vector of each image"),
+        ({"model": nn.Conv2d(1, 3, 3)}, "must make one feature vector of each image.*; wrap it in a module that"),
+        ({"learner": Silent}, r"begin_task of 'Silent' must call super\(\).begin_task\(task\) first"),
+        ({"learner": f"teacher:of={__name__}.Silent"}, "begin_task of 'Silent' must call super"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 3))}, "cannot take images of 1x8x8"),
+        ({"model": net((1, 8, 8)).double()}, r"moca hands it float32: make it so with .float\(\)"),
+        *(
+            ({"frozen": normalised(n)}, r"normalisation .* must be \(mean, std\), .* every channel \(1\)")
+            for n in WRONG
+        ),
         ({"model": lambda shape: "no module"}, "must be a torch module or make one; it is a str"),
         ({"learner": 3}, "a learner is written as name:option=value"),
         ({"learner": Back}, "learner"),
@@ -254,3 +278,8 @@ def test_a_misspelt_name_of_what_is_remembered_is_told_before_anything_is_learnt
     with pytest.raises(MocaError, match=re.escape(told)):
         moca.run(**{"learner" if base is Plain else "perturb": Mine}, out=tmp_path / "a", **SMALL)
     assert not (tmp_path / "a").exists()
+
+
+def test_a_run_where_gradients_are_off_says_so(tmp_path):
+    with torch.no_grad(), pytest.raises(MocaError, match=r"gradients are off; call moca outside torch.no_grad\(\)"):
+        moca.run(**FEW, out=tmp_path / "run")

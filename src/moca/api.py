@@ -45,14 +45,31 @@ def run(
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Result:
-    """Train one learner on one stream: `moca.run(learner="er", perturb="wap", data="digits", memory=100)`.
+    """Train one learner on one stream of tasks, and test it on every task after each of them.
 
-    `settings` are those of `moca run --help`. `data` may also be a `moca.Dataset` or `moca.Stream`, images and labels
-    as a pair of arrays (or two pairs, for training and test), or a torch `Dataset`; `model` a torch module or a
-    function that makes one; `learner` and `perturb` classes or objects of your own. The run's files go to `out`, by
-    default a new folder under `runs`. Watchers are told about steps, tasks and the end; so are trackers, by name
-    (`track="tensorboard"`, `moca ls`), of which a list may be given. `say` gets what was chosen for you, and what of
-    yours is not used, a line each.
+    Args:
+        out: The folder for the run's files; by default a new one under `runs`.
+        progress: Whether a progress bar is shown.
+        keep_model: Whether the folder keeps the weights at the end, for `analyse` and `load_model`.
+        watch: Watchers of your own, which are told about steps, tasks and the end.
+        track: A tracker by name, such as `"tensorboard"`, or a list of them.
+        say: Gets what was chosen for you, and what of yours is not used, a line each: `say=print`.
+        **settings: What `moca run --help` lists, by the same names: `data`, `learner`, `perturb`, `memory`, `tasks`,
+            `epochs`, `model`, `seed`, `device`, ... What is left open is filled in from the data set's recipe. `data`
+            may also be a `Dataset` or `Stream`, images and labels as a pair of arrays (or two pairs, for training and
+            test), or a torch `Dataset`; `model` a torch module or a function that makes one; `learner` and `perturb`
+            a class or an object of your own.
+
+    Returns:
+        The accuracies and what follows from them; the same is in the folder.
+
+    Raises:
+        MocaError: Where something cannot be done; one line says why, and what to do.
+
+    Example:
+        >>> result = moca.run(learner="derpp", perturb="gaussian:lambda=0.5", epochs=2, seed=1)
+        >>> result.status, len(result.accuracy_over_tasks)
+        ('finished', 5)
     """
     given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
@@ -74,9 +91,15 @@ def resume(
     track: Any = (),
     **own: Any,
 ) -> Result:
-    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had; more can be added.
+    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had.
 
-    A run with parts that exist in Python only is handed them again: `moca.resume(folder, data=..., model=...)`.
+    Args:
+        out: The run's folder.
+        progress: Whether a progress bar is shown; or what is called with the steps just done and where the run is.
+        keep_model: As of `run`.
+        watch: As of `run`.
+        track: Trackers beside those that it had.
+        **own: Parts of the run that exist in Python only, handed in again: `moca.resume(folder, data=mine, model=net)`.
     """
     folder = _path(out)
     refuse_ended(folder)
@@ -101,20 +124,33 @@ def compare(
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Comparison:
-    """Run every combination of the settings given as lists: `moca.compare(perturb=["none", "wap"], seeds=5)`.
+    """Run every combination of the settings that are given as lists, with every seed.
 
-    `jobs` are the runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). Runs with parts
-    that exist in Python only, and watched ones, are carried out one after the other on a CPU; those that share a
-    watcher on a GPU, too, so `watch` may also be what makes each run its own: a class of watchers, or a function. Of
-    trackers (`track`) each run has its own.
-    Calling it again with the same `out` goes on where it stopped; more seeds, and more values of settings that had
-    several, can be added so. Called in several processes at a time, it shares the runs among them.
-    With `choose=0.1` all combinations are run on a tenth of the training images, held out, with seeds of their own, as
-    many (`choose="0.1:seeds=2"`: two); for each learner with each perturbation the best one is then run on the test
-    images. What comes back (`moca.report.chosen.Chosen`) has these runs, `picks`, and the others as `choosing`.
-    A pair of learner and perturbation that do not go together is left out, with a warning.
-    A run that fails, in code of your own too, costs itself alone: `mistakes` tells which ones did, and why. `say` gets
-    what was chosen for you, and what of yours is not used, a line each.
+    Called again with the same `out` it goes on where it stopped; more seeds, and more values of settings that had
+    several, can be added so. Called in several processes at a time, it shares the runs among them. A pair of learner
+    and perturbation that do not go together is left out, with a warning. A run that fails, in code of your own too,
+    costs itself alone: `mistakes` of what comes back tells which ones did, and why.
+
+    Args:
+        seeds: How many seeds, from 0 on, or which ones.
+        out: The folder of the comparison, with one for each run in it; by default a new one under `runs`.
+        jobs: Runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). On a CPU, runs that are
+            watched or have parts that exist in Python only are carried out one after the other.
+        progress: Whether a progress bar is shown.
+        watch: Watchers, or what makes one for each run (a class of watchers, or a function), with which runs can share
+            a GPU.
+        track: A tracker by name, or a list of them; every run has its own.
+        choose: A share of the training images to hold out, such as 0.1: all combinations are run on them first, with
+            seeds of their own, as many (`"0.1:seeds=2"`: two); for each learner with each perturbation the best one is
+            then run on the test images. What comes back is a `moca.report.chosen.Chosen`.
+        say: Gets what was chosen for you, and what of yours is not used, a line each.
+        **settings: As of `run`; a list has several values to be run.
+
+    Example:
+        >>> comparison = moca.compare(perturb=["none", "gaussian"], seeds=2, epochs=1)
+        >>> list(comparison)
+        ['er', 'er+gaussian']
+        >>> gain = comparison["er+gaussian"].spread("final_accuracy").mean
     """
     try:
         numbers = list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))

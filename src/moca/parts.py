@@ -44,9 +44,20 @@ class Option:
 
 
 def option(default: Any, description: str, **limits: Any) -> Any:
-    """Declare an option in the body of a part: `alpha: float = option(0.1, "weight of the logits", ge=0)`.
+    """Declare an option in the body of a learner, perturbation or tracker of your own.
 
-    Limits are those of pydantic's `Field`: ge, gt, le, lt, alias, ...
+    It is an attribute of the object, a keyword when one is made, and can be set by name: `"mine:alpha=0.2"`.
+
+    Args:
+        default: Its value where none is given.
+        description: What it is, as `moca ls` tells it.
+        **limits: Those of pydantic's `Field`: `ge`, `gt`, `le`, `lt`, `alias`, ...
+
+    Example:
+        >>> class Mine(moca.Learner):
+        ...     alpha: float = moca.option(0.1, "weight of the logits", ge=0)
+        >>> Mine(alpha=0.2).alpha
+        0.2
     """
     return Option(default, {"description": description, **limits})
 
@@ -182,10 +193,15 @@ KINDS = {kind.setting: kind for kind in (LEARNERS, PERTURBATIONS, ENCODERS, TRAC
 
 
 def register(part: Any = None, *, name: str | None = None) -> Any:
-    """Make a part known by name: `moca.register(Mine, name="mine")`, or as a decorator, with or without a name.
+    """Make a part of your own known by name, for as long as the process runs; also as a decorator.
 
-    Learners, perturbations and trackers are subclasses of `moca.Learner`, `moca.Perturbation` and `moca.Tracker`; any
-    other class or function is taken for one that makes an encoder.
+    Args:
+        part: A class derived from `Learner`, `Perturbation` or `Tracker`; any other class or function is taken for one
+            that makes an encoder.
+        name: What it is called; by default its own name in small letters.
+
+    Returns:
+        The part itself.
     """
     if part is None:
         return functools.partial(register, name=name)

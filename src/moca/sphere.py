@@ -13,6 +13,18 @@ from moca import kernels
 from moca.errors import MocaError
 from moca.random import Random
 
+__all__ = [
+    "angle",
+    "cap",
+    "displace",
+    "norm",
+    "official_envelope",
+    "official_limit",
+    "project",
+    "rotate",
+    "sample_vmf",
+]
+
 _TINY = 1e-12
 _PROPOSALS = 64
 """Rejection proposals a sample. Each is accepted with probability above 0.6, so all fail once in 10^25 samples."""

@@ -17,7 +17,8 @@ class Stateful:
     """
 
     remembers: ClassVar[tuple[str, ...]] = ()
-    """Attributes: tensors (or None until there is one), modules, other objects with a state, plain values."""
+    """Names of the attributes that it must keep: tensors (or None until there is one), modules, other objects with a
+    state, plain values."""
 
     def state(self) -> dict[str, Any]:
         """The state itself: the tensors are those that the object goes on changing."""

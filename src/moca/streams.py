@@ -15,14 +15,16 @@ from moca.errors import MocaError
 from moca.random import Random
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """Some classes, their training samples and the samples that the learner is judged on, as indices."""
 
     classes: tuple[int, ...]
     """Those that come in training."""
     train: Tensor
+    """Training samples, as indices into those of the stream."""
     test: Tensor
+    """The samples that it is judged on, as indices into those for testing."""
     tested: tuple[int, ...] = ()
     """Those that it is judged on: all that come, unless said."""
     held: Tensor = field(default_factory=lambda: torch.arange(0))
@@ -32,9 +34,21 @@ class Task:
         if not self.tested:
             object.__setattr__(self, "tested", self.classes)
 
+    def __repr__(self) -> str:
+        classes = ", ".join(map(str, self.classes))
+        return f"Task of {len(self.train)} training and {len(self.test)} test samples, classes: {classes}"
+
 
 class Stream(Sequence[Task]):
-    """A sliceable sequence of tasks over one data set; labels are positions in the order in which classes arrive."""
+    """A sliceable sequence of tasks over one data set; labels are positions in the order in which classes arrive.
+
+    Args:
+        dataset: The data set behind it.
+        tasks: The tasks, in their order.
+        train: What the `train` of tasks are indices into, with labels as positions in `names`.
+        test: The same for their `test`.
+        names: What the classes are called, in the order in which they arrive.
+    """
 
     def __init__(
         self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: tuple[str, ...]
@@ -89,10 +103,18 @@ def class_incremental(
     validation: float = 0.0,
     seed: int = 0,
 ) -> Stream:
-    """Deal the classes, in the given order, into tasks: so many of equal size (as nearly as can be), or of these sizes.
+    """A class-incremental stream: the classes of a data set, in an order, dealt into tasks.
 
-    The order is `natural`, `random`, one of the data set's named orders, or the class numbers. The seed decides a
-    random order and which samples are held out for validation.
+    Args:
+        dataset: The images and their classes.
+        tasks: How many tasks, of sizes as equal as can be; or the number of classes of each.
+        order: `"natural"`, `"random"`, one of the data set's named orders, or the class numbers.
+        validation: The share of the training samples of each class to judge on, in place of the test set.
+        seed: Decides a random order, and which samples are held out for validation.
+
+    Example:
+        >>> moca.class_incremental(moca.load("digits"), tasks=[4, 3, 3], order="random", seed=1)[:2]
+        Stream of 2 tasks over 'digits', classes: 4, 3
     """
     if not isinstance(dataset, Dataset):
         raise MocaError(

@@ -14,6 +14,8 @@ from sklearn.preprocessing import FunctionTransformer
 import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, classifier, pictures
+from moca.learners.er_ace import ERACE
+from moca.perturb.gaussian import Gaussian
 from tests.classifier.conftest import SIDE, bars, lesson
 
 
@@ -355,3 +357,20 @@ def test_a_lesson_of_few_images_is_not_short(small):
     for count in (1, 20):
         with pytest.raises(EOFError, match=r"^150$"):
             deepcopy(model).learn(*lesson(3, count=count), said=enough)
+
+
+def test_a_learner_and_a_perturbation_of_python_are_handed_in_again(small, tmp_path):
+    class Mine(ERACE):
+        pass
+
+    class Noise(Gaussian):
+        pass
+
+    model = small(learner=Mine(), perturb=Noise(lam=0.3), epochs=1).learn(*lesson(0, 1))
+    model.save(tmp_path / "model")
+    with pytest.raises(MocaError, match=r"of a model moca.load_model\(folder, ...\)"):
+        moca.load_model(tmp_path / "model", device="cpu")
+    again = moca.load_model(tmp_path / "model", device="cpu", learner=Mine(), perturb=Noise(lam=0.3))
+    x, _ = lesson(0, 1, seed=1)
+    np.testing.assert_array_equal(again.predict(x), model.predict(x))
+    assert isinstance(again.learn(*lesson(2)).learning_.learner, Mine)

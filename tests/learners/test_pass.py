@@ -67,6 +67,13 @@ def test_prototypes_are_class_means_and_the_radius_is_that_of_the_base_classes(m
     assert learning.learner.radius.equal(before[1])
 
 
+def test_features_that_do_not_differ_have_no_radius(attached):
+    for image in torch.randn(50, 3, generator=torch.Generator().manual_seed(0)):
+        learner = attached(PASS(rotations=False), (0, 1))
+        learner.end_task(Batch(image=image.expand(46, 3), y=torch.arange(46) % 2))
+        assert learner.radius.item() == pytest.approx(0, abs=1e-6)
+
+
 def test_a_class_that_comes_again_keeps_its_prototype(attached):
     """One of which no sample came has none, and no part in the radius: variances 2 and 8 have the mean 5."""
     learner = attached(PASS(rotations=False), (0, 1, 5))

@@ -55,6 +55,13 @@ def said(capsys, *words):
     return ended.value.code, capsys.readouterr()
 
 
+def test_what_a_prompt_shows_of_them(runs):
+    found = moca.analyse(runs / "er")
+    assert repr(found) == f"Analysed run '{runs / 'er'}': {', '.join(found.analyses)}"
+    assert "confusion" in found and "colours" not in found
+    assert list(found) == list(found.analyses)
+
+
 def test_all_that_a_finished_run_allows(runs):
     found = moca.analyse(runs / "gaussian-0")
     assert found.analyses.keys() == OF_MODEL

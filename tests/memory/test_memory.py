@@ -281,3 +281,10 @@ def test_a_store_of_one_s_own_sees_the_samples():
     kept.add(**samples(0, 12))
     assert kept.all()["y"].tolist() == [8, 10, 4, 6]
     assert_rows_belong_together(kept.all())
+
+
+def test_what_a_prompt_shows_of_it():
+    some = memory(3)
+    assert repr(some) == "Memory of 0 samples in 3 slots"
+    some.add(image=torch.zeros(2, 1, 4, 4, dtype=torch.uint8), y=torch.arange(2))
+    assert repr(some) == "Memory of 2 samples in 3 slots; image: uint8 of (2, 1, 4, 4), y: int64 of (2,)"

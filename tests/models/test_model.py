@@ -179,3 +179,12 @@ class TestOwnEncoders:
         with pytest.raises(MocaError, match=says) as caught:
             build(given, SHAPE, 3)
         assert "\n" not in str(caught.value)
+
+
+def test_an_encoder_that_returns_something_else_is_told_and_what_to_do():
+    class Two(nn.Module):
+        def forward(self, x):
+            return x, x
+
+    with pytest.raises(TypeError, match=r"returns one tensor, .* not a tuple; wrap it in a module that picks or pools"):
+        Model(Two(), LinearHead(3, 2)).encode(torch.zeros(4, 3))

@@ -567,3 +567,18 @@ def test_the_readme_line():
     f = perturbation("gaussian:fixed_angle=45")(Batch(features=h, old=old))
     assert sphere.angle(f, h).rad2deg().tolist() == pytest.approx([45, 45, 0, 0], abs=1e-3)
     assert math.isfinite(f.sum().item())
+
+
+def test_one_made_by_its_class_needs_no_more_than_one_made_by_name():
+    h = torch.randn(5, 8)
+    by_name = perturbation("gaussian:lambda=1")
+    assert torch.equal(Gaussian(lam=1.0)(Batch(features=h)), by_name(Batch(features=h)))
+    with pytest.raises(ValueError, match="needs classes=, the number of classes"):
+        VT()(Batch(features=h), Batch(features=h, y=torch.zeros(5, dtype=torch.int64)))
+
+
+def test_a_model_without_weights_is_no_obstacle_where_none_is_asked_for():
+    assert torch.equal(
+        perturbation("gaussian", model=nn.Identity())(Batch(features=torch.ones(2, 3))),
+        perturbation("gaussian")(Batch(features=torch.ones(2, 3))),
+    )

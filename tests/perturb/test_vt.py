@@ -137,3 +137,13 @@ def test_means_grow_with_the_classes(before):
         assert torch.equal(n, wide.direction(Batch(features=b.features), b))
     assert torch.equal(grown.means, wide.means)
     assert grown.state_dict()["batches"].equal(wide.state_dict()["batches"])
+
+
+def test_a_checkpoint_that_was_read_to_another_device_goes_on_where_the_features_are():
+    """As `torch.load(..., map_location="cpu")` does it; the meta device stands for a GPU."""
+    h, y = torch.randn(4, 3), torch.arange(4)
+    first, second = (perturbation("vt", classes=5) for _ in range(2))
+    first(Batch(features=h), Batch(features=h, y=y))
+    second.load_state_dict(first.state_dict())
+    there = h.to("meta")
+    assert second(Batch(features=there), Batch(features=there, y=y.to("meta"))).device.type == "meta"

@@ -339,12 +339,20 @@ class Classifier:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, device: str = "auto", encoder: Any = None, frozen: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        encoder: Any = None,
+        frozen: Any = None,
+        learner: Any = None,
+        perturb: Any = None,
     ) -> Self:
-        """The model of a folder, or of a finished run; a module of your own has to be handed in again."""
+        """The model of a folder, or of a finished run; what was an object of your own has to be handed in again."""
         from moca.classifier.folder import ModelFolder
 
-        return ModelFolder(Path(path)).load(cls, device=device, encoder=encoder, frozen=frozen)
+        folder = ModelFolder(Path(path))
+        return folder.load(cls, device=device, encoder=encoder, frozen=frozen, learner=learner, perturb=perturb)
 
     def about(self) -> dict[str, Any]:
         """What a file can say of it in words: settings, classes, how images are prepared."""
@@ -353,19 +361,12 @@ class Classifier:
         return words | {"epochs": self.epochs, "image_size": self.image_size}
 
     @classmethod
-    def revived(
-        cls,
-        about: dict[str, Any],
-        state: dict[str, Any],
-        device: str = "auto",
-        encoder: Any = None,
-        frozen: Any = None,
-    ) -> Self:
-        """One that was kept: what it said of itself, and the state of its learning."""
-        own = {name: given for name, given in (("model", encoder), ("frozen", frozen)) if given is not None}
-        run = validate(Run, about["settings"] | {"device": device} | own)
+    def revived(cls, about: dict[str, Any], state: dict[str, Any], device: str = "auto", **own: Any) -> Self:
+        """One that was kept: what it said of itself, the state of its learning, and objects of the user's own."""
+        given = {"model" if name == "encoder" else name: part for name, part in own.items() if part is not None}
+        run = validate(Run, about["settings"] | {"device": device} | given)
         learner, perturb, memory, model, fixed = (
-            part if own or part is None else str(part)
+            part if given or part is None else str(part)
             for part in (run.learner, run.perturb, run.memory, run.model, run.frozen)
         )
         made = cls(learner, perturb, memory, model, frozen=fixed, epochs=about.get("epochs"),

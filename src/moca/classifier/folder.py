@@ -207,20 +207,15 @@ class ModelFolder:
             return max((number for number in self._numbers() if number < self.current), default=None)
         return parent
 
-    def load(
-        self,
-        kind: type[Kind],
-        version: int | None = None,
-        device: str = "auto",
-        encoder: Any = None,
-        frozen: Any = None,
-    ) -> Kind:
-        """The classifier of a version, by default the one in use; or of a finished run."""
+    def load(self, kind: type[Kind], version: int | None = None, device: str = "auto", **own: Any) -> Kind:
+        """The classifier of a version, by default the one in use; or of a finished run. What was an object of the
+        user's own is handed in again."""
         about, state = self.contents(version)
+        handed_in = any(part is not None for part in own.values())
         try:
-            return kind.revived(about, state, device=device, encoder=encoder, frozen=frozen)
+            return kind.revived(about, state, device=device, **own)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            if self.is_run() or encoder is not None or frozen is not None or out_of_memory(error) or noted(error):
+            if self.is_run() or handed_in or out_of_memory(error) or noted(error):
                 raise
             raise self._damaged(self._place(version) / _STATE, "does not fit what about.json says of it") from None
 

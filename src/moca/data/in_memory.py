@@ -25,7 +25,9 @@ class Split:
     """Images (n, channels, height, width) as uint8, or vectors (n, d, 1, 1) of numbers, and their classes."""
 
     images: Tensor
+    """Of all samples, one after the other."""
     labels: Tensor
+    """The number of the class of each."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -36,13 +38,18 @@ class Split:
 
 @dataclass(frozen=True, repr=False)
 class Dataset:
-    """Training and test images of named classes."""
+    """Training and test images of named classes, with how they are used; `load` and `dataset` make one."""
 
     name: str
+    """What it is called."""
     train: Split
+    """The images to learn from."""
     test: Split
+    """The images to be judged on."""
     classes: tuple[str, ...]
+    """What the classes are called, by their numbers."""
     protocol: Protocol
+    """How its images are prepared, dealt into tasks and trained on by default."""
     protocols: Mapping[str, Protocol] = field(default_factory=dict)
     """Other ways in which this data set is used, by name: offline, online, proxy, ..."""
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)

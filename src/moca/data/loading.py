@@ -32,8 +32,14 @@ def load(
 ) -> Dataset:
     """A data set by name, or the one in a folder or file.
 
-    A folder is taken into the store the first time and whenever a file in it has changed; `size` brings its images to
-    that many pixels a side. Images of a stored set are mapped, not read: memory is used for what is touched.
+    Images of a stored set are mapped, not read: memory is used for what is touched.
+
+    Args:
+        name: A stored or embedded set (`moca data ls`), or a folder or file, which is taken into the store the first
+            time and whenever a file in it has changed.
+        data_dir: Where sets are stored; by default `$MOCA_DATA`, or the user's own place.
+        size: Pixels a side that the images of a folder are brought to.
+        watch: Called now and then while a folder is read, with how far it is.
     """
     store, text = Store(data_dir), named(os.fspath(name))
     if size is not None and (text == "digits" or text in store):

@@ -30,11 +30,23 @@ def dataset(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Dataset:
-    """A data set of a pair (images, labels) or of a torch `Dataset` that gives (image, label); see docs/data.md.
+    """A data set of what you have in Python: arrays, tensors or a torch `Dataset`.
 
-    Images are bytes, or floats from 0 to 1. Classes are the sorted labels; where `classes` names them, labels are
-    positions in it or names. Without `test`, `test_share` of each class is held out, chosen by `seed` and the images
-    alone. Images are kept in the order of the store, so that the same ones give the same run.
+    The same images give the same data set, in whatever order and form they come.
+
+    Args:
+        train: A pair (images, labels), or a torch `Dataset` that gives (image, label). Images are bytes, or floats from
+            0 to 1; labels are whole numbers or names.
+        test: The same for testing; without it, `test_share` of each class is held out.
+        classes: Names of the classes, by position; labels are positions in it, or names. By default the sorted labels.
+        name: What it is called.
+        test_share: The share of each class that is held out.
+        seed: Decides, with the images, which ones are.
+
+    Example:
+        >>> images, labels = np.zeros((40, 8, 8, 3), np.uint8), ["cat", "dog"] * 20
+        >>> moca.dataset((images, labels), name="pets")
+        Dataset 'pets': 32 training and 8 test images of 2 classes, 3x8x8
     """
     if isinstance(train, Dataset):
         if test is not None or classes is not None:

@@ -20,7 +20,9 @@ class Protocol:
     """How the images of a data set are prepared for the encoder, dealt into tasks and trained on by default."""
 
     mean: tuple[float, ...]
+    """Of each channel, for pixel values from 0 to 1; it is taken off."""
     std: tuple[float, ...]
+    """The standard deviation of each channel, which what is left is divided by."""
     crop_padding: int = 0
     """Random crops of the original size from the image padded by this many black pixels."""
     flip: bool = False

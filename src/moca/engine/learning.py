@@ -45,7 +45,8 @@ def _checked(losses: Losses, name: str) -> Losses:
     if not terms or not all(isinstance(term, Tensor) and term.dim() == 0 for term in terms):
         raise MocaError(f"losses of '{name}' must return the terms of the loss by name, each a tensor of one number")
     if not any(term.requires_grad for term in terms):
-        raise MocaError(f"losses of '{name}' returns terms that nothing can be learnt from: they are detached")
+        why = "they are detached" if torch.is_grad_enabled() else "gradients are off; call moca outside torch.no_grad()"
+        raise MocaError(f"losses of '{name}' returns terms that nothing can be learnt from: {why}")
     return losses
 
 
@@ -149,7 +150,7 @@ class Learning(Stateful):
 
     def begin_task(self, task: Task) -> None:
         """A task begins."""
-        self.learner.begin_task(task)
+        self.learner.begin(task)
         if self.settings.optimiser.anew:
             self._new_optimiser()
 

@@ -21,11 +21,14 @@ Status = Literal["finished", "diverged", "interrupted", "failed"]
 
 @dataclass
 class Result:
-    """A run's accuracy matrix, the numbers made from it, its cost, and how it ended."""
+    """What a run found out: its accuracy matrix, the numbers made from it, its cost, and how it ended."""
 
     settings: Run
+    """All settings, with what was filled in."""
     folder: Path
+    """Where its files are."""
     status: Status
+    """How it ended."""
     message: str = ""
     """One line for the user when the run did not finish."""
     accuracy_matrix: list[list[float]] = field(default_factory=list)
@@ -33,11 +36,13 @@ class Result:
     task_il_matrix: list[list[float]] = field(default_factory=list)
     """The same, only the classes of the sample's own task competing."""
     steps: int = 0
+    """Steps of training."""
     seconds: float = 0.0
     """Training time, evaluation excluded; where runs take turns on a GPU, the turns of the others count too."""
     images_per_second: float = 0.0
     """New and replayed images trained on in a second."""
     environment: dict[str, Any] = field(default_factory=dict)
+    """Versions, hardware and the fingerprint of the images behind the numbers."""
     notes: list[str] = field(default_factory=list)
     """What the user should know about these numbers."""
     images_this_time: int = field(default=0, compare=False)

@@ -25,9 +25,11 @@ class StepRecord:
     step: int
     """From 1 on."""
     task: int
-    """From 0 on, as the epoch."""
+    """From 0 on."""
     epoch: int
+    """Of the task, from 0 on."""
     lr: float
+    """The learning rate."""
     losses: dict[str, float]
     """The terms of the loss."""
     outputs: dict[str, Tensor] = field(default_factory=dict)
@@ -48,8 +50,9 @@ class TaskRecord:
     accuracies: Accuracies
     """On every task of the stream."""
     steps: int
-    """Done so far, in so much training time."""
+    """Done so far."""
     seconds: float
+    """Training time so far."""
     tasks: int = 0
     """How many tasks of the stream have been learned so far: after joint training all of them."""
     accuracy: float = math.nan
@@ -57,12 +60,24 @@ class TaskRecord:
 
 
 class Watcher:
-    """Override what you want to know. Steps come in groups, some time after they were done: a GPU is not waited for.
+    """Is told about the steps, the tasks and the end of a run, and cannot change it. Override what you want to know.
 
-    `wants` names outputs of a step (`moca.engine.outputs.KNOWN`), such as "replay.features".
+    Steps come in groups, some time after they were done: a GPU is not waited for.
+
+    Example:
+        >>> class Losses(moca.Watcher):
+        ...     def step(self, record):
+        ...         seen.append(record.loss)
+        >>> seen = []
+        >>> result = moca.run(watch=Losses(), epochs=1)
+        >>> len(seen) == result.steps
+        True
     """
 
     wants: Sequence[str] = ()
+    """Outputs of a step that are to be in its record: `new.x`, `new.y`, `new.features`, `new.logits`; the same of
+    `replay`, and `replay.moved` and `replay.old`; `new.features.gradient`, `replay.features.gradient`,
+    `replay.moved.gradient`."""
 
     def begin(self, run: Running) -> None:
         """A run begins, or goes on."""

@@ -63,11 +63,15 @@ class OfficialPasses(NamedTuple):
 
 
 class Learner(Part, Stateful):
-    """A method of continual learning.
+    """A method of continual learning: what the loss of a step is, and where it departs from plain training.
 
-    `losses` says what the loss of a step is; all batches come with their features, the new one with its logits too.
-    The other verbs have defaults: `begin_task`, `update`, `end_task`, `predict`. Options are declared with `option`,
-    and what must survive a checkpoint is named in `remembers`.
+    `losses` is all that one must have; all batches come with their features, the new one with its logits too. The other
+    verbs have defaults: `begin_task`, `update`, `end_task`, `predict`. Options are declared with `option`, and what
+    must survive a checkpoint is named in `remembers`.
+
+    Args:
+        **options: Those of the learner, and `adjust`, which all have: how much of the lead that new classes have is
+            taken from their logits at the test.
     """
 
     adjust: float | Literal["auto"] = option(
@@ -106,8 +110,11 @@ class Learner(Part, Stateful):
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "first_task", "perturbation", "random")
 
     model: Model
+    """The network, in two halves: `encode` and `classify`."""
     perturbation: Perturbation
+    """What moves features; `perturbed` asks it."""
     memory: Memory | None
+    """The samples that are kept; None where it keeps none."""
     view: Callable[[Tensor], Tensor]
     """Raw images as the encoder sees them when nothing is augmented."""
     augment: Callable[[Tensor], Tensor]
@@ -170,8 +177,19 @@ class Learner(Part, Stateful):
     def prepare(self) -> None:
         """Make what else the learner keeps; called once, when all it works on is there."""
 
+    def begin(self, task: Task) -> None:
+        """A new task begins: `begin_task`, and a look that one of the user's own has told the base of it."""
+        before = int(self.number)
+        self.begin_task(task)
+        if int(self.number) == before:
+            raise MocaError(
+                f"begin_task of '{type(self).__name__}' must call super().begin_task(task) first, which counts tasks "
+                "and classes"
+            )
+
     def begin_task(self, task: Task) -> None:
-        """A new task begins. Classes may come again."""
+        """A new task begins; its classes may come again. Call `super().begin_task(task)` first: it counts tasks and
+        classes, which `old`, `first_task` and the like follow from."""
         self.first_task = not self.seen.any().item()
         self.number += 1
         self.current.zero_()
@@ -309,7 +327,7 @@ class Learner(Part, Stateful):
 
 
 class Distilling(Learner):
-    """A learner that asks the network of before the current task."""
+    """A learner that asks the network of before the current task, `teacher`."""
 
     remembers: ClassVar[tuple[str, ...]] = ("teacher",)
 

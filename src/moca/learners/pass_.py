@@ -123,7 +123,8 @@ class PASS(Distilling):
         self.means.copy_(torch.where(came.unsqueeze(1), means.float(), self.means))
         if self.first_task:
             spread = (square - count * means.square().sum(1)) / (count - 1).clamp_min(1)
-            self.radius.copy_((spread.sum() / came.sum() / means.shape[1]).sqrt())
+            spread = spread.sum().clamp_min(0)  # rounding leaves less than nothing where features do not differ
+            self.radius.copy_((spread / came.sum() / means.shape[1]).sqrt())
 
     @torch.no_grad()
     def _moments(self, samples: Batch) -> tuple[Tensor, Tensor, Tensor]:

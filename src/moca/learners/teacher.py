@@ -110,7 +110,7 @@ class Teacher(Learner):
     def begin_task(self, task: Task) -> None:
         """Of the learner within."""
         super().begin_task(task)
-        self.inner.begin_task(task)
+        self.inner.begin(task)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """Those of the learner within, and how far its logits are from the teachers'."""

@@ -20,10 +20,15 @@ class Summary:
     """The usual numbers, as shares; NaN where a number has no meaning (forgetting of a single task)."""
 
     final_accuracy: float
+    """Mean accuracy over all tasks at the end."""
     average_incremental_accuracy: float
+    """Mean over stages of the mean accuracy over the tasks learned so far."""
     forgetting: float
+    """How far each earlier task has fallen from the best it ever was once learned, on average."""
     bwt: float
+    """Backward transfer: how much each earlier task has changed since it was learned, on average."""
     fwt: float
+    """Forward transfer: accuracy on each task just before learning it, above the untrained model's, on average."""
 
 
 def summarise(matrix: Matrix, classes: Sequence[int] = ()) -> Summary:

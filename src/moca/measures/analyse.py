@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -49,20 +49,29 @@ _ABSENT = {
 """Why there is none where nothing went wrong."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Analysed:
-    """A run and its analyses."""
+    """A run and its analyses: `analysed["confusion"].numbers`."""
 
     result: Result
+    """The run."""
     analyses: Analyses
+    """Every analysis that there is, by its name."""
     missing: list[str]
     """What is not there, a line each that says how to get it."""
+
+    def __repr__(self) -> str:
+        return f"Analysed run '{self.result.folder}': {', '.join(self.analyses)}"
 
     def __getitem__(self, name: str) -> Analysis:
         """One of them by its name."""
         if name not in self.analyses:
             raise MocaError(f"run '{self.result.folder}' has no analysis '{name}'; it has {', '.join(self.analyses)}")
         return self.analyses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of those that there are."""
+        return iter(self.analyses)
 
     def lacks(self, name: str) -> list[str]:
         """Why it has no analysis of this name, and how to get one; empty if it has it."""
@@ -74,7 +83,7 @@ class Analysed:
 
     @property
     def numbers(self) -> dict[str, float | None]:
-        """All numbers, by the name of the analysis and their own: `confusion: accuracy on all test images (%)`."""
+        """All numbers, by the name of the analysis and their own, such as `confusion: mean over old classes (%)`."""
         return {f"{name}: {key}": value for name, a in self.analyses.items() for key, value in a.numbers.items()}
 
 
@@ -88,14 +97,21 @@ def analyse(
     progress: bool = False,
     **own: Any,
 ) -> Analysed:
-    """The analyses of a run that has ended, also written to analysis.json in its folder.
+    """The paper's analyses of a run that has ended, also written to analysis.json in its folder.
 
-    Those of the final model need its weights (which `moca.run` keeps, and a comparison with record="weights"), and the
-    images; what was computed before is taken as it is, unless `again` or by a moca that knew other analyses. A run with
-    parts that exist in Python only is handed them again: `moca.analyse(folder, data=...)`.
+    Those of the final model need its weights (which `run` keeps, and a comparison with `record="weights"`), and the
+    images; others were recorded while training (`record="all"`). What was computed before is taken as it is.
 
-    Pictures of implicit augmentation are made where they are asked for: `also=["implicit_augmentation"]`, of three old
-    classes or of those named. They need a generator of the data set's images, which is trained if there is none yet.
+    Args:
+        run: A result, or the run's folder.
+        device: `"cpu"`, `"cuda"` or `"auto"`.
+        again: Whether to compute anew what was computed before.
+        also: What takes minutes and is made only where it is asked for: `["implicit_augmentation"]`, pictures whose
+            features are perturbed ones. They need a generator of the data set's images, which is trained if there is
+            none yet.
+        classes: The old classes of these pictures; by default three.
+        progress: Whether a progress bar is shown.
+        **own: Parts of the run that exist in Python only, handed in again: `moca.analyse(folder, data=mine)`.
     """
     for name in also:
         if name not in ASKED_FOR:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from moca.batch import Batch
+from moca.batch import Batch, in_short
 from moca.errors import MocaError
 from moca.random import Random
 from moca.state import Stateful
@@ -42,9 +42,22 @@ class Draw(Stateful):
 
 
 class Memory(Stateful):
-    """At most `size` samples, each a row of every field: raw image, label, and what else a learner keeps.
+    """The replay memory: at most `size` samples, each a row of every field: raw image, label, and what else is kept.
 
     One more row takes what the store drops, so that a step has the same shapes whatever is kept.
+
+    Args:
+        size: How many samples it holds at most.
+        store: Which of the samples offered it keeps; None where they are written by `rewrite`.
+        draw: Which samples are replayed.
+
+    Example:
+        >>> from moca.memory import Reservoir, Uniform
+        >>> from moca.random import Random
+        >>> memory = moca.Memory(100, Reservoir(100, Random(0, "store")), Uniform(Random(0, "draw")))
+        >>> memory.add(x=torch.rand(32, 3, 8, 8), y=torch.arange(32))
+        >>> memory.draw(16)["y"].shape
+        torch.Size([16])
     """
 
     remembers = ("fields", "count", "offered", "storing", "drawing")
@@ -67,6 +80,10 @@ class Memory(Stateful):
 
     def __len__(self) -> int:
         return min(self.size, self.offered)
+
+    def __repr__(self) -> str:
+        kept = ", ".join(f"{name}: {in_short(values[: len(self)])}" for name, values in self.fields.items())
+        return f"Memory of {len(self)} samples in {self.size} slots" + (f"; {kept}" if kept else "")
 
     def add(self, **samples: Tensor) -> None:
         """Offer a batch, one tensor a field; the first call fixes the fields."""

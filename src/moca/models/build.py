@@ -12,7 +12,7 @@ from moca.errors import MocaError, first_line
 from moca.models.encoders.base import Encoder
 from moca.models.encoders.pretrained import Pretrained
 from moca.models.heads import build_head
-from moca.models.model import Model
+from moca.models.model import WRAP, Model
 from moca.parts import ENCODERS
 from moca.random import derive
 from moca.settings import Choice
@@ -61,12 +61,29 @@ def made_encoder(choice: Choice, shape: Shape) -> Made:
 
 def _made(choice: Choice, shape: Shape) -> Made:
     body = make_encoder(choice, shape)
-    normalisation = getattr(body, "normalisation", None)
+    normalisation = _normalisation(body, shape[0], choice.name)
     untrained = choice.name in ENCODERS.built_in and not choice.own and any(True for _ in body.parameters())
     if isinstance(body, Pretrained):
         body, choice, untrained = body.within, body.architecture, False
     features = body.features if isinstance(body, Encoder) else _features(body, shape, choice.name)
     return Made(body, choice, features, normalisation, untrained)
+
+
+def _normalisation(body: nn.Module, channels: int, name: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Mean and standard deviation of each channel that an encoder says it was trained with, if it does."""
+    told: Any = getattr(body, "normalisation", None)
+    if told is None or isinstance(body, Pretrained):
+        return told  # type: ignore[no-any-return]
+    try:
+        mean, std = (tuple(map(float, numbers)) for numbers in told)
+        if len(mean) == len(std) == channels and min(std) > 0:
+            return mean, std
+    except (TypeError, ValueError):
+        pass
+    raise MocaError(
+        f"normalisation of model '{name}' must be (mean, std), each with a number for every channel ({channels}), not "
+        f"{told!r}"
+    )
 
 
 def make_encoder(choice: Choice, shape: Shape) -> Any:
@@ -89,11 +106,14 @@ def _features(body: nn.Module, shape: Shape, name: str) -> int:
         with torch.no_grad():
             made = body.eval()(torch.zeros(2, *shape, device=where))
     except Exception as error:
-        size = "x".join(map(str, shape))
-        raise MocaError(f"model '{name}' cannot take images of {size}: {first_line(error)}") from None
+        size, other = "x".join(map(str, shape)), {p.dtype for p in body.parameters()} - {torch.float32}
+        hint = "; moca hands it float32: make it so with .float() (precision=bf16 computes in less)" if other else ""
+        raise MocaError(f"model '{name}' cannot take images of {size}: {first_line(error)}{hint}") from None
     finally:
         body.train(training)
     if not isinstance(made, torch.Tensor) or made.dim() != 2 or len(made) != 2:
         got = tuple(made.shape) if isinstance(made, torch.Tensor) else type(made).__name__
-        raise MocaError(f"model '{name}' must make one feature vector of each image: (2, d) of 2 images, not {got}")
+        raise MocaError(
+            f"model '{name}' must make one feature vector of each image: (2, d) of 2 images, not {got}; {WRAP}"
+        )
     return made.shape[1]

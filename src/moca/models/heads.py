@@ -16,6 +16,11 @@ class Head(nn.Module):
 
     weight: Tensor
 
+    def extra_repr(self) -> str:
+        """What torch prints of it: the numbers that it is made with."""
+        classes, features = self.weight.shape
+        return f"{features}, {classes}"
+
     def grow(self, classes: int) -> None:
         """Add rows up to `classes`, initialised like the first ones; the old rows keep their values.
 
@@ -33,7 +38,14 @@ def _uniform(*shape: int, fan_in: int) -> Tensor:
 
 
 class CosineHead(Head):
-    """The hyperspherical classifier: logits are sigma times the cosine between feature and class vector."""
+    """The hyperspherical classifier: logits are sigma times the cosine between feature and class vector.
+
+    Args:
+        features: The length of a feature vector.
+        classes: How many classes there are now; `grow` adds more.
+        scale: Sigma, to begin with.
+        learnable: Whether it is learnt.
+    """
 
     def __init__(self, features: int, classes: int, scale: float = 1.0, learnable: bool = True) -> None:
         super().__init__()
@@ -46,7 +58,12 @@ class CosineHead(Head):
 
 
 class LinearHead(Head):
-    """The usual linear classifier with bias."""
+    """The usual linear classifier with bias, whose rows can grow.
+
+    Args:
+        features: The length of a feature vector.
+        classes: How many classes there are now; `grow` adds more.
+    """
 
     def __init__(self, features: int, classes: int) -> None:
         super().__init__()

@@ -18,14 +18,29 @@ from moca.models.heads import Head
 from moca.models.precision import in_bfloat16
 from moca.settings import Choice
 
+WRAP = "wrap it in a module that picks or pools them"
+"""What to do with an encoder that returns something else, such as tokens or several outputs."""
+
 
 class Model(nn.Module):
-    """A network as two halves. Any module that maps images to vectors can be the encoder, and a plain `nn.Linear` the
-    head. BatchNorm layers of the encoder, of any kind, obey `batches_apart`; elsewhere they are what they were."""
+    """A network in two halves, encoder and classifier; MOCA works between them.
 
-    def __init__(self, encoder: nn.Module, head: Head | nn.Linear, outputs: int = 1) -> None:
+    The modules stay yours. In moca's own steps BatchNorm layers of the encoder, of any kind, are told which rows are
+    one batch; everywhere else they do what they did.
+
+    Args:
+        encoder: Any module that makes one vector (n, d) of each image.
+        head: The classifier: `CosineHead`, `LinearHead`, a plain `nn.Linear`, or any module that makes logits of
+            vectors; `vt:center=classifier` and the analyses ask for a row for each class, as those named have.
+        outputs: How many outputs the head has for each class, one after the other; the first is the class itself.
+    """
+
+    head: Head | nn.Linear
+
+    def __init__(self, encoder: nn.Module, head: nn.Module, outputs: int = 1) -> None:
         super().__init__()
-        self.encoder, self.head = keep_batches_apart(encoder), head
+        self.encoder = keep_batches_apart(encoder)
+        self.head = head  # type: ignore[assignment]  # of other kinds class_vectors and grow say that they cannot
         self.outputs = outputs
         """Outputs of the head for each class, one after the other; the first is the class itself."""
         self.made_by: Choice | None = None
@@ -49,6 +64,10 @@ class Model(nn.Module):
                 features = fusion.shared(self.encoder)(own | (tensors or {}), x)
             else:
                 features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
+        if not isinstance(features, Tensor):
+            raise TypeError(
+                f"an encoder returns one tensor, the features (n, d), not a {type(features).__name__}; {WRAP}"
+            )
         return features.to(self.dtype)
 
     def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

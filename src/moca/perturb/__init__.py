@@ -26,12 +26,25 @@ def perturbation(
     classes: int | None = None,
     seed: int = 0,
 ) -> Perturbation:
-    """A perturbation by name, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"`, for any training loop.
+    """MOCA for any training loop: what moves features of replayed old-class samples, between encoder and classifier.
 
-    Call it between encoder and classifier: `f = perturb(Batch(features=h, old=mask), Batch(features=h_new, y=y_new))`.
-    `wap`, `fgsm` and a few options ask for `model` (with `encode` and `classify`), `wap` for `lr`, `vt` for `classes`.
-    A class or an object of your own is taken as well.
+    Args:
+        spec: Its name with its options, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"` (`moca ls`); or a class or
+            an object of your own, of which a copy is taken.
+        model: The network in two halves, which `wap`, `fgsm`, `mrfa` and a few options of others ask.
+        lr: The current learning rate, for `wap`; a tensor follows your schedule.
+        classes: How many classes there are or will be, for `vt`.
+        seed: Of its random numbers; where several processes train one model, each needs its own.
+
+    Returns:
+        The perturbation, to be called with the replayed batch, and the new one where it looks at that.
+
+    Example:
+        >>> perturb = moca.perturbation("gaussian:lambda=2")
+        >>> h, old = torch.randn(3, 8), torch.tensor([True, True, False])
+        >>> f = perturb(moca.Batch(features=h, old=old))
+        >>> (f != h).any(1).tolist()
+        [True, True, False]
     """
     made: Perturbation = choice_of(PERTURBATIONS, spec).make()
-    device = next(model.parameters()).device if model is not None else "cpu"
-    return made.attach(Random(operator.index(seed), "perturb", device), model, lr, classes)
+    return made.attach(Random(operator.index(seed), "perturb"), model, lr, classes)

@@ -27,6 +27,11 @@ class Perturbation(Part, Stateful):
 
     A variant says only which way: `direction` returns n. Some ask for the model, the learning rate or the number of
     classes. Options are declared with `option`, and what must survive a checkpoint is named in `remembers`.
+
+    Args:
+        **options: Those of the variant, and those that all have: `lam` (`lambda` where it is written as a text), the
+            length of the unit direction that is added to the unit feature; or `fixed_angle`, by how many degrees to
+            rotate instead; or `angle_cap`, by how many at most.
     """
 
     lam: float = option(2.0, "length of the unit direction added to the unit feature", ge=0, alias="lambda")
@@ -54,9 +59,10 @@ class Perturbation(Part, Stateful):
 
     remembers: ClassVar[tuple[str, ...]] = ("random",)
     random: Random
+    """Random numbers of the perturbation's own: `self.random.normal(n, d)`."""
 
     def check(self) -> None:
-        """One angle at most."""
+        """Refuse options that do not go together: two angles."""
         if self.fixed_angle is not None and self.angle_cap is not None:
             raise MocaError("fixed_angle and angle_cap exclude each other; give one of them")
 
@@ -79,7 +85,7 @@ class Perturbation(Part, Stateful):
         return ()
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """n, one row for each replayed sample; of any length, zero where there is no way to go."""
+        """The direction n, one row for each replayed sample; of any length, zero where there is no way to go."""
         raise MocaError(f"'{type(self).__name__}' has no method direction(self, replay, new), which it needs")
 
     @property
@@ -88,7 +94,12 @@ class Perturbation(Part, Stateful):
         return True
 
     def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
-        """The features of `replay`, those of old classes moved."""
+        """The features of `replay`, those of old classes moved.
+
+        Args:
+            replay: The replayed samples: `features`, `old` where not all rows move, and what else it asks for.
+            new: The new samples, where it looks at them.
+        """
         if not isinstance(replay, Batch):
             raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not a {type(replay).__name__}")
         h, old = replay.features, replay.old
@@ -101,6 +112,8 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         if not len(h):
             return h
+        if not hasattr(self, "random"):  # made by its class, not by moca.perturbation
+            self.attach()
         self.random.to(h.device)
         with torch.no_grad():
             n = self.direction(replay, _NoBatch() if new is None else new)

@@ -55,6 +55,7 @@ class VT(Perturbation):
         """Move the means of the classes in this batch; all means."""
         if self.means is None or self.batches is None:
             self.means, self.batches = h.new_zeros(self.classes, h.shape[1]), h.new_zeros(self.classes, 1)
+        self.means, self.batches = self.means.to(h.device), self.batches.to(h.device)  # a checkpoint may lie elsewhere
         members = F.one_hot(y, len(self.means)).to(h.dtype)
         count = members.sum(0).unsqueeze(1)
         batch_mean = members.T @ h / count.clamp_min(1)

@@ -30,7 +30,12 @@ class Chosen(Comparison):
         share: float,
     ) -> None:
         super().__init__(results, folder, cost)
-        self.choosing, self.picks, self.share = choosing, list(picks), share
+        self.choosing = choosing
+        """The runs on held-out images."""
+        self.picks = list(picks)
+        """What was chosen for each learner with each perturbation, and among which combinations."""
+        self.share = share
+        """The share of the training images that was held out."""
 
     @property
     def told(self) -> str:

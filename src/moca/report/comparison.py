@@ -7,7 +7,7 @@ import functools
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,12 @@ from moca.whole import whole
 
 @dataclass(frozen=True)
 class Row:
-    """One method: all its runs, a seed each."""
+    """One method of a comparison: all its runs, a seed each."""
 
     label: str
+    """What the method is called: learner, perturbation, and settings in which it differs from others."""
     results: list[Result]
+    """Its runs."""
 
     @property
     def finished(self) -> list[Result]:
@@ -127,7 +129,7 @@ class Comparison:
         self.left_out = list(left_out)
         """Runs that were found but cannot be compared, each with the reason."""
         self.settings = _apart(results)
-        """Its methods, those apart that learn another stream or are judged on other images."""
+        """Its methods in groups: those apart that learn another stream or are judged on other images."""
 
     @classmethod
     def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
@@ -162,10 +164,15 @@ class Comparison:
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
+        """The method of that name."""
         rows = {row.label: row for row in self.rows}
         if label not in rows:
-            raise MocaError(f"no method '{label}' was compared; {nearest(label, rows)}")
+            raise MocaError(f"no method '{label}' was compared; {nearest(str(label), rows)}")
         return rows[label]
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the methods."""
+        return (row.label for row in self.rows)
 
     def __rich__(self) -> Group:
         """Mean and standard deviation of each method, a table for each setting; if there are several, each has a
@@ -181,6 +188,8 @@ class Comparison:
         with plain.capture() as shown:
             plain.print(self)
         return shown.get().rstrip()
+
+    __repr__ = __str__
 
     def save(self, folder: str | Path | None = None) -> None:
         """Write runs.csv, a line a run; tidy.csv (and tidy.parquet where pyarrow is), a line for each run, task and

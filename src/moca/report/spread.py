@@ -14,7 +14,9 @@ class Spread:
     """Mean and sample standard deviation of one number over the runs that finished."""
 
     mean: float
+    """NaN where no run finished."""
     std: float
+    """NaN where there is one run."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:

@@ -75,7 +75,7 @@ class Choice(Settings):
         if self.part is None:
             raise MocaError(
                 f"'{self.name}' was an object of Python, which settings.json cannot hold; go on from Python, handing "
-                "it in again: moca.resume(folder, ...)"
+                "it in again: moca.resume(folder, ...), of a model moca.load_model(folder, ...)"
             )
         return self.part(**self.options)
 
