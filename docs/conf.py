@@ -33,12 +33,19 @@ html_show_sourcelink = False
 
 
 def _navigation(app: Sphinx, page: str, source: list[str]) -> None:
-    """The links of the first page, in their order, are the site's navigation, and those of a folder's first page to the
-    pages beside it are what is below that; a page that all lack is a warning."""
-    if page == "index" or page.endswith("/index"):
-        below = r"[\w/-]+" if page == "index" else r"[\w-]+"
-        pages = dict.fromkeys(re.findall(rf"\]\(({below})\.md\)", source[0]))
-        source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *pages, "```", ""])
+    """The links of the first page, in their order and under its headings, are the site's navigation, and those of a
+    folder's first page to the pages beside it are what is below that; a page that all lack is a warning."""
+    if page == "index":
+        _, *parts = re.split(r"(?m)^\*\*(.+)\*\*$", source[0])
+        for heading, text in zip(parts[::2], parts[1::2], strict=True):
+            source[0] += _listed(re.findall(r"\]\(([\w/-]+)\.md\)", text), f":caption: {heading}")
+    elif page.endswith("/index"):
+        source[0] += _listed(re.findall(r"\]\(([\w-]+)\.md\)", source[0]))
+
+
+def _listed(pages: list[str], *options: str) -> str:
+    """What Sphinx makes a part of the navigation of; nothing of no pages."""
+    return "\n".join(["", "```{toctree}", ":hidden:", *options, "", *dict.fromkeys(pages), "```", ""]) if pages else ""
 
 
 def _settings(app: Sphinx, page: str, source: list[str]) -> None:
