@@ -184,6 +184,21 @@ def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
     assert_same_run(whole.folder, resumed.folder)
 
 
+def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path):
+    settings = SMALL | {"data": arrays, "model": nn.Sequential(net((1, 6, 6)), nn.Dropout(0.5)), "keep_model": False}
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    whole = moca.run(**settings, out=tmp_path / "whole")
+    assert torch.rand(3).equal(expected)  # nor does it change what others draw
+    finish(begin({k: v for k, v in settings.items() if k != "keep_model"}, tmp_path / "half", interrupt_when(1)))
+    torch.manual_seed(8)
+    given = {name: settings[name] for name in ("data", "model", "keep_model")}
+    assert_same_run(whole.folder, moca.resume(tmp_path / "half", **given).folder)
+    other = moca.run(**settings | {"seed": "0:perturb=1"}, out=tmp_path / "other")  # ER draws nothing else of it
+    assert (other.folder / "steps.jsonl").read_text() != (whole.folder / "steps.jsonl").read_text()
+
+
 def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
     settings = SMALL | {"data": arrays, "epochs": 20}
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from typing import Any, NamedTuple
 
@@ -163,6 +163,22 @@ class Learning(Stateful):
         if self.held is not None and held is not None:
             self.held.end_task(self.learner, held.image, held.y)
         self.model.train()
+
+    @contextmanager
+    def drawing(self) -> Iterator[None]:
+        """Inside, what parts of the user's own draw from torch's generators, as dropout does, follows from the run's
+        seed and how far it has come; afterwards these generators are what they were. Parts of moca have their own."""
+        if not self.settings.with_own_code:
+            yield
+            return
+        on_gpu = self.device.type == "cuda"
+        seed = derive(self.settings.seed.of("perturb"), f"torch/{self.images_trained}")
+        with torch.random.fork_rng([self.device] if on_gpu else []):
+            torch.default_generator.manual_seed(seed)
+            if on_gpu:
+                with torch.cuda.device(self.device):
+                    torch.cuda.manual_seed(seed)
+            yield
 
     def step(self, raw: Tensor, y: Tensor) -> Step:
         """One update on new samples and a replay of the memory, which is then offered the new samples.

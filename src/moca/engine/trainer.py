@@ -50,7 +50,7 @@ class Trainer(Stateful):
             learning.offers = schedule.offers
             for index in schedule.batches_left(order):
                 recurs = len(index) == batch or self.settings.epochs > 1
-                with learning.numerics():
+                with learning.numerics(), learning.drawing():
                     done = self.captured(index) if self.captured and recurs else learning.step(*self.feed(index))
                 schedule.advance()
                 yield done
@@ -62,7 +62,7 @@ class Trainer(Stateful):
         samples = self._samples(task.train) if learning.learner.ends_tasks else None
         held = self._samples(task.held) if learning.held is not None else None
         if samples is not None or held is not None:
-            with learning.numerics():
+            with learning.numerics(), learning.drawing():
                 learning.end_task(samples, held)
 
     def _samples(self, index: Tensor) -> Batch:
