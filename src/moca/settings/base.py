@@ -68,6 +68,11 @@ def word(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def spelt(value: Any) -> str:
+    """A setting as one would give it, with the options that were given, also at their defaults."""
+    return value.as_given() if isinstance(value, Settings) else word(value)
+
+
 def parse(text: str, leading: str) -> dict[str, Any]:
     """The options of a short form; a value without a name belongs to the option before it: `steps:at=35,45`."""
     head, _, rest = text.partition(":")
