@@ -204,4 +204,4 @@ def test_what_was_held_out_comes_behind_what_was_tested(tmp_path):
     made = moca.Comparison.load(tmp_path / "runs")
     titles = [setting.title for setting in made.settings]
     assert titles == ["digits, 3 tasks", "digits, 3 tasks, on held-out training images"]
-    assert str(made).count("mean ± standard deviation, on held-out images") == 1
+    assert str(made).count("of a single seed, on held-out images") == 1

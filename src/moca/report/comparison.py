@@ -168,12 +168,15 @@ class Comparison:
         return rows[label]
 
     def __rich__(self) -> Group:
-        """Mean and standard deviation of each method, a table for each setting; if there are several, each has a
-        heading."""
+        """Mean and standard deviation of each method, a table for each setting, and what the differences say; if there
+        are several, each has a heading."""
+        from moca.report.verdict import verdict
+
         parts: list[Text | Table] = []
         for setting in self.settings:
             parts += [Text(setting.title, "bold")] * (len(self.settings) > 1)
             parts.append(_table(setting))
+            parts += [Text(f"{said}\n")] if (said := verdict(setting)) else []
         return Group(*parts)
 
     def __str__(self) -> str:
@@ -228,7 +231,9 @@ def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
     where = ", on held-out images" * setting.held_out
-    table = Table(method, "seeds", box=SIMPLE, title=f"In %, mean ± standard deviation{where}")
+    single = all(len(row.finished) <= 1 for row in setting.rows)
+    what = "of a single seed" if single else "mean ± standard deviation"
+    table = Table(method, "seeds", box=SIMPLE, title=f"In %, {what}{where}")
     for name in (*columns.values(), "s a run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:

@@ -92,11 +92,16 @@ def _curve(axes: Axes, row: Row, place: int) -> Line2D:
     line = _line(axes, [tasks] if at_once else range(1, len(spreads) + 1), spreads, place)
     line.set_clip_on(False)
     if at_once:
-        mean, std, colour = spreads[0].mean, np.nan_to_num(spreads[0].std), LOOKS[place].light
-        axes.axhline(mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1)
-        axes.axhspan(mean - std, mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
+        _level(axes, spreads[0], place)
         line.set(linestyle=_LEVEL, linewidth=1.1)  # a point alone: this is for the legend
     return line
+
+
+def _level(axes: Axes, spread: Spread, place: int, label: str = "") -> None:
+    """A mean as a level line, its deviation as a band around it."""
+    std, colour = np.nan_to_num(spread.std), LOOKS[place].light
+    axes.axhline(spread.mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=label)
+    axes.axhspan(spread.mean - std, spread.mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
 
 
 def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int, label: str = "") -> Line2D:
@@ -116,8 +121,7 @@ def against(sweep: Sweep, judged: str) -> Figure:
     figure = Figure((WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     for place, row in enumerate(sweep.levels):
-        level, colour = 100 * row.spread("final_accuracy").mean, LOOKS[place].light
-        axes.axhline(level, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=shown(row.label))
+        _level(axes, Spread.of([100 * v for v in row.values("final_accuracy")]), place, shown(row.label))
     for place, line in enumerate(sweep.lines, len(sweep.levels)):
         spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for _, row in line.points]
         _line(axes, [value for value, _ in line.points], spreads, place, shown(line.label))
