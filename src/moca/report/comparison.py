@@ -64,6 +64,14 @@ class Row:
             raise MocaError(f"a result has no number '{number}'; {nearest(number, known)}")
         return Spread.of(self.values(number))
 
+    @property
+    def over_stream(self) -> tuple[list[int], list[list[float]]]:
+        """Steps at which its runs were evaluated on the way, and the accuracies of each there; empty where none was."""
+        looks = [r.over_stream for r in self.finished if r.over_stream]
+        count = min(map(len, looks), default=0)
+        steps = [int(step) for step, _ in looks[0][:count]] if looks else []
+        return steps, [[accuracy for _, accuracy in one[:count]] for one in looks]
+
     def differences(self, other: Row, number: str) -> list[float]:
         """How far this method is above another, for each seed that both finished with and that has the number."""
         theirs = dict(zip((r.settings.seed for r in other.finished), other.values(number), strict=True))
@@ -131,7 +139,8 @@ class Comparison:
 
     @classmethod
     def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
-        """All finished runs in some folders, of whatever depth, whatever made them.
+        """All runs in some folders that have ended, of whatever depth, whatever made them; of those that diverged
+        there is no number, but `Row.results` has them.
 
         Those that are not finished, cannot be read or are there twice are left out; `left_out` names them.
         """

@@ -37,8 +37,8 @@ _DARKEST = 115
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Accuracy over tasks, final accuracies (also against numbers that were varied), matrices and recorded analyses of
-    every setting, each as PDF and PNG."""
+    """Accuracy over tasks and, where it is known, within the stream, final accuracies (also against numbers that were
+    varied), matrices and recorded analyses of every setting, each as PDF and PNG."""
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
@@ -49,6 +49,8 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
                 "final": final_accuracies(facet, setting.images),
                 "matrices": accuracy_matrices(facet.rows),
             }
+            if any(row.over_stream[0] for row in facet.rows):
+                drawn["stream"] = stream_curves(facet, setting.images)
             for name, figure in drawn.items():
                 made += save(figure, folder, f"{before}{name}{after}")
         for part, sweep in enumerate(found := sweeps(setting), 1):
@@ -112,6 +114,23 @@ def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int,
     look: dict[str, Any] = {"marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6, "lw": 1.6, "ls": DASHES[dash]}
     (line,) = axes.plot(x, mean, color=colour, **look, zorder=3, label=label)
     return line
+
+
+@style()
+def stream_curves(facet: Facet, judged: str) -> Figure:
+    """Accuracy within the stream, on the tasks begun by then: mean over seeds as a line, one standard deviation as a
+    band."""
+    figure = Figure((WIDTH, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    for place, row in enumerate(facet.rows):
+        steps, accuracies = row.over_stream
+        if steps:
+            spreads = [Spread.of(column) for column in (100 * np.array(accuracies)).T.tolist()]
+            _line(axes, steps, spreads, place, shown(row.label))
+    axes.set(xlabel="Steps", ylabel=f"Accuracy on {judged} (%)")
+    axes.grid(axis="y")
+    legend(figure, *axes.get_legend_handles_labels())
+    return figure
 
 
 @style()

@@ -47,12 +47,14 @@ def _clear_others(told: Row, known: Sequence[tuple[Row, Row, Difference]]) -> st
 
 def _lost(setting: Setting) -> str:
     """Methods some of whose runs diverged or failed: what is left of them are the seeds that went well."""
-    lost = [
+    parts = [
         f"{row.label} ({len(row.finished)} of {len(row.results)})"
-        for row in setting.rows
+        for row in setting.finished
         if len(row.finished) < len(row.results)
     ]
-    return f"Not all seeds finished, and those that did may flatter: {some(lost)}." if lost else ""
+    none = [row.label for row in setting.rows if not row.finished]
+    said = [("Not all seeds finished, and those that did may flatter", parts), ("No seed finished", none)]
+    return " ".join(f"{what}: {some(labels)}." for what, labels in said if labels)
 
 
 def _learners(setting: Setting) -> str:
