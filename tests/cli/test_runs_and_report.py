@@ -103,6 +103,16 @@ def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     assert sorted(path.name for path in runs.iterdir()) == ["compare", "er-s0", "er-s1", "half", "mnist"]
 
 
+def test_a_note_about_some_seeds_says_of_how_many(tmp_path, capsys):
+    """Of a method that did well otherwise it would read as if nothing had been learnt."""
+    runs = {"er": [result(tmp_path, 0.5, 0, notes=["told"]), result(tmp_path, 0.6, 1)],
+            "er+wap": [result(tmp_path, 0.7, s, perturb="wap", notes=["told", "all"]) for s in (0, 1)]}  # fmt: skip
+    show_comparison(comparison(tmp_path, runs))
+    out = capsys.readouterr().out
+    assert "Note: er (1 of 2 seeds), er+wap: told." in out
+    assert "Note: er+wap: all." in out
+
+
 def test_settings_that_do_not_compare_are_printed_apart_and_runs_need_no_name(moca, runs):
     code, out, _ = moca("report")
     assert code == 0

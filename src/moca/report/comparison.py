@@ -228,12 +228,17 @@ class Comparison:
 
 
 def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Each note about runs of these methods, with the methods that it is about."""
-    found: dict[str, dict[str, None]] = {}
+    """Each note about runs of these methods, with the methods that it is about; and with how many of its seeds, where
+    that is not all of them."""
+    found: dict[str, list[str]] = {}
     for row in rows:
-        for note in (note for result in row.results for note in result.notes):
-            found.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, {})[row.label] = None
-    return {note: list(labels) for note, labels in found.items()}
+        told = Counter(
+            SHARED_IN_SHORT if note.startswith(SHARED) else note for result in row.results for note in result.notes
+        )
+        for note, count in told.items():
+            some = f" ({count} of {len(row.results)} seeds)" if count < len(row.results) else ""
+            found.setdefault(note, []).append(row.label + some)
+    return found
 
 
 def _table(setting: Setting) -> Table:
