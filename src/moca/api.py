@@ -154,7 +154,7 @@ def compare(
 
         def begun() -> None:
             if words is not None:
-                asking.keep(folder, words, len(plans) if how is None else None)
+                asking.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
             _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
 
         if how is None:

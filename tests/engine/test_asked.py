@@ -47,6 +47,13 @@ def test_one_that_was_stopped_goes_on_by_its_folder_alone(tmp_path, monkeypatch,
     assert not_begun(tmp_path / "half") == 0
 
 
+def test_a_run_that_only_lies_beside_them_goes_on_alone(tmp_path):
+    moca.compare(**FAST, out=tmp_path / "runs")
+    RunFolder.create(tmp_path / "runs" / "another", validate(Run, {})).release()
+    assert Listed.at(tmp_path / "runs" / "another").next == f"moca resume {tmp_path / 'runs' / 'another'}"
+    assert Listed.at(tmp_path / "runs" / "er-s0").comparison == tmp_path / "runs"
+
+
 def test_more_was_asked_for_since(tmp_path):
     moca.compare(**FAST, perturb=["none", "vt"], out=tmp_path / "c")
     moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=2, jobs=1, out=tmp_path / "c")
@@ -112,7 +119,7 @@ def test_a_damaged_file_is_one_line_and_of_nothing_that_came_about_none_is_left(
     (tmp_path / "c" / "compare.json").write_text("{")
     with pytest.raises(MocaError, match=r"compare.json is damaged; give the comparison again, with out=.*c, and it"):
         api.resume_comparison(tmp_path / "c")
-    assert not_begun(tmp_path / "c") == 0
+    assert Listed.at(tmp_path / "c" / "one").next == f"moca resume {tmp_path / 'c' / 'one'}"
     with pytest.raises(MocaError, match="is tested by one of its own"):
         moca.compare(learner="teacher", record="rules", epochs=1)
     assert not (tmp_path / "runs").exists()

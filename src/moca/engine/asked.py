@@ -1,6 +1,7 @@
 """What a comparison was asked for, kept in its folder, so that it can be gone on with as a whole. No torch is needed.
 
-compare.json: {"options": those of `moca compare` by name, as one would give them; "runs": how many it has, where known}
+compare.json: {"options": those of `moca compare` by name, as one would give them;
+               "runs": the names of their folders, or null where the best are to be chosen first}
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _in_words(value: Any) -> str | None:
     return None if value is None else spelt(value)
 
 
-def keep(folder: Path, asked: Mapping[str, Any], runs: int | None) -> None:
+def keep(folder: Path, asked: Mapping[str, Any], runs: Sequence[str] | None) -> None:
     """Write it down; the latest that was asked for counts, and has all runs of those before."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,11 +65,11 @@ def forget(folder: Path) -> None:
     (folder / ASKED).unlink(missing_ok=True)
 
 
-def kept(folder: Path) -> tuple[dict[str, Any], int | None]:
-    """The options, and how many runs there are to be."""
+def kept(folder: Path) -> tuple[dict[str, Any], list[str] | None]:
+    """The options, and the names of the runs that there are to be."""
     try:
         content = json.loads((folder / ASKED).read_bytes())
-        return dict(content["options"]), None if content["runs"] is None else int(content["runs"])
+        return dict(content["options"]), None if content["runs"] is None else list(content["runs"])
     except (OSError, ValueError, KeyError, TypeError):
         raise MocaError(
             f"{folder / ASKED} is damaged; give the comparison again, with out={folder}, and it goes on"
@@ -78,4 +79,10 @@ def kept(folder: Path) -> tuple[dict[str, Any], int | None]:
 def above(run: Path) -> Path | None:
     """The folder of the comparison that a run belongs to, where it can be gone on with as a whole."""
     folder = run.parent.parent if run.parent.name == CHOOSING else run.parent
-    return folder if (folder / ASKED).is_file() else None
+    if not (folder / ASKED).is_file():
+        return None
+    try:
+        _, runs = kept(folder)
+    except MocaError:
+        return None
+    return folder if runs is None or run.name in runs else None

@@ -144,12 +144,9 @@ def listed(*places: Path) -> Iterator[Listed]:
 
 
 def not_begun(comparison: Path) -> int:
-    """How many runs of a comparison have no folder yet, as far as it says how many it has."""
-    try:
-        _, runs = kept(comparison)
-    except MocaError:
-        return 0
-    return max(0, (runs or 0) - sum(1 for _ in comparison.glob(f"*/{SETTINGS}")))
+    """How many runs of a comparison have no folder yet; 0 where the best are to be chosen first, and nobody knows."""
+    _, runs = kept(comparison)
+    return sum(not (comparison / name / SETTINGS).is_file() for name in runs or ())
 
 
 def _files(folder: Path) -> tuple[dict[str, int], str]:
