@@ -257,7 +257,8 @@ def _of_several(path: Path) -> str:
     one = next(path.glob(f"*/{SETTINGS}"), None)
     if one and (comparison := above(one.parent)):
         return f"; moca resume {shlex.quote(str(comparison))} goes on with the comparison"
-    return "; a comparison goes on when it is given again" if one else ""
+    lists = f"; moca runs {shlex.quote(str(path))} lists the runs in it"
+    return f"{lists}, and a comparison goes on when it is given again" if one else ""
 
 
 @contextmanager
