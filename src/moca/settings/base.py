@@ -155,7 +155,10 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         single = [e for e in forms if e["type"] != "tuple_type"]  # what is no list was not meant to be one
         reasons = list(dict.fromkeys(_reason(e) for e in single or [first]))
         reason = " or ".join([reasons[0], *(other.removeprefix("must be ") for other in reasons[1:])])
-        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None
+        given = first["input"]
+        if reason.endswith("number") and isinstance(given, str | tuple) and "," in (text := word(given)):
+            given, reason = text, f"{reason}; several values, each by itself, are for moca compare"
+        raise MocaError(f"{where or 'settings'} = {given!r}: {reason}") from None
 
 
 _WRONG = {
