@@ -12,9 +12,11 @@ from typing import Any
 from moca import traces
 from moca.data.loading import placed
 from moca.defaults import choices_told, unused_told
+from moca.engine import asked as asking
 from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import tracking
+from moca.engine.asked import ASKED, CHOOSING
 from moca.engine.compare import Outcome
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
@@ -29,7 +31,7 @@ from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
-from moca.report.chosen import CHOOSING, Chosen
+from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 from moca.streams import Stream
@@ -112,6 +114,22 @@ def resume(
     return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
 
 
+def resume_comparison(
+    out: str | Path,
+    *,
+    jobs: int | None = None,
+    progress: bool = False,
+    track: Any = None,
+    say: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Go on with all runs of a comparison that was stopped, and begin those that were not begun, as it was asked for
+    last; with other `jobs` or trackers, if they are given."""
+    folder = _path(out)
+    options, _ = asking.kept(folder)
+    given = {name: value for name, value in {"jobs": jobs, "track": track}.items() if value is not None}
+    return compare(**options | given, out=folder, progress=progress, say=say)
+
+
 def compare(
     *,
     seeds: int | Sequence[int] = 1,
@@ -167,10 +185,17 @@ def compare(
     with _place(out, "compare") as folder:
         plans = plan(given, numbers, folder)
         chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
-        begun = partial(_tell, say, [*chosen, unused_told(settings, [p.settings for p in plans])])
-        if choose is None:
+        how = None if choose is None else choosing.asked(choose)
+        words = asking.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
+
+        def begun() -> None:
+            if words is not None:
+                asking.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
+            _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
+
+        if how is None:
             return _compared(plans, carry_out(plans), folder, Comparison)
-        held_out = choosing.plan(given, choosing.asked(choose), numbers, folder / CHOOSING)
+        held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
         return _chosen(plans, held_out, carry_out, folder)
 
 
@@ -204,9 +229,13 @@ def _compared(
     if not all_failed:
         comparison.save()
     if outcome.interrupted:
-        told = "".join(f"; {mistake}" for mistake in mistakes)
-        raise Interrupted(f"stopped; the same comparison with out={shlex.quote(str(goes_on or folder))} goes on{told}")
+        told, place = "".join(f"; {mistake}" for mistake in mistakes), goes_on or folder
+        path = shlex.quote(str(place))
+        again = f"moca resume {path}" if (place / ASKED).is_file() else f"the same comparison with out={path}"
+        raise Interrupted(f"stopped; {again} goes on{told}")
     if all_failed:
+        if not any(p.folder.exists() for p in plans):
+            asking.forget(goes_on or folder)
         others = " (all other runs failed too)" if len(plans) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
     return comparison

@@ -176,6 +176,9 @@ class Kind:
         if name in self.registered:
             return self.registered[name]
         alike = nearest(name.replace("+", "p"), [*self.built_in, *self.registered])  # der++ is derpp, not der
+        for kind in KINDS.values():
+            if name in kind.built_in and name != "none":
+                alike = f"it is a {kind.name}: {kind.setting}={name}"
         raise MocaError(f"unknown {self.name} {name!r}; {alike}")
 
     def refuse_others(self, part: Any, name: str) -> None:

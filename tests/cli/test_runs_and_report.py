@@ -103,12 +103,22 @@ def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     assert sorted(path.name for path in runs.iterdir()) == ["compare", "er-s0", "er-s1", "half", "mnist"]
 
 
+def test_a_note_about_some_seeds_says_of_how_many(tmp_path, capsys):
+    """Of a method that did well otherwise it would read as if nothing had been learnt."""
+    runs = {"er": [result(tmp_path, 0.5, 0, notes=["told"]), result(tmp_path, 0.6, 1)],
+            "er+wap": [result(tmp_path, 0.7, s, perturb="wap", notes=["told", "all"]) for s in (0, 1)]}  # fmt: skip
+    show_comparison(comparison(tmp_path, runs))
+    out = capsys.readouterr().out
+    assert "Note: er (1 of 2 seeds), er+wap: told." in out
+    assert "Note: er+wap: all." in out
+
+
 def test_settings_that_do_not_compare_are_printed_apart_and_runs_need_no_name(moca, runs):
     code, out, _ = moca("report")
     assert code == 0
     lines = [line.strip() for line in out.splitlines()]
     first, second = (next(i for i, line in enumerate(lines) if line.startswith(name)) for name in ("digits,", "mnist,"))
-    assert all(line.split()[0] in ("er", "er+wap") for line in lines[first + 5 : second - 1])
+    assert all(line.split()[0] in ("er", "er+wap") for line in lines[first + 5 : first + 7])
     assert lines[second + 5].split()[:3] == ["er", "1", "90.00"]
     shutil.rmtree(runs)
     assert "there is no folder 'runs' here; say where runs are: moca report FOLDER" in moca("report")[2]

@@ -24,6 +24,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.plan import plan
 from moca.errors import Interrupted
 from moca.report.spread import Spread
+from moca.report.verdict import verdict
 from moca.settings import Run, validate
 
 FAST = {
@@ -80,8 +81,9 @@ def test_a_comparison_is_printed_as_its_table(made):
     title, _, head, _, *rows = [line.strip() for line in str(made).splitlines()]
     assert title == "In %, mean ± standard deviation"
     assert head.split("  ")[0] == "method"
-    assert [row.split()[:2] for row in rows if row] == [["er", "2"], ["er+vt", "2"]]
+    assert [row.split()[:2] for row in rows[:2]] == [["er", "2"], ["er+vt", "2"]]
     assert made["er+vt"].spread("forgetting").percent() in rows[1]
+    assert " ".join(filter(None, rows[2:])) == verdict(made.settings[0])
 
 
 def test_the_same_again_takes_finished_runs_as_they_are(made, monkeypatch):

@@ -239,6 +239,19 @@ def test_a_narrow_terminal_cuts_no_name_and_no_number():
         assert len(grid) == 6
 
 
+def test_a_narrow_terminal_names_a_method_only_where_it_has_numbers():
+    methods = [
+        Group("a method without weights", [{}]),
+        Group("a method with them", [{"one": Analysis("One", "", {"%": 1.0})}]),
+    ]
+    console = Console(width=30, color_system=None)
+    with console.capture() as shown:
+        for part in tables("title", methods, console):
+            console.print(part)
+    assert "with them" in shown.get()
+    assert "without weights" not in shown.get()
+
+
 def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("moca.report.printing.DOTS", 20)
     moca.run(data=make_dataset(), epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
@@ -327,6 +340,24 @@ def test_what_cannot_be_computed_again_stays(runs, tmp_path):
         assert gone in found.missing[-1]
         assert found.numbers == before
         (bare / "model.safetensors").unlink(missing_ok=True)
+
+
+def test_a_file_is_written_only_where_it_would_say_something_else(runs, tmp_path):
+    bare = copied(runs / "er", tmp_path / "bare")
+    moca.analyse(bare)
+    kept = json.loads((bare / "analysis.json").read_text())
+    (bare / "analysis.json").write_text(spelt := json.dumps(kept, indent=1))  # the same, in other bytes
+    moca.analyse(bare, again=True)
+    assert (bare / "analysis.json").read_text() == spelt, "computed again, and found to be the same"
+    (bare / "analysis.npz").unlink()
+    moca.analyse(bare, again=True)
+    assert (bare / "analysis.npz").is_file(), "what is lost is written"
+    (bare / "model.safetensors").unlink()
+    (bare / "tasks.jsonl").unlink()
+    kept["sought"] = []
+    (bare / "analysis.json").write_text(spelt := json.dumps(kept, indent=1))
+    moca.analyse(bare)
+    assert (bare / "analysis.json").read_text() == spelt, "of another moca, and nothing to compute anew from"
 
 
 def test_a_file_of_another_version_is_told(runs, tmp_path):

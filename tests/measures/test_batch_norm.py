@@ -205,7 +205,7 @@ METHODS = {
     "mir": {"learner": "mir:candidates=20", "replay_batch": 4},
     "icarl": {"learner": "icarl"},
     "manifold_mixup": {"learner": "manifold_mixup"},
-    "teacher": {"learner": "teacher"},
+    "the student of a teacher": {"learner": "teacher:tested=student"},
     "gem": {"learner": "gem"},
     "finetune": {"learner": "finetune"},
     "pass": {"learner": "pass"},
@@ -239,6 +239,14 @@ def test_a_run_does_not_notice(settings, tmp_path, method):
     final = final_accuracies(read(RunFolder(watched.folder)))
     assert final["own"] == pytest.approx(100 * watched.final_accuracy, abs=1e-3)
     assert final == pytest.approx({rule: 100 * value for rule, value in tasks[-1]["accuracy"].items()}, abs=1e-3)
+
+
+@pytest.mark.parametrize("form", ["mean", "cls", "mkd"])
+def test_a_teacher_that_is_tested_has_statistics_of_its_own(settings, tmp_path, form):
+    """All rules would give one number, that of the teacher as it is; of mkd half of what they should."""
+    with pytest.raises(MocaError, match="is tested by one of its own; leave rules out, or test the student"):
+        begin(settings(learner=f"teacher:form={form}", record="rules"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_is_tested_is_what_was_mixed(settings, make_dataset, tmp_path):

@@ -65,3 +65,10 @@ def test_nothing_of_distances(tmp_path):
     assert not {"lead_over_tasks", "lead_of_new_classes"} & found.analyses.keys()
     why = "there is none, as one task has all classes or they are told by distances"
     assert f"lead_of_new_classes: {why}" in found.missing
+
+
+@pytest.mark.parametrize(("learner", "rules"), [("teacher", {"own"}), ("teacher:tested=student", {"own", "b"})])
+def test_of_a_teacher_only_as_it_is_tested(tmp_path, learner, rules):
+    """Other statistics of the student would change nothing of its teacher's test."""
+    run = moca.run(**SMALL | {"tasks": 2}, learner=learner, record="lead", out=tmp_path / "run")
+    assert moca.analyse(run)["lead_over_tasks"].plots["lead_at_the_end"].series.keys() == rules

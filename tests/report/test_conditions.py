@@ -118,3 +118,15 @@ def test_the_memory_of_a_learner_that_draws_nothing_is_named(tmp_path):
     assert "with a memory of 30 samples" in sentences(
         comparison(tmp_path, {"gem": results_of(tmp_path, learner="gem")})
     )
+
+
+def test_a_stream_that_is_no_clean_sequence_is_told_as_one(tmp_path):
+    """The table of a long-tailed or blurred stream must not read as that of the usual one."""
+    several = "classes:blur=0.5,returns=0.1,imbalance=0.02"
+    said = sentences(comparison(tmp_path, {"er": [result(tmp_path, 0.5, arrival=several)]}))
+    assert (
+        ". The rarest class has 0.02 samples for one of the most frequent; 10 % of the samples of a class come in "
+        "later tasks; boundaries are blurred, with a standard deviation of 0.5 tasks. After each task"
+    ) in said
+    said = sentences(comparison(tmp_path, {"er": [result(tmp_path, 0.5, arrival="domains")]}))
+    assert ". Every task has other images for the same labels. After each task" in said

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from moca.report.facets import MOST, colours, facets
-from moca.report.figures import against, save_figures
+from moca.report.figures import against, save_figures, stream_curves
 from moca.report.labels import folded
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.plots import curves, final_accuracies, matrix, over_stream, sweep
@@ -217,11 +217,25 @@ def test_figures_for_print(tmp_path, monkeypatch):
         assert path.read_bytes()[:4] == (b"%PDF" if path.suffix == ".pdf" else b"\x89PNG")
 
 
+def test_looks_on_the_way_for_print(tmp_path, monkeypatch):
+    monkeypatch.setattr("moca.report.printing.DOTS", 40)
+    runs = [result(tmp_path, 0.5, seed) for seed in (0, 1)]
+    for run, accuracy in zip(runs, (0.5, 0.7), strict=True):
+        run.over_stream = [[10, 0.25], [20, accuracy]]
+    made = comparison(tmp_path, {"er": runs, "er+wap": [0.5]})
+    assert "stream.pdf" in [path.name for path in save_figures(made, tmp_path / "figures")]
+    (axes,) = stream_curves(facets(made.settings[0])[0], "test images").axes
+    (line,) = axes.get_lines()
+    assert (list(line.get_xdata()), list(line.get_ydata())) == ([10, 20], pytest.approx([25, 60]))
+
+
 def test_curve_over_a_number_for_print(tmp_path):
     (found,) = sweeps(setting(tmp_path, with_strengths(tmp_path)))
     (axes,) = against(found, "test images").axes
     level, gaussian, wap = axes.get_lines()
     assert (level.get_label(), set(level.get_ydata())) == ("er", {35.0})
+    spread = found.levels[0].spread("final_accuracy")
+    assert axes.patches[0].get_height() == pytest.approx(2 * 100 * np.nan_to_num(spread.std)), "its deviation is a band"
     assert (gaussian.get_label(), list(gaussian.get_ydata())) == ("er+gaussian", pytest.approx([5, 10, 20]))
     assert (wap.get_label(), list(wap.get_xdata()), axes.get_xlabel()) == ("er+wap", [1, 3, 4], "lambda")
 

@@ -168,14 +168,15 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     running = RunFolder.create(tmp_path / "runs" / "running", validate(Run, {}))
     made = moca.Comparison.load(tmp_path / "runs")
     running.release()
-    assert [r.folder.name for r in made.results] == ["fine"]
+    assert [r.folder.name for r in made.results] == ["fine", "wild"]
+    assert [r.folder.name for r in made.rows[0].finished] == ["fine"], "a seed that diverged counts as one that is lost"
     told = {reason.partition(": ")[0].rpartition("/")[2]: reason.partition(": ")[2] for reason in made.left_out}
-    assert told.keys() == {"twin", "older", "torn", "thin", "empty", "wild", "stopped", "running"}
+    assert told.keys() == {"twin", "older", "torn", "thin", "empty", "stopped", "running"}
     assert told["twin"].startswith("the same settings and seed as") and told["twin"].endswith("fine")
     assert "warp" in told["older"]
     assert "result.json cannot be read" in told["torn"] and "result.json" in told["thin"]
     assert "result.json is damaged" in told["empty"]
-    assert told["wild"] == "the loss is no number" and told["running"] == "still running"
+    assert told["running"] == "still running"
     assert told["stopped"].startswith("stopped before its end; go on with: moca resume ")
 
 
@@ -189,11 +190,22 @@ def test_of_twins_the_one_that_was_looked_into_is_kept(tmp_path):
     assert len(made.left_out) == 2
 
 
+def test_of_twins_one_that_finished_is_kept(tmp_path):
+    analysed(result(tmp_path, 0.5), place(tmp_path, "wild", [[0.1, 0.1, 0.1]], status="diverged"))
+    place(tmp_path, "well")
+    (kept,) = moca.Comparison.load(tmp_path / "runs").results
+    assert kept.folder.name == "well"
+
+
 def test_nothing_to_compare(tmp_path):
+    place(tmp_path / "lost", "wild", [[0.1, 0.1, 0.1]], status="diverged", message="the loss is no number")
+    with pytest.raises(MocaError, match=r"no finished run in .*wild: the loss is no number; moca runs lists"):
+        moca.Comparison.load(tmp_path / "lost")
     with pytest.raises(MocaError, match="is no folder of runs: there is none"):
         moca.Comparison.load(tmp_path / "nowhere")
+    (empty := tmp_path / "empty").mkdir()
     with pytest.raises(MocaError, match=r"no finished run in .*; moca runs lists what is there"):
-        moca.Comparison.load(tmp_path)
+        moca.Comparison.load(empty)
     with pytest.raises(MocaError, match="give at least one folder"):
         moca.Comparison.load([])
 
@@ -204,4 +216,4 @@ def test_what_was_held_out_comes_behind_what_was_tested(tmp_path):
     made = moca.Comparison.load(tmp_path / "runs")
     titles = [setting.title for setting in made.settings]
     assert titles == ["digits, 3 tasks", "digits, 3 tasks, on held-out training images"]
-    assert str(made).count("mean ± standard deviation, on held-out images") == 1
+    assert str(made).count("of a single seed, on held-out images") == 1

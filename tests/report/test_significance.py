@@ -81,3 +81,39 @@ def test_the_lead_of_the_best_is_put_right_for_all_that_it_leads(tmp_path):
     assert p < 0.05 < 2 * p < other, "by itself it would be called more than chance"
     said = verdict(comparison(tmp_path, runs).settings[0])
     assert f"p = {2 * p:.3f} (put right for 2 such differences): it may well be chance" in said
+
+
+def test_the_surest_gain_is_named_beside_the_largest_and_what_is_worse_for_sure(tmp_path):
+    runs = {"er": [0.50, 0.52, 0.51, 0.53], "er+wap": [0.50, 0.75, 0.45, 0.70], "er+vt": [0.55, 0.57, 0.565, 0.58],
+            "er+vmf": [0.40, 0.42, 0.41, 0.435], "er+gaussian": [0.50, 0.51, 0.53, 0.52]}  # fmt: skip
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert said.startswith("er+wap gains most on er: +8.50")
+    assert "it may well be chance." in said
+    assert said.endswith("No gain: er+vmf, er+gaussian. More than chance: er+vt. Worse, by more than chance: er+vmf.")
+    runs["er+wap"] = [0.60, 0.62, 0.61, 0.635]
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert "more than chance. No gain" in said
+    assert "Also more than chance: er+vt." in said
+    runs = {name: values for name, values in runs.items() if name in ("er", "er+vmf")} | {
+        "er+vt": [0.5, 0.52, 0.5, 0.53]
+    }
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert said.startswith("No perturbation has a higher mean final accuracy than its learner. er+vt loses least")
+    assert said.endswith("Worse, by more than chance: er+vmf.")
+
+
+def test_seeds_that_were_lost_are_told(tmp_path):
+    """The mean of the seeds that went well is above that of all."""
+    bad = result(tmp_path, 0.1, 2, "diverged", perturb="wap")
+    made = comparison(tmp_path, {"er": [0.5, 0.52, 0.51], "er+wap": [0.6, 0.63]})
+    entries = [("er", r) for r in made["er"].results] + [("er+wap", r) for r in [*made["er+wap"].results, bad]]
+    said = verdict(type(made)(entries, tmp_path).settings[0])
+    assert "n = 2" in said
+    assert said.endswith("Not all seeds finished, and those that did may flatter: er+wap (2 of 3).")
+
+
+def test_one_seed_is_called_no_mean(tmp_path):
+    one = str(comparison(tmp_path, {"er": [0.5], "er+wap": [0.6]}))
+    assert "In %, of a single seed" in one
+    assert "One seed cannot tell a difference from chance." in one
+    assert "In %, mean ± standard deviation" in str(comparison(tmp_path, {"er": [0.5, 0.6], "er+wap": [0.6]}))

@@ -265,7 +265,7 @@ MISTAKES = [
     ({"schedule": "steps:at=3,by=0"}, "schedule.by = '0': must be more than 0"),
     ({"schedule": "steps:at=-3"}, "schedule.at = '-3': must be 0 or more"),
     ({"schedule": "steps:at=x"}, "schedule.at = 'x': "),
-    ({"schedule": "steps:by=0.1,0.2"}, r"schedule.by = \('0.1', '0.2'\): "),
+    ({"schedule": "steps:by=0.1,0.2"}, "schedule.by = '0.1,0.2': must be a number; several values"),
     ({"schedule": "cosine:final=2"}, "schedule.final = '2': must be 1 or less"),
     ({"perturb": "vmf:kappa=1e300"}, "perturb.kappa = '1e300': "),
     ({"model": "mlp:features=1"}, "model.features = '1': "),

@@ -87,23 +87,34 @@ app.command(model_app)
 
 @app.command
 def resume(
-    folder: Path, /, *, progress: Literal["bar", "lines"] = "bar", keep_model: bool = True, track: Track = None
+    folder: Path,
+    /,
+    *,
+    jobs: Annotated[int | None, Parameter(help=f"of a comparison: {_JOBS}", show_default=False)] = None,
+    progress: Literal["bar", "lines"] = "bar",
+    keep_model: bool = True,
+    track: Track = None,
 ) -> int:
-    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had.
+    """Go on with an interrupted run exactly where it stopped, or with all runs of a comparison; in the trackers that
+    they had.
 
     Parameters
     ----------
     folder
-        The run's folder.
+        Of a run, or of a comparison.
     progress
-        A bar for people, or lines on stdout for programs: steps done, a tab, where the run is.
+        Of a run: a bar for people, or lines on stdout for programs: steps done, a tab, where the run is.
     keep_model
-        Write the final weights.
+        Of a run: write the final weights.
     """
+    from moca.engine.asked import ASKED
+
     with loading():
         from moca import api
         from moca.cli.lines import as_lines
 
+    if (folder / ASKED).is_file():
+        return _compared(api.resume_comparison(folder, jobs=jobs, progress=True, track=track, say=aside))
     if progress == "lines":
         return as_lines(folder, keep_model, track)
     return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
@@ -123,19 +134,25 @@ def compare(
 ) -> int:
     """Run every combination of the options that have several values, with every seed, and write a report.
 
-    The same command again with the same --out goes on where it stopped; with more seeds, or more values of an option
-    that has several already, it adds those. Started several times, on several GPUs or machines that see the folder, it
-    shares the runs among them. With --choose the options are tuned first, without the test images. A
-    learner and a perturbation that do not go together are left out.
+    moca resume FOLDER goes on where it stopped, and so does the same command with the same --out; with more seeds, or
+    more values of an option that has several already, it adds those. Started several times, on several GPUs or machines
+    that see the folder, it shares the runs among them. With --choose the options are tuned first, without the test
+    images. A learner and a perturbation that do not go together are left out.
     """
     own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track, "choose": choose}
     with with_config({**given(options), **own}, config, save_config) as settings:
         with loading():
             from moca import api
-            from moca.report.chosen import Chosen
-            from moca.report.page import write_report
 
         comparison = api.compare(progress=True, say=aside, **{"seeds": 3} | settings)
+    return _compared(comparison)
+
+
+def _compared(comparison: Any) -> int:
+    """Show what came of a comparison, and write its page; the exit code."""
+    from moca.report.chosen import Chosen
+    from moca.report.page import write_report
+
     show_comparison(comparison)
     code = _unfinished(comparison)
     page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)

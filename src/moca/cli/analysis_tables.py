@@ -62,12 +62,14 @@ def _side_by_side(labels: Sequence[str], methods: Sequence[Group]) -> Table:
 
 
 def _turned_round(labels: Sequence[str], methods: Sequence[Group], width: int) -> Iterator[Table | Text]:
-    """For each analysis a row for each method; numbers that do not fit beside each other follow below."""
-    names = ["\n".join(folded(label, max(20, width // 2))) for label in labels]
-    room = width - max(len(line) for name in names for line in name.split("\n")) - _GAP
+    """For each analysis a row for each method that has it; numbers that do not fit beside each other follow below."""
+    every = ["\n".join(folded(label, max(20, width // 2))) for label in labels]
+    room = width - max(len(line) for name in every for line in name.split("\n")) - _GAP
     for analysis, found in analyses(methods).items():
+        having = [place for place, method in enumerate(methods) if any(analysis in run for run in method.runs)]
+        names = [every[place] for place in having]
         columns = {
-            number: [any_scale(method.number(analysis, number)).whole for method in methods]
+            number: [any_scale(methods[place].number(analysis, number)).whole for place in having]
             for number in plain_numbers(methods, analysis)
         }
         if columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ def report(
     """Draw finished runs, whatever made them: one HTML page that needs nothing else.
 
     Runs on other data, other tasks or other test images get a section of their own. Runs that are not finished, or that
-    this version cannot read, are named and left out.
+    this version cannot read, are named and left out; those that diverged are seeds of their method without a number.
 
     Parameters
     ----------
@@ -52,10 +53,8 @@ def report(
         about = " ".join(filter(None, map(told_in, places)))
         page = write_report(comparison, about=about or None, path=out)
     console.print(comparison)
-    for reason in comparison.left_out[:_MOST_TOLD]:
-        say(f"Left out: {reason}")
-    if len(comparison.left_out) > _MOST_TOLD:
-        say(f"Left out: {len(comparison.left_out) - _MOST_TOLD} more, which the page names.")
+    _some("Not finished", [f"{r.folder}: {r.message}" for r in comparison.results if not r.finished])
+    _some("Left out", comparison.left_out)
     if len(comparison.settings) > 1:
         say(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
     if tables:
@@ -71,6 +70,13 @@ def report(
         _write(latex, latex_tables(comparison))
         say(f"LaTeX: {latex}")
     say(f"Report: {page}")
+
+
+def _some(what: str, lines: Sequence[str]) -> None:
+    for line in lines[:_MOST_TOLD]:
+        say(f"{what}: {line}")
+    if len(lines) > _MOST_TOLD:
+        say(f"{what}: {len(lines) - _MOST_TOLD} more, which the page names.")
 
 
 def _write(path: Path, text: str) -> None:

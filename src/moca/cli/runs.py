@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.cli.show import in_bytes
-from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, told_apart
+from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, not_begun, told_apart
 from moca.errors import nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
@@ -71,7 +72,7 @@ def runs(
         )
         return
     console.print(_table(shown, places, console.width))
-    _tell_next(console, [run for run in shown if run.state not in ("finished", "running")], places)
+    _tell_next(console, shown, places)
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
     more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
@@ -92,14 +93,26 @@ def _none(places: Sequence[Path], others: Sequence[Listed], asked: Mapping[str, 
     return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
-def _tell_next(console: Console, unfinished: Sequence[Listed], places: Sequence[Path]) -> None:
-    """Lines that can be copied, which the cells of a narrow table cannot."""
-    for run in unfinished[:_MOST_TOLD]:
+def _tell_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]) -> None:
+    """Lines that can be copied, which the cells of a narrow table cannot: one for all runs of a comparison that go on,
+    and for each other run that did not finish."""
+    comparisons: dict[Path, Counter[str]] = {}
+    alone = []
+    for run in shown:
+        if run.comparison:
+            comparisons.setdefault(run.comparison, Counter())[run.state] += 1
+        if run.state not in ("finished", "running") and not (run.comparison and run.state == "stopped"):
+            alone.append(run)
+    for folder, states in comparisons.items():
+        there = {"stopped": states["stopped"], "running": states["running"], "not begun": not_begun(folder)}
+        if there["stopped"] or (there["not begun"] and not there["running"]):
+            left = ", ".join(f"{count} {state}" for state, count in there.items() if count)
+            path = shlex.quote(str(folder))
+            console.print(Text.assemble((f"{folder.name}, {left}: ", "dim"), f"moca resume {path}"), soft_wrap=True)
+    for run in alone[:_MOST_TOLD]:
         console.print(Text.assemble((f"{_name(run, places)}: ", "dim"), run.next), soft_wrap=True)
-    if len(unfinished) > _MOST_TOLD:
-        console.print(
-            Text(f"and {len(unfinished) - _MOST_TOLD} more that did not finish; --json tells all"), style="dim"
-        )
+    if len(alone) > _MOST_TOLD:
+        console.print(Text(f"and {len(alone) - _MOST_TOLD} more that did not finish; --json tells all"), style="dim")
 
 
 def _as_json(shown: Sequence[Listed]) -> None:

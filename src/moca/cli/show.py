@@ -88,7 +88,7 @@ def show_comparison(comparison: Comparison) -> None:
         for line in filter(None, (str(comparison.cost), comparison.cost.advice)):
             say(f"{line}.")
     for note, labels in notes(comparison.rows).items():
-        of = "" if len(labels) == len(comparison.rows) else f"{some(labels)}: "
+        of = "" if labels == [row.label for row in comparison.rows] else f"{some(labels)}: "
         say(f"Note: {of}{note}.")
     say(f"Folder: {comparison.folder}")
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moca import __version__, traces
+from moca.engine.asked import above
 from moca.errors import Held, MocaError, out_of_memory
 from moca.locking import is_held, lock
 from moca.settings import Run, validate
@@ -117,8 +119,7 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
-            several = "; a comparison goes on when it is given again" if next(path.glob(f"*/{SETTINGS}"), None) else ""
-            raise MocaError(f"'{path}' is not a run folder: it has no {SETTINGS}{several}")
+            raise MocaError(f"'{path}' is not a run folder: it has no {SETTINGS}{_of_several(path)}")
         return cls(path)
 
     def settings(self) -> Run:
@@ -249,6 +250,15 @@ class RunFolder:
             except OSError:
                 _remove(temporary)
                 raise
+
+
+def _of_several(path: Path) -> str:
+    """How the runs in a folder are gone on with, if there are some."""
+    one = next(path.glob(f"*/{SETTINGS}"), None)
+    if one and (comparison := above(one.parent)):
+        return f"; moca resume {shlex.quote(str(comparison))} goes on with the comparison"
+    lists = f"; moca runs {shlex.quote(str(path))} lists the runs in it"
+    return f"{lists}, and a comparison goes on when it is given again" if one else ""
 
 
 @contextmanager

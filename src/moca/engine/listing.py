@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from moca import __version__
+from moca.engine.asked import above, kept
 from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
 from moca.errors import MocaError
 from moca.locking import is_held
@@ -72,6 +73,8 @@ class Listed:
     in_python_only: bool = False
     from_the_beginning: bool = False
     """It has learned tasks, but what it would go on from is gone."""
+    comparison: Path | None = None
+    """The folder of the comparison that it is a part of, where that goes on as a whole."""
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     """As they are written down, in today's words."""
 
@@ -84,7 +87,8 @@ class Listed:
     def next(self) -> str:
         """What to do with it."""
         path = shlex.quote(str(self.folder))
-        resume = "moca.resume(...) in Python" if self.in_python_only else f"moca resume {path}"
+        whole = shlex.quote(str(self.comparison or self.folder))
+        resume = "moca.resume(...) in Python" if self.in_python_only else f"moca resume {whole}"
         if self.from_the_beginning:
             resume += f" (from the beginning: its {CHECKPOINT} is gone)"
         return {
@@ -113,6 +117,7 @@ class Listed:
         sizes, written = _files(folder)
         ended = RESULT in sizes
         told: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": "" if ended else written}
+        told["comparison"] = above(folder)
         try:
             settings = _read(folder / SETTINGS)
             told |= _asked_for(settings)
@@ -136,6 +141,12 @@ class Listed:
 def listed(*places: Path) -> Iterator[Listed]:
     """All runs below some places."""
     return (Listed.at(folder) for folder in run_folders(*places))
+
+
+def not_begun(comparison: Path) -> int:
+    """How many runs of a comparison have no folder yet; 0 where the best are to be chosen first, and nobody knows."""
+    _, runs = kept(comparison)
+    return sum(not (comparison / name / SETTINGS).is_file() for name in runs or ())
 
 
 def _files(folder: Path) -> tuple[dict[str, int], str]:

@@ -22,7 +22,10 @@ def notes(run: Running, finished: bool) -> list[str]:
     if learnt < stream.classes:
         told.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
     if finished and run.tested.at_chance(learnt):
-        larger = ", more classes a task" * (len(stream[-1].tested) == 1)
-        told.append(f"the last task was not learnt better than by guessing; another lr than {run.settings.lr:g}"
-                    f"{larger} or more epochs may help")  # fmt: skip
+        alone = len(stream[-1].tested) == 1
+        which = "the class of the last task is told from all others" if alone else (
+            "the classes of the last task are told from each other")  # fmt: skip
+        larger = ", more classes a task" * alone
+        told.append(f"{which} no better than by guessing; another lr than {run.settings.lr:g}{larger} or more epochs "
+                    "may help")  # fmt: skip
     return told

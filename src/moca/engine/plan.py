@@ -14,7 +14,7 @@ from moca.engine.device import check_execution
 from moca.engine.material import Material
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError, MocaWarning, Unfit
-from moca.settings import Choice, Own, Run, Settings, validate, word
+from moca.settings import Choice, Own, Run, Settings, spelt, validate
 from moca.streams import Stream
 
 
@@ -124,11 +124,6 @@ def _called(choice: Choice) -> str:
 def in_short(run: Run) -> str:
     """Learner and perturbation of a run that leaves nothing open: with the options that differ from their defaults."""
     return str(run.learner) + f"+{run.perturb}" * (run.perturb.name != "none")
-
-
-def spelt(value: Any) -> str:
-    """A setting as one would give it, with the options that were given, also at their defaults."""
-    return value.as_given() if isinstance(value, Settings) else word(value)
 
 
 def folder_name(name: str) -> str:

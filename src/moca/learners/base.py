@@ -140,6 +140,11 @@ class Learner(Part, Stateful):
         """Whether samples are held out of training, to fit to them what its predictions lose."""
         return self.adjust == "auto"
 
+    @property
+    def tests_model(self) -> bool:
+        """Whether the network that predicts is the model, with its BatchNorm statistics; of a teacher it may be not."""
+        return True
+
     def check(self) -> None:
         """Refuse to take from scores in which no class leads, or to fit with nothing to fit to."""
         name = type(self).__name__

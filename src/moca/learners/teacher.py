@@ -170,9 +170,14 @@ class Teacher(Learner):
         """Whether the learner within does something then."""
         return self.inner.ends_tasks
 
+    @property
+    def tests_model(self) -> bool:
+        """Where the student is tested; learners that do not predict by logits go on as they do."""
+        return self.tested == "student" or type(self.inner).predict is not Learner.predict
+
     def predict(self, x: Tensor) -> Tensor:
-        """By the teacher, or by the mean of both networks; learners that do not predict by logits go on as they do."""
-        if self.tested == "student" or type(self.inner).predict is not Learner.predict:
+        """By the teacher, or by the mean of both networks, unless the student is tested."""
+        if self.tests_model:
             return self.inner.predict(x)
         self.stable.eval()
         tensors = dict(self.stable.state_dict())

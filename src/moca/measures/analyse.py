@@ -21,7 +21,7 @@ from moca.errors import Interrupted, MocaError, nearest
 from moca.generator import generator_of
 from moca.locking import is_held
 from moca.measures import implicit_augmentation
-from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, sought, write
+from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, same, sought, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.of_model import OF_MODEL, OfModel, first_tasks
 from moca.measures.record.recorder import KINDS
@@ -78,8 +78,8 @@ class Analysed:
         if name in self.analyses:
             return []
         about = _RECORDED | {"forgetting_by_class": _FORGETTING}
-        told = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
-        return told or [_ABSENT.get(name, f"{name}: '{self.result.folder}' has none")]
+        why = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
+        return why or [_ABSENT.get(name, f"{name}: '{self.result.folder}' has none")]
 
     @property
     def numbers(self) -> dict[str, float | None]:
@@ -97,7 +97,8 @@ def analyse(
     progress: bool = False,
     **own: Any,
 ) -> Analysed:
-    """The paper's analyses of a run that has ended, also written to analysis.json in its folder.
+"""The paper's analyses of a run that has ended, also written to analysis.json in its folder where that says
+    otherwise.
 
     Those of the final model need its weights (which `run` keeps, and a comparison with `record="weights"`), and the
     images; others were recorded while training (`record="all"`). What was computed before is taken as it is.
@@ -122,8 +123,9 @@ def analyse(
         raise MocaError(f"run '{path}' is still going on; wait for its end")
     result = Result.load(path)
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
+    stale, looked_for_before = _stale(folder), looked_for
     recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
-    computed = {} if _stale(folder) else {name: a for name, a in before.items() if a.source == "computed"}
+    computed = {} if stale else {name: a for name, a in before.items() if a.source == "computed"}
     missing = _unrecorded(result, recorded)
     last = "confusion" if ended.weights else "forgetting_by_class"
     if again or last not in computed or looked_for != set(COMPUTED):
@@ -133,7 +135,8 @@ def analyse(
         computed |= anew  # what cannot be computed again, as weights or images are gone, stays
         missing += why
         looked_for = set(COMPUTED) if anew else looked_for
-        write(folder, recorded | computed, looked_for)
+        if stale or looked_for != looked_for_before or not same(recorded | computed, before):
+            write(folder, recorded | computed, looked_for)
     if result.finished and not ended.weights and (again or "confusion" not in computed):
         missing.append(f"{_MODEL}: {_NOT_KEPT}")
     if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):

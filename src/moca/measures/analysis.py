@@ -105,18 +105,33 @@ Analyses = dict[str, Analysis]
 
 def write(folder: RunFolder, analyses: Analyses, sought: Iterable[str] = ()) -> None:
     """Write analysis.json, and analysis.npz where an analysis has arrays; what was `sought` is kept beside."""
-    kept = {
-        name: {key: value for key, value in asdict(analysis).items() if key != "arrays"}
-        for name, analysis in analyses.items()
-    }
-    arrays = {f"{name}/{what}": array for name, a in analyses.items() for what, array in a.arrays.items()}
-    if arrays:
+    if arrays := _arrays(analyses):
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         folder.write_bytes(ARRAYS, content.getbuffer())
-    whole = {"format": _FORMAT, "sought": sorted(sought), "analyses": known(kept)}
+    whole = {"format": _FORMAT, "sought": sorted(sought), "analyses": _told(analyses)}
     text = json.dumps(whole, allow_nan=False)  # a line each would be many
     folder.write_bytes(FILE, f"{text}\n".encode())
+
+
+def same(some: Analyses, others: Analyses) -> bool:
+    """Whether their files would say the same."""
+    arrays, theirs = _arrays(some), _arrays(others)
+    return (
+        _told(some) == _told(others)
+        and arrays.keys() == theirs.keys()
+        and all(np.array_equal(array, theirs[name], equal_nan=True) for name, array in arrays.items())
+    )
+
+
+def _told(analyses: Analyses) -> Any:
+    """What is written in JSON."""
+    kept = {name: asdict(analysis) for name, analysis in analyses.items()}
+    return known({name: {key: kept[name][key] for key in kept[name] if key != "arrays"} for name in kept})
+
+
+def _arrays(analyses: Analyses) -> Arrays:
+    return {f"{name}/{what}": array for name, a in analyses.items() for what, array in a.arrays.items()}
 
 
 def read(folder: RunFolder, arrays: bool = True) -> Analyses:

@@ -13,11 +13,11 @@ import torch
 
 from moca.data import Dataset, Split, catalogue, load
 from moca.defaults import complete
-from moca.engine.plan import label, spelt
+from moca.engine.plan import label
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
 from moca.report import sameness
-from moca.settings import Run, validate
+from moca.settings import Run, spelt, validate
 
 _OPTIONS = ("lambda", "fixed_angle", "steps")
 """What a cell says about its perturbation in the perturbation's own words."""

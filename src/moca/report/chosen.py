@@ -13,8 +13,8 @@ from moca.engine.result import Result, null_if_nan
 from moca.report.comparison import Comparison
 from moca.whole import whole
 
-CHOOSING, CHOSEN = "choosing", "chosen.json"
-"""The folder with the runs on held-out images, and the file that says what was chosen, in that of the comparison."""
+CHOSEN = "chosen.json"
+"""The file that says what was chosen, in the folder of the comparison."""
 
 
 class Chosen(Comparison):

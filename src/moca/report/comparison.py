@@ -66,6 +66,14 @@ class Row:
             raise MocaError(f"a result has no number '{number}'; {nearest(number, known)}")
         return Spread.of(self.values(number))
 
+    @property
+    def over_stream(self) -> tuple[list[int], list[list[float]]]:
+        """Steps at which its runs were evaluated on the way, and the accuracies of each there; empty where none was."""
+        looks = [r.over_stream for r in self.finished if r.over_stream]
+        count = min(map(len, looks), default=0)
+        steps = [int(step) for step, _ in looks[0][:count]] if looks else []
+        return steps, [[accuracy for _, accuracy in one[:count]] for one in looks]
+
     def differences(self, other: Row, number: str) -> list[float]:
         """How far this method is above another, for each seed that both finished with and that has the number."""
         theirs = dict(zip((r.settings.seed for r in other.finished), other.values(number), strict=True))
@@ -133,7 +141,8 @@ class Comparison:
 
     @classmethod
     def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
-        """All finished runs in some folders, of whatever depth, whatever made them.
+        """All runs in some folders that have ended, of whatever depth, whatever made them; of those that diverged
+        there is no number, but `Row.results` has them.
 
         Those that are not finished, cannot be read or are there twice are left out; `left_out` names them.
         """
@@ -175,12 +184,15 @@ class Comparison:
         return (row.label for row in self.rows)
 
     def __rich__(self) -> Group:
-        """Mean and standard deviation of each method, a table for each setting; if there are several, each has a
-        heading."""
+        """Mean and standard deviation of each method, a table for each setting, and what the differences say; if there
+        are several, each has a heading."""
+        from moca.report.verdict import verdict
+
         parts: list[Text | Table] = []
         for setting in self.settings:
             parts += [Text(setting.title, "bold")] * (len(self.settings) > 1)
             parts.append(_table(setting))
+            parts += [Text(f"{said}\n")] if (said := verdict(setting)) else []
         return Group(*parts)
 
     def __str__(self) -> str:
@@ -225,19 +237,26 @@ class Comparison:
 
 
 def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Each note about runs of these methods, with the methods that it is about."""
-    found: dict[str, dict[str, None]] = {}
+    """Each note about runs of these methods, with the methods that it is about; and with how many of its seeds, where
+    that is not all of them."""
+    found: dict[str, list[str]] = {}
     for row in rows:
-        for note in (note for result in row.results for note in result.notes):
-            found.setdefault(SHARED_IN_SHORT if note.startswith(SHARED) else note, {})[row.label] = None
-    return {note: list(labels) for note, labels in found.items()}
+        told = Counter(
+            SHARED_IN_SHORT if note.startswith(SHARED) else note for result in row.results for note in result.notes
+        )
+        for note, count in told.items():
+            some = f" ({count} of {len(row.results)} seeds)" if count < len(row.results) else ""
+            found.setdefault(note, []).append(row.label + some)
+    return found
 
 
 def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
     where = ", on held-out images" * setting.held_out
-    table = Table(method, "seeds", box=SIMPLE, title=f"In %, mean ± standard deviation{where}")
+    single = all(len(row.finished) <= 1 for row in setting.rows)
+    what = "of a single seed" if single else "mean ± standard deviation"
+    table = Table(method, "seeds", box=SIMPLE, title=f"In %, {what}{where}")
     for name in (*columns.values(), "s a run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:

@@ -11,10 +11,11 @@ from moca.engine.result import Result
 from moca.report.comparison import Setting
 from moca.report.sameness import judged
 from moca.settings import RECIPE, Choice, Run, Seeds, word
+from moca.settings.arrival import Arrival
 
 
 def sentences(setting: Setting) -> str:
-    """One paragraph: data, tasks, memory, epochs, seeds, what is measured, hardware and versions."""
+    """One paragraph: data, tasks, memory, epochs, seeds, how samples arrive, what is measured, hardware, versions."""
     results, methods = setting.results, len(setting.rows)
     runs = [r.settings for r in results]
     replaying = [run for run in runs if run.uses_memory]
@@ -23,9 +24,21 @@ def sentences(setting: Setting) -> str:
         f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "
         f"{_either(run.data_name for run in runs)} in {_count(_distinct(_tasks(r) for r in results), 'task')}, one "
         f"after the other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
-        f"{_seeds(_distinct(run.seed for run in runs))}. After each task {judged(runs[0])} of every task are "
-        f"classified, all classes competing. {_where(results)}"
+        f"{_seeds(_distinct(run.seed for run in runs))}.{_arriving(runs[0].arrival)} "
+        f"After each task {judged(runs[0])} of every task are classified, all classes competing. {_where(results)}"
     )
+
+
+def _arriving(how: Arrival) -> str:
+    """What is not as in a clean sequence of tasks with classes of their own, which one stream has for all its runs."""
+    told = {
+        "every task has other images for the same labels": how.by == "domains",
+        f"the rarest class has {how.imbalance:g} samples for one of the most frequent": how.imbalance < 1,
+        f"{100 * how.returns:g} % of the samples of a class come in later tasks": how.returns > 0,
+        f"boundaries are blurred, with a standard deviation of {how.blur:g} tasks": how.blur > 0,
+    }
+    said = "; ".join(words for words, so in told.items() if so)
+    return f" {said[0].upper()}{said[1:]}." if said else ""
 
 
 def _tasks(result: Result) -> int | str:

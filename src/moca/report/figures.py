@@ -37,8 +37,8 @@ _DARKEST = 115
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Accuracy over tasks, final accuracies (also against numbers that were varied), matrices and recorded analyses of
-    every setting, each as PDF and PNG."""
+    """Accuracy over tasks and, where it is known, within the stream, final accuracies (also against numbers that were
+    varied), matrices and recorded analyses of every setting, each as PDF and PNG."""
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
@@ -49,6 +49,8 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
                 "final": final_accuracies(facet, setting.images),
                 "matrices": accuracy_matrices(facet.rows),
             }
+            if any(row.over_stream[0] for row in facet.rows):
+                drawn["stream"] = stream_curves(facet, setting.images)
             for name, figure in drawn.items():
                 made += save(figure, folder, f"{before}{name}{after}")
         for part, sweep in enumerate(found := sweeps(setting), 1):
@@ -92,11 +94,16 @@ def _curve(axes: Axes, row: Row, place: int) -> Line2D:
     line = _line(axes, [tasks] if at_once else range(1, len(spreads) + 1), spreads, place)
     line.set_clip_on(False)
     if at_once:
-        mean, std, colour = spreads[0].mean, np.nan_to_num(spreads[0].std), LOOKS[place].light
-        axes.axhline(mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1)
-        axes.axhspan(mean - std, mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
+        _level(axes, spreads[0], place)
         line.set(linestyle=_LEVEL, linewidth=1.1)  # a point alone: this is for the legend
     return line
+
+
+def _level(axes: Axes, spread: Spread, place: int, label: str = "") -> None:
+    """A mean as a level line, its deviation as a band around it."""
+    std, colour = np.nan_to_num(spread.std), LOOKS[place].light
+    axes.axhline(spread.mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=label)
+    axes.axhspan(spread.mean - std, spread.mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
 
 
 def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int, label: str = "") -> Line2D:
@@ -110,14 +117,30 @@ def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int,
 
 
 @style()
+def stream_curves(facet: Facet, judged: str) -> Figure:
+    """Accuracy within the stream, on the tasks begun by then: mean over seeds as a line, one standard deviation as a
+    band."""
+    figure = Figure((WIDTH, 3.0), layout="constrained")
+    axes = figure.add_subplot()
+    for place, row in enumerate(facet.rows):
+        steps, accuracies = row.over_stream
+        if steps:
+            spreads = [Spread.of(column) for column in (100 * np.array(accuracies)).T.tolist()]
+            _line(axes, steps, spreads, place, shown(row.label))
+    axes.set(xlabel="Steps", ylabel=f"Accuracy on {judged} (%)")
+    axes.grid(axis="y")
+    legend(figure, *axes.get_legend_handles_labels())
+    return figure
+
+
+@style()
 def against(sweep: Sweep, judged: str) -> Figure:
     """Final accuracy against a number: mean over seeds as a line, one standard deviation as a band; learners that have
     no such number are level lines."""
     figure = Figure((WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     for place, row in enumerate(sweep.levels):
-        level, colour = 100 * row.spread("final_accuracy").mean, LOOKS[place].light
-        axes.axhline(level, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=shown(row.label))
+        _level(axes, Spread.of([100 * v for v in row.values("final_accuracy")]), place, shown(row.label))
     for place, line in enumerate(sweep.lines, len(sweep.levels)):
         spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for _, row in line.points]
         _line(axes, [value for value, _ in line.points], spreads, place, shown(line.label))

@@ -1,4 +1,4 @@
-"""Finished runs from wherever they lie, named by what tells them apart."""
+"""Runs that have ended, from wherever they lie, named by what tells them apart."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ from moca.report import sameness
 
 
 def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
-    """The finished runs below some places, each with a label; and those that are left out, each with the reason."""
-    finished, left_out = [], []
+    """The runs below some places that have ended, each with a label; and those that are left out, each with the reason.
+    One that diverged has a place among the seeds of its method, though no number."""
+    ended, left_out = [], []
     for run in listed(*places):
         try:
-            finished.append(_finished(run))
+            ended.append(_ended(run))
         except MocaError as error:
             left_out.append(f"{run.folder}: {error}")
-    kept, twins = once(finished)
+    kept, twins = once(ended)
     left_out = sorted(left_out + twins)
-    if not kept:
+    if not any(result.finished for result in kept):
+        left_out += [f"{result.folder}: {result.message or result.status}" for result in kept]
         told = f": {left_out[0]}" if left_out else ""
         more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
@@ -33,15 +35,15 @@ def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
 
 
 def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
-    """Of runs with the same settings and seed the one that was looked into most, since one seed is no sample of two;
-    and the others, each with the reason."""
+    """Of runs with the same settings and seed one that finished, and of these the one that was looked into most, since
+    one seed is no sample of two; and the others, each with the reason."""
     alike: dict[tuple[str, str, str], list[Result]] = {}
     for result, stream in zip(results, sameness.streams(results), strict=True):
         run = result.settings
         alike.setdefault((stream, sameness.method(run), str(run.seed)), []).append(result)
     kept, left_out = [], []
     for twins in alike.values():
-        best = twins[0] if len(twins) == 1 else max(twins, key=_analyses)
+        best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, _analyses(twin)))
         kept.append(best)
         left_out += [f"{r.folder}: the same settings and seed as {best.folder}" for r in twins if r is not best]
     return kept, left_out
@@ -55,14 +57,13 @@ def _analyses(result: Result) -> int:
         return 0
 
 
-def _finished(run: Listed) -> Result:
-    if run.state == "finished":
+def _ended(run: Listed) -> Result:
+    if run.state in ("finished", "diverged"):
         return Result.load(run.folder)
     raise MocaError({
         "running": "still running",
         "stopped": f"stopped before its end; go on with: {run.next}",
         "failed": f"failed; {run.next}",
-        "diverged": run.why or "diverged",
     }.get(run.state, run.why))  # fmt: skip
 
 

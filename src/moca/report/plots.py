@@ -32,11 +32,9 @@ def over_stream(facet: Facet, judged: str) -> Plot | None:
     """Accuracy in the middle of tasks, where runs were evaluated there."""
     traces: list[Trace] = []
     for place, row in enumerate(facet.rows):
-        looks = [r.over_stream for r in row.finished if r.over_stream]
-        if looks:
-            count = min(map(len, looks))
-            values = 100 * np.array([[mean for _, mean in one[:count]] for one in looks])
-            traces += _over_seeds(row.label, place, [int(step) for step, _ in looks[0][:count]], values, "step")
+        steps, accuracies = row.over_stream
+        if steps:
+            traces += _over_seeds(row.label, place, steps, 100 * np.array(accuracies), "step")
     layout = {"xaxis": {"title": {"text": "Steps"}}, "yaxis": {"title": {"text": f"Accuracy on {judged} (%)"}}}
     return figure("curves", "Accuracy over the stream, a line for each method", traces, layout, 340) if traces else None
 

@@ -42,7 +42,8 @@ COLUMNS = (
     Column("bwt", f"BWT{_UP}",
            "backward transfer: how much each earlier task has changed since it was learned, on average"),
     Column("fwt", f"FWT{_UP}",
-           "forward transfer: accuracy on each task just before it is learned, above that of the untrained model"),
+           "forward transfer: accuracy on each task just before it is learned, above that of the untrained model; "
+           "where classes have not come by then they are hardly ever predicted, and it says nothing of a method"),
     Column("task_il_accuracy", f"Task-IL accuracy{_UP}",
            "final accuracy when the task of each sample is known, so that only the classes of its task compete"),
     Column("anytime_accuracy", f"Anytime accuracy{_UP}", "mean accuracy over the stream, of the tasks begun by then"),

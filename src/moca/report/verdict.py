@@ -12,8 +12,10 @@ from moca.report.tables import against_own_learner, p_value, signed
 
 
 def verdict(setting: Setting) -> str:
-    """Whether any perturbation did better than its learner, which learner did best, and how sure one can be."""
-    return " ".join(filter(None, [_perturbations(against_own_learner(setting)), _learners(setting)]))
+    """Whether any perturbation did better than its learner, which learner did best, how sure one can be, and which
+    methods lost seeds on the way."""
+    parts = _perturbations(against_own_learner(setting)), _learners(setting), _lost(setting)
+    return " ".join(filter(None, parts))
 
 
 def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
@@ -26,10 +28,33 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
     sure = _caution(gain, [entry[2] for entry in known])
     if gain.spread.mean <= 0:
         least = f"{row.label} loses least on {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
-        return f"No perturbation has a higher mean final accuracy than its learner. {least}: {_size(gain)}. {sure}"
+        none = "No perturbation has a higher mean final accuracy than its learner."
+        return f"{none} {least}: {_size(gain)}. {sure}{_clear_others(row, known)}"
     worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
     none = f" No gain: {some(worse)}." if worse else ""
-    return f"{row.label} gains most on {own.label}: {_size(gain)}. {sure}{none}"
+    return f"{row.label} gains most on {own.label}: {_size(gain)}. {sure}{none}{_clear_others(row, known)}"
+
+
+def _clear_others(told: Row, known: Sequence[tuple[Row, Row, Difference]]) -> str:
+    """The other differences that are more than chance: the largest need not be the surest."""
+    clear = {row.label: gain.spread.mean > 0 for row, _, gain in known if gain.clear}
+    above = [label for label, gains in clear.items() if gains and label != told.label]
+    below = [label for label, gains in clear.items() if not gains and label != told.label]
+    also = "Also more" if told.label in clear else "More"
+    said = [(f"{also} than chance", above), ("Worse, by more than chance", below)]
+    return "".join(f" {what}: {some(labels)}." for what, labels in said if labels)
+
+
+def _lost(setting: Setting) -> str:
+    """Methods some of whose runs diverged or failed: what is left of them are the seeds that went well."""
+    parts = [
+        f"{row.label} ({len(row.finished)} of {len(row.results)})"
+        for row in setting.finished
+        if len(row.finished) < len(row.results)
+    ]
+    none = [row.label for row in setting.rows if not row.finished]
+    said = [("Not all seeds finished, and those that did may flatter", parts), ("No seed finished", none)]
+    return " ".join(f"{what}: {some(labels)}." for what, labels in said if labels)
 
 
 def _learners(setting: Setting) -> str:

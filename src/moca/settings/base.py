@@ -68,6 +68,11 @@ def word(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def spelt(value: Any) -> str:
+    """A setting as one would give it, with the options that were given, also at their defaults."""
+    return value.as_given() if isinstance(value, Settings) else word(value)
+
+
 def parse(text: str, leading: str) -> dict[str, Any]:
     """The options of a short form; a value without a name belongs to the option before it: `steps:at=35,45`."""
     head, _, rest = text.partition(":")
@@ -150,7 +155,10 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         single = [e for e in forms if e["type"] != "tuple_type"]  # what is no list was not meant to be one
         reasons = list(dict.fromkeys(_reason(e) for e in single or [first]))
         reason = " or ".join([reasons[0], *(other.removeprefix("must be ") for other in reasons[1:])])
-        raise MocaError(f"{where or 'settings'} = {first['input']!r}: {reason}") from None
+        given = first["input"]
+        if reason.endswith("number") and isinstance(given, str | tuple) and "," in (text := word(given)):
+            given, reason = text, f"{reason}; several values, each by itself, are for moca compare"
+        raise MocaError(f"{where or 'settings'} = {given!r}: {reason}") from None
 
 
 _WRONG = {

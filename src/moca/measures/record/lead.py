@@ -21,7 +21,8 @@ _BATCHES = 50
 
 class LeadTested(Recording):
     """Accuracy of the tasks learned so far with each multiple of the lead taken: as the run is tested, and with
-    BatchNorm's statistics of replayed batches alone. Nothing of learners whose scores are distances."""
+    BatchNorm's statistics of replayed batches alone, where the test sees those of the model. Nothing of learners whose
+    scores are distances."""
 
     leads_to, about = NAME, "the lead of new classes after every task"
 
@@ -32,7 +33,8 @@ class LeadTested(Recording):
             return
         tasks, estimates = run.tested.first(record.learned), Estimates(run.trainer, _BATCHES)
         accuracy = {OWN: self._adjusted(tasks)}
-        if layers_moved(learning.model) and estimates.meant(_REPLAYED) == _REPLAYED:
+        moved = learning.learner.tests_model and layers_moved(learning.model)
+        if moved and estimates.meant(_REPLAYED) == _REPLAYED:
             with holding(learning.model, estimates.under(_REPLAYED)):
                 accuracy[_REPLAYED.mix] = self._adjusted(tasks)
         self.tasks.append({"learned": record.learned, "accuracy": accuracy})

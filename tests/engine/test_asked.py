@@ -1,0 +1,125 @@
+"""A comparison that is gone on with by its folder alone: it has the runs that it was asked for, each as it would be."""
+
+import json
+import signal
+
+import pytest
+import torch
+
+import moca
+from moca import MocaError, api
+from moca.cli import main
+from moca.engine import asked
+from moca.engine.folder import RunFolder
+from moca.engine.listing import Listed, not_begun
+from moca.engine.plan import plan
+from moca.errors import Interrupted
+from moca.report.chosen import Chosen
+from moca.settings import Choice, Run, validate
+from tests.engine.test_compare import FAST, forget_times
+
+
+class Impatient(moca.Watcher):
+    def task(self, record):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_one_that_was_stopped_goes_on_by_its_folder_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    arguments = FAST | {"perturb": ["none", "gaussian:lambda=0.5"], "seeds": [3, 5]}
+    whole = moca.compare(**arguments, out="whole")
+    with pytest.raises(Interrupted, match="stopped; moca resume half goes on"):
+        moca.compare(**arguments, out="half", watch=Impatient())
+    (begun,) = (tmp_path / "half").glob("*/settings.json")
+    assert Listed.at(begun.parent).next == f"moca resume {tmp_path / 'half'}"
+    assert not_begun(tmp_path / "half") == 3
+    with pytest.raises(MocaError, match=r"is not a run folder: .*; moca resume half goes on with the comparison"):
+        moca.resume("half")
+    with pytest.raises(SystemExit) as ended:
+        main(["runs", "half"])
+    assert "half, 1 stopped, 3 not begun: moca resume half\n" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main(["resume", "half"])
+    assert ended.value.code == 0
+    assert "Report: half/report.html" in capsys.readouterr().out
+    assert forget_times(moca.Comparison.load("half").results) == forget_times(moca.Comparison.load("whole").results)
+    assert len(whole.results) == len(list((tmp_path / "half").glob("*/result.json"))) == 4
+    assert not_begun(tmp_path / "half") == 0
+
+
+def test_a_run_that_only_lies_beside_them_goes_on_alone(tmp_path):
+    moca.compare(**FAST, out=tmp_path / "runs")
+    RunFolder.create(tmp_path / "runs" / "another", validate(Run, {})).release()
+    assert Listed.at(tmp_path / "runs" / "another").next == f"moca resume {tmp_path / 'runs' / 'another'}"
+    assert Listed.at(tmp_path / "runs" / "er-s0").comparison == tmp_path / "runs"
+
+
+def test_more_was_asked_for_since(tmp_path):
+    moca.compare(**FAST, perturb=["none", "vt"], out=tmp_path / "c")
+    moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=2, jobs=1, out=tmp_path / "c")
+    on = api.resume_comparison(tmp_path / "c")
+    assert on.cost is None, "nothing was left to do"
+    assert len(on.results) == 6
+    assert json.loads((tmp_path / "c" / "compare.json").read_text())["options"]["jobs"] == 1
+
+
+def test_one_that_chooses_goes_on_with_both_parts(tmp_path):
+    arguments = FAST | {"lr": [0.05, 0.1], "seeds": 1, "choose": "0.2:seeds=2"}
+    whole = moca.compare(**arguments, out=tmp_path / "whole")
+    with pytest.raises(Interrupted, match=r"moca resume .*half goes on"):
+        moca.compare(**arguments, out=tmp_path / "half", watch=Impatient())
+    (begun,) = (tmp_path / "half" / "choosing").glob("*/settings.json")
+    assert Listed.at(begun.parent).next == f"moca resume {tmp_path / 'half'}"
+    on = api.resume_comparison(tmp_path / "half")
+    assert isinstance(on, Chosen)
+    assert on.picks == whole.picks
+    assert forget_times(on.results) == forget_times(whole.results)
+
+
+ODD = {
+    "tasks": [(4, 3, 3), 5],
+    "class_order": tuple(range(9, -1, -1)),
+    "record": ("angles", "lead"),
+    "memory": [{"size": 3, "per": "class"}, "50:per=total"],
+    "perturb": [{"name": "wap", "lambda": 0.5, "steps": 2}, "none"],
+    "learner": ["er", "icarl"],
+    "schedule": "steps:at=1,2",
+    "replay_batch": [None, 16],
+    "head": ["linear"],
+    "augment": False,
+    "evaluate_every": None,
+    "arrival": "classes:blur=0.2,returns=0.1",
+    "lr": 1e-3,
+}
+
+
+@pytest.mark.filterwarnings("ignore:icarl with wap is left out")
+def test_every_form_of_a_setting_is_the_same_in_words(tmp_path):
+    plans = plan(ODD, [0], tmp_path)
+    words = json.loads(json.dumps(asked.options(ODD, plans, [])))
+    again = plan(words, [0], tmp_path)
+    assert [p.folder for p in again] == [p.folder for p in plans]
+    assert [p.settings for p in again] == [p.settings for p in plans]
+    assert words["head"] == ["linear"], "a list of one stays a list: it is in the names of the runs"
+
+
+def test_trackers_are_kept_and_objects_of_python_leave_no_words(tmp_path):
+    (one,) = plan(FAST, [0], tmp_path)
+    tracker = api.tracking.as_choice("tensorboard:every=10")
+    assert isinstance(tracker, Choice)
+    assert asked.options(FAST, [one], [tracker], jobs=None)["track"] == ["tensorboard:every=10"]
+    settings = FAST | {"model": torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))}
+    moca.compare(**settings, out=tmp_path / "own")
+    assert not (tmp_path / "own" / "compare.json").exists()
+
+
+def test_a_damaged_file_is_one_line_and_of_nothing_that_came_about_none_is_left(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    RunFolder.create(tmp_path / "c" / "one", validate(Run, {}))
+    (tmp_path / "c" / "compare.json").write_text("{")
+    with pytest.raises(MocaError, match=r"compare.json is damaged; give the comparison again, with out=.*c, and it"):
+        api.resume_comparison(tmp_path / "c")
+    assert Listed.at(tmp_path / "c" / "one").next == f"moca resume {tmp_path / 'c' / 'one'}"
+    with pytest.raises(MocaError, match="is tested by one of its own"):
+        moca.compare(learner="teacher", record="rules", epochs=1)
+    assert not (tmp_path / "runs").exists()
