@@ -268,7 +268,8 @@ OF_MODEL: dict[str, Callable[[OfModel], Analysis | None]] = {
 
 
 def first_tasks(stream: Stream) -> dict[int, int]:
-    """The task in which each class came first, from 0 on."""
+    """The task that each class belongs to, from 0 on: the first that it is judged in, also where samples of it come
+    earlier or later."""
     came: dict[int, int] = {}
     for number, task in enumerate(stream):
         for c in task.tested:

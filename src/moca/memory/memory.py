@@ -52,10 +52,10 @@ class Memory(Stateful):
         self.storing, self.drawing = store, draw
         self.fields: dict[str, Tensor] = {}
         self.count = torch.zeros((), dtype=torch.int64, device=draw.random.count.device)
-        """How many samples came, on the device: so many rows hold one, the first ones, or all of them."""
+        """How many samples came, on the device: so many rows hold one, the first ones, until all do."""
         self._resize(size)
         self.offered = 0
-        """Samples offered so far, known without asking the device."""
+        """The same number, known without asking the device."""
 
     def _resize(self, size: int) -> None:
         self.size, self._places = size, torch.arange(size, device=self.count.device)
