@@ -79,6 +79,16 @@ def test_a_class_that_comes_again_keeps_its_prototype(attached):
     assert learner.radius.item() == pytest.approx(5**0.5)
 
 
+def test_features_that_are_all_but_the_same_have_no_radius(attached):
+    """Their sum of squares less that of the mean is next to nothing, and by rounding sometimes below it."""
+    learner = attached(PASS(rotations=False), (0,))
+    for value in torch.linspace(1, 2, 100):
+        images = torch.full((1000, 3), value.item())
+        images[0] = torch.nextafter(value, torch.tensor(3.0))
+        learner.end_task(Batch(image=images, y=torch.zeros(1000, dtype=torch.int64)))
+        assert learner.radius.item() == pytest.approx(0, abs=1e-6)
+
+
 def test_without_a_perturbation_prototypes_get_noise_of_the_radius(make_trainer):
     trainer = make_trainer(learner="pass", lr=0.001)
     list(trainer.steps())

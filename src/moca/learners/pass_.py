@@ -123,6 +123,7 @@ class PASS(Distilling):
         self.means.copy_(torch.where(came.unsqueeze(1), means.float(), self.means))
         if self.first_task:
             spread = (square - count * means.square().sum(1)) / (count - 1).clamp_min(1)
+            spread = spread.clamp_min(0)  # of features that are all the same, rounding may leave less than nothing
             self.radius.copy_((spread.sum() / came.sum() / means.shape[1]).sqrt())
 
     @torch.no_grad()
