@@ -78,6 +78,6 @@ def test_large_test_sets_are_cut_into_batches(trained, monkeypatch):
     images, protocol = trained.schedule.stream.train.images, trained.schedule.stream.dataset.protocol
     asked = trained.learning.model, trained.learning.predict, images, torch.arange(len(images)).flip(0), protocol
     whole = in_evaluation(*asked)
-    monkeypatch.setattr(evaluation, "_BATCH", {"cpu": 7})
+    monkeypatch.setattr(evaluation, "MOST", {"cpu": 7})
     torch.testing.assert_close(in_evaluation(*asked), whole)
     assert not whole.requires_grad

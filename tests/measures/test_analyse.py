@@ -104,6 +104,17 @@ def test_numbers_are_those_of_the_run(runs):
     assert mean == pytest.approx(20 * sum(fallen), abs=1e-3)
 
 
+def test_tasks_that_share_their_classes_are_told_apart_by_their_images(tmp_path):
+    result = moca.run(**SMALL, arrival="domains", out=tmp_path / "run")
+    found = moca.analyse(tmp_path / "run")
+    by_task = found["linear_probe"].plots["linear_probe"].series["own classifier"]
+    assert by_task == pytest.approx(result.accuracy_matrix[-1], abs=1e-5)
+    assert by_task[0] != by_task[1]
+    assert found["confusion"].plots.keys() == {"confusion"}, "a class is of every task"
+    assert found["confusion"].numbers["old classes taken for new ones (%)"] is None
+    assert found.lacks("classifier_angles") == ["classifier_angles: all tasks of the run have the same classes"]
+
+
 def test_features_and_class_vectors_are_those_of_the_model(runs):
     found = moca.analyse(runs / "er")
     _, state = RunFolder(runs / "er").load_model()

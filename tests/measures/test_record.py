@@ -223,6 +223,16 @@ def test_every_kind_of_learner_can_be_recorded(data, tmp_path, others):
     assert ("perturbation_angle" in found) == (settings["perturb"] != "none" and others["learner"] != "proxy")
 
 
+def test_where_no_class_of_the_last_task_is_new_the_old_ones_are_told(data, tmp_path):
+    moca.run(data=data, **SMALL, arrival="domains", record="angles,gradients", out=tmp_path / "run")
+    found = analyses(tmp_path / "run")
+    (bars,) = found["angle_deviation"].plots["angle_deviation"].series["training"][1:]
+    assert bars is None
+    assert found["angle_deviation"].numbers["old classes, training (degrees)"] > 0
+    assert found["angle_deviation"].numbers["new classes, training (degrees)"] is None
+    assert found["gradient_spectrum"].plots["singular_values"].mark is None
+
+
 def test_names_of_recordings():
     with pytest.raises(MocaError, match=r"record = 'angle': did you mean 'angles'\?"):
         moca.run(record="angle")

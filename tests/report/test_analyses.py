@@ -69,6 +69,22 @@ def test_an_axis_ends_with_the_data_where_zeros_are_not_worth_seeing():
     assert widths([panel([0, 0, 1, 0, 0, 0], False)]) is None
 
 
+@pytest.mark.parametrize("tasks", [5, 25])
+def test_a_method_with_fewer_values_hides_none_of_the_others(tasks):
+    def line(label, place, x):
+        return Line(label, place, "s", Plot("lines", Axis("Tasks learned", x), Axis(""), {}), [0.5] * len(x))
+
+    panel = Panel("", [line("joint", 0, [1]), line("lwf", 1, list(range(1, tasks + 1)))])
+    for drawn in (panel, Panel("", panel.lines[::-1])):
+        left, right = figure_of([drawn]).axes[0].get_xlim()
+        assert left < 1
+        assert right > tasks
+        ((_, plot),) = of_panels([drawn], "")
+        modes = {trace["name"]: trace["mode"] for trace in plot["data"]}
+        assert modes == {"joint": "lines+markers", "lwf": "lines" if tasks == 25 else "lines+markers"}
+        assert plot["layout"]["xaxis"].get("dtick") == (1 if tasks == 5 else None)
+
+
 @pytest.mark.parametrize("kind", ["bars", "matrix"])
 @pytest.mark.parametrize("names", [list(range(1, 21)), [f"class {c}" for c in range(99, -1, -1)]])
 def test_places_of_many_tasks_or_classes_have_their_own_names_in_print(kind, names):

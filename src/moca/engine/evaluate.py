@@ -6,15 +6,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from moca.at_once import at_once
+from moca.at_once import MOST, at_once
 from moca.data import Protocol, Transform
 from moca.engine.resident import resident
 from moca.models import Model
 from moca.streams import Stream
-
-_BATCH = {"cpu": 500, "cuda": 2000}
-"""Images that are asked about together, whichever tasks they belong to: as many as keep a GPU busy, and so few on a CPU
-that a stop is not waited for."""
 
 
 class Stopped(Exception):
@@ -69,7 +65,7 @@ def in_evaluation(
     is in evaluation mode; its own mode is left as it was."""
     device, training = next(model.parameters()).device, model.training
     transform, images = Transform.plain(protocol, device), resident(images, device)
-    batches = index.to(images.device).split(at_once(images, _BATCH[device.type]))
+    batches = index.to(images.device).split(at_once(images, MOST[device.type]))
     model.eval()
     try:
         return torch.cat([network(transform(images[some].to(device))) for some in batches])

@@ -155,8 +155,8 @@ class Learning(Stateful):
             self._new_optimiser()
 
     def end_task(self, samples: Batch | None, held: Batch | None = None) -> None:
-        """A task has been learnt from these samples, which a learner that ends no tasks need not be given; `held` were
-        held out of it, if only none."""
+        """A task has been learnt from these samples, which a learner that ends no tasks need not be given; `held` are
+        those that were held out of it, which may be none."""
         self.model.eval()
         if samples is not None:
             self.learner.end_task(samples)

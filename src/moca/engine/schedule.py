@@ -40,6 +40,16 @@ class Schedule(Stateful):
         return _batches(self.current, self.settings.batch)
 
     @property
+    def task_steps(self) -> int:
+        """Steps of the current task."""
+        return self.batches * self.settings.epochs
+
+    @property
+    def task_steps_done(self) -> int:
+        """Those of them that have been done."""
+        return self.epoch * self.batches + self.batch
+
+    @property
     def sizes(self) -> set[int]:
         """Of the batches of the current task: whole ones, and a last one that may be shorter."""
         samples, whole = len(self.current.train), self.settings.batch

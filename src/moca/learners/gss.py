@@ -3,7 +3,7 @@
 Paper: Aljundi, Lin, Goujaud, Bengio, NeurIPS 2019, arXiv 1903.08671.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +13,6 @@ from moca.memory import Memory, Store
 from moca.models.gradient_products import gradient_products
 from moca.parts import option
 from moca.random import Random
-
-if TYPE_CHECKING:
-    from moca.learners.base import Learner
 
 _FIRST = 0.1
 """The score of samples that come when there is nothing to compare them with."""
@@ -30,7 +27,7 @@ class Diverse(Store):
 
     remembers = ("random", "scores")
 
-    def __init__(self, size: int, random: Random, learner: "Learner | None" = None) -> None:
+    def __init__(self, size: int, random: Random, learner: Any = None) -> None:
         super().__init__(size, random, learner)
         self.scores = torch.zeros(size + 1, device=random.count.device)
 
@@ -40,7 +37,7 @@ class Diverse(Store):
         number = memory.count + torch.arange(len(each), device=each.device)
         # Different slots, each as likely to come next as its score says: the first ones of a race.
         race = self.random.uniform(self.size, dtype=torch.float64).log() / self.scores[:-1]
-        rivals = race.masked_fill(memory.places >= memory.count, -torch.inf).topk(min(len(each), self.size)).indices
+        rivals = race.masked_fill(memory.empty, -torch.inf).topk(min(len(each), self.size)).indices
         met = torch.full_like(number, self.size)
         met[: len(rivals)] = rivals
         rival = self.scores[met]
@@ -54,19 +51,17 @@ class Diverse(Store):
     @torch.no_grad()
     def _likeness(self, samples: dict[str, Tensor], memory: Memory) -> tuple[Tensor, Tensor]:
         """1 + the largest cosine to the gradients of random stored samples: of the whole batch, and of each sample."""
-        learner: Any = self.learner
-        ticket = self.random.uniform(self.size, dtype=torch.float64).masked_fill(memory.places >= memory.count, -1)
-        chosen = ticket.topk(min(learner.comparisons, self.size)).indices
+        ticket = self.random.uniform(self.size, dtype=torch.float64).masked_fill(memory.empty, -1)
+        chosen = ticket.topk(min(self.learner.comparisons, self.size)).indices
         x, y = (torch.cat([samples[name], memory.fields[name][chosen]]) for name in ("image", "y"))
-        products, count = gradient_products(learner.model, learner.view(x), y), len(samples["y"])
+        products, count = gradient_products(self.learner.model, self.learner.view(x), y), len(samples["y"])
         squares, dots, among = products.diagonal(), products[:count, count:], products[:count, :count]
         # The batch's gradient is the mean of its samples'; its length does not matter.
         dots = torch.cat([dots.sum(0, keepdim=True), dots])
         own = torch.cat([among.sum().clamp_min(0).view(1), squares[:count]]).sqrt()
         lengths = squares[count:].sqrt()
         cosines = dots / (own.unsqueeze(1) * lengths).clamp_min(1e-30)
-        empty = chosen >= memory.count
-        nearest = cosines.masked_fill(empty, -torch.inf).amax(1)
+        nearest = cosines.masked_fill(memory.empty[chosen], -torch.inf).amax(1)
         alike = torch.where(memory.count > 0, 1 + nearest, _FIRST)
         return alike[0], alike[1:]
 

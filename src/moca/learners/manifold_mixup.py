@@ -36,7 +36,7 @@ class ManifoldMixup(Learner):
         """Features of mixtures of the samples. The layer is drawn on the device: at the others, a alone is left."""
         if self.form == "adapted":
             return self.model.encode(x)
-        self.share = beta(self.alpha, self.random)
+        self.share = beta(self.alpha, self.random)  # `losses` mixes the labels with the same share and partners
         self.partner = self.random.permutation(len(x))
         sites = 1 + min(_STAGES, len(getattr(self.model.encoder, "stages", ())))
         layer = (self.random.uniform(1)[0] * sites).long()

@@ -123,8 +123,8 @@ class PASS(Distilling):
         self.means.copy_(torch.where(came.unsqueeze(1), means.float(), self.means))
         if self.first_task:
             spread = (square - count * means.square().sum(1)) / (count - 1).clamp_min(1)
-            spread = spread.sum().clamp_min(0)  # rounding leaves less than nothing where features do not differ
-            self.radius.copy_((spread / came.sum() / means.shape[1]).sqrt())
+            spread = spread.clamp_min(0)  # of features that are all the same, rounding may leave less than nothing
+            self.radius.copy_((spread.sum() / came.sum() / means.shape[1]).sqrt())
 
     @torch.no_grad()
     def _moments(self, samples: Batch) -> tuple[Tensor, Tensor, Tensor]:

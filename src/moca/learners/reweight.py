@@ -53,8 +53,8 @@ class Reweight(Learner):
         """Samples of each class: in the current task, by the shares that came so far, and in the memory."""
         counts = self.task_size * self.came_now / self.came_now.sum()
         if self.memory is not None and len(self.memory):
-            filled = self.memory.places < self.memory.count
-            counts = counts.index_add(0, self.memory.fields["y"][: self.memory.size], filled.to(counts.dtype))
+            filled = (~self.memory.empty).to(counts.dtype)
+            counts = counts.index_add(0, self.memory.fields["y"][: self.memory.size], filled)
         return counts
 
     def grow(self, classes: int) -> None:

@@ -42,20 +42,20 @@ class SSIL(Distilling):
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """CE(new) over the current task's classes, CE(old) over those of earlier tasks, and what is distilled."""
-        losses = {"new": _separated(new.logits, new.y, self.current)}
+        each = {"new": _separated(new.logits, new.y, self.current)}  # a number a sample
         if not replays or self.first_task:
-            return {"new": losses["new"].mean()}
+            return {"new": each["new"].mean()}
         (replay,) = replays
         assert replay.old is not None
         logits = self.model.classify(self.perturbed(replay, new))
-        losses["replay"] = _separated(logits, replay.y, self.old).masked_fill(~replay.old, 0)
+        each["replay"] = _separated(logits, replay.y, self.old).masked_fill(~replay.old, 0)
         if self.distil:
             far = self._far(replay, self.model.classify(replay.features)).masked_fill(~replay.old, 0)
-            losses["distil"] = far if self.form == "aml" else torch.cat([self._far(new, new.logits), far])
+            each["distil"] = far if self.form == "aml" else torch.cat([self._far(new, new.logits), far])
         olds = replay.old.sum()
         if self.form == "official":
-            return {name: each.sum() / (len(new.y) + olds) for name, each in losses.items()}
-        return {name: each.mean() if name == "new" else each.sum() / olds.clamp_min(1) for name, each in losses.items()}
+            return {name: term.sum() / (len(new.y) + olds) for name, term in each.items()}
+        return {name: term.mean() if name == "new" else term.sum() / olds.clamp_min(1) for name, term in each.items()}
 
     def scores(self, logits: Tensor) -> Tensor:
         """Among the classes that came: no loss has told samples from the others."""

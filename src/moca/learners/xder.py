@@ -134,7 +134,7 @@ class XDER(Filling):
 
 
 def _mean_above_zero(values: Tensor) -> Tensor:
-    """Over those that are."""
+    """The mean of those that are above it; 0 where none is."""
     return values.clamp_min(0).sum() / (values > 0).sum().clamp_min(1)
 
 

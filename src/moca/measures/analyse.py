@@ -43,6 +43,7 @@ _NOT_KEPT = "its weights were not kept; run again with --record weights"
 _OF_BATCH_NORM = [name for name, kind in KINDS.items() if kind.of_batch_norm]
 _ABSENT = {
     "perturbation_angle": "angle of the perturbation: the run has no perturbation",
+    "classifier_angles": "classifier_angles: all tasks of the run have the same classes",
     **{KINDS[name].leads_to: f"{KINDS[name].about}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
     "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
 }
@@ -97,7 +98,7 @@ def analyse(
     progress: bool = False,
     **own: Any,
 ) -> Analysed:
-"""The paper's analyses of a run that has ended, also written to analysis.json in its folder where that says
+    """The paper's analyses of a run that has ended, also written to analysis.json in its folder where that says
     otherwise.
 
     Those of the final model need its weights (which `run` keeps, and a comparison with `record="weights"`), and the

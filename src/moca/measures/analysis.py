@@ -34,7 +34,7 @@ import math
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zipfile import BadZipFile
 
 import numpy as np
@@ -42,6 +42,9 @@ from numpy.typing import NDArray
 
 from moca.engine.folder import RunFolder
 from moca.errors import MocaError
+
+if TYPE_CHECKING:
+    from moca.engine.result import Result
 
 FILE, ARRAYS = "analysis.json", "analysis.npz"
 _FORMAT = 1
@@ -155,6 +158,14 @@ def read(folder: RunFolder, arrays: bool = True) -> Analyses:
             "both, and what was not recorded while training can be computed again"
         ) from None
     return analyses
+
+
+def analyses_of(result: Result) -> Analyses:
+    """What the folder of a run holds, without arrays; nothing where its file is damaged."""
+    try:
+        return read(RunFolder(result.folder), arrays=False)
+    except MocaError:
+        return {}
 
 
 def sought(folder: RunFolder) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +20,7 @@ from moca.measures.confusion import by_task, confusion
 from moca.measures.fisher import angular_fisher_score
 from moca.measures.lead import MARKED, MULTIPLES, adjusted, summary
 from moca.measures.probe import probe_predictions
-from moca.streams import Stream
+from moca.streams import Stream, Task
 
 _PROBED = 5000
 """Training images that a linear probe is fitted to, at most."""
@@ -38,6 +38,8 @@ class OfModel:
         self.tasks = [list(task.tested) for task in stream]
         """The classes of each task."""
         self.came = came = first_tasks(stream)
+        self.apart = sum(map(len, self.tasks)) == len(came)
+        """Whether no class is of two tasks; domains share all."""
         self.old = sorted(c for c, task in came.items() if task < len(stream) - 1)
         self.new = sorted(c for c, task in came.items() if task == len(stream) - 1)
 
@@ -105,8 +107,10 @@ class OfModel:
             {"test_angle_deviation": Plot("bars", x, y, {"test": listed([old, new])})},
         )
 
-    def classifier_angles(self) -> Analysis:
-        """Between the tasks' class vectors (Fig. 9)."""
+    def classifier_angles(self) -> Analysis | None:
+        """Between the tasks' class vectors (Fig. 9); nothing where tasks share their classes."""
+        if not self.apart:
+            return None
         angles = angles_between_tasks(self.model.class_vectors.cpu(), self.tasks)
         upper = torch.triu(torch.ones_like(angles), 1).bool()
         shown = [
@@ -142,15 +146,18 @@ class OfModel:
     def confusion(self) -> Analysis:
         """Which classes are taken for which."""
         counts = confusion(self.scores.argmax(1), self.labels, max(self.scores.shape[1], self.stream.classes))
-        blocks = by_task(counts, self.tasks)
         shares = counts.double() / counts.sum(1, keepdim=True).clamp_min(1)
         came = sorted(self.came, key=lambda c: (self.came[c], c))
         of_old = counts[self.old]
-        taken = 100 * (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item() if self.old else math.nan
-        plots = {"confusion_of_tasks": _shares(numbered(len(blocks)), "task", blocks)}
+        both = self.old and self.new
+        taken = 100 * (of_old[:, self.new].sum() / of_old.sum().clamp_min(1)).item() if both else math.nan
+        plots = {}
         if len(came) <= _NAMES:
             names = [self.stream.names[c] for c in came]
-            plots = {"confusion": _shares(names, "class", shares[came][:, came])} | plots
+            plots["confusion"] = _shares(names, "class", shares[came][:, came])
+        if self.apart:
+            blocks = by_task(counts, self.tasks)
+            plots["confusion_of_tasks"] = _shares(numbered(len(blocks)), "task", blocks)
         return Analysis(
             "Confusion matrix",
             "Of the test images of each class (a row), the share taken for each class.",
@@ -203,11 +210,11 @@ class OfModel:
         probed = probe_predictions(self.training_features, self.stream.train.labels[self.train], self.features, classes)
         right = {"linear probe": probed == self.labels, "own classifier": self.scores.argmax(1) == self.labels}
 
-        def share(rows: Tensor, chosen: Sequence[int]) -> float:
-            return rows[torch.isin(self.labels, torch.tensor(chosen))].double().mean().item()
+        def share(rows: Tensor, task: Task) -> float:
+            return rows[torch.isin(self.test, task.test)].double().mean().item()
 
         x, y = Axis("Task", numbered(len(self.tasks))), Axis("Accuracy on its test images")
-        shares = {name: listed(share(rows, task) for task in self.tasks) for name, rows in right.items()}
+        shares = {name: listed(share(rows, task) for task in self.stream) for name, rows in right.items()}
         return Analysis(
             "Linear probe",
             f"Accuracy of a linear classifier fitted to the features of {len(self.train)} training images of all "
@@ -268,7 +275,8 @@ OF_MODEL: dict[str, Callable[[OfModel], Analysis | None]] = {
 
 
 def first_tasks(stream: Stream) -> dict[int, int]:
-    """The task in which each class came first, from 0 on."""
+    """The task that each class belongs to, from 0 on: the first that it is judged in, also where samples of it come
+    earlier or later."""
     came: dict[int, int] = {}
     for number, task in enumerate(stream):
         for c in task.tested:

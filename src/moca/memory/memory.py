@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,9 +12,6 @@ from moca.errors import MocaError
 from moca.random import Random
 from moca.state import Stateful
 
-if TYPE_CHECKING:
-    from moca.learners.base import Learner
-
 _AT_ONCE = 1024
 """Samples that are offered in one go: stores may compare each with each."""
 
@@ -22,7 +19,7 @@ _AT_ONCE = 1024
 class Store(Stateful):
     """Decides which slot each offered sample takes. While there is room, every sample is taken, slot after slot."""
 
-    def __init__(self, size: int, random: Random, learner: Learner | None = None) -> None:
+    def __init__(self, size: int, random: Random, learner: Any = None) -> None:
         self.size, self.random, self.learner = size, random, learner
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
@@ -68,13 +65,13 @@ class Memory(Stateful):
         self.storing, self.drawing = store, draw
         self.fields: dict[str, Tensor] = {}
         self.count = torch.zeros((), dtype=torch.int64, device=draw.random.count.device)
-        """How many samples came, on the device: so many rows hold one, the first ones, or all of them."""
+        """How many samples came, on the device: so many rows hold one, the first ones, until all do."""
         self._resize(size)
         self.offered = 0
-        """Samples offered so far, known without asking the device."""
+        """The same number, known without asking the device."""
 
     def _resize(self, size: int) -> None:
-        self.size, self.places = size, torch.arange(size, device=self.count.device)
+        self.size, self._places = size, torch.arange(size, device=self.count.device)
         if self.storing is not None:
             self.storing.size = size
 
@@ -84,6 +81,11 @@ class Memory(Stateful):
     def __repr__(self) -> str:
         kept = ", ".join(f"{name}: {in_short(values[: len(self)])}" for name, values in self.fields.items())
         return f"Memory of {len(self)} samples in {self.size} slots" + (f"; {kept}" if kept else "")
+
+    @property
+    def empty(self) -> Tensor:
+        """Which slots hold no sample yet, on the device: the last ones, if any."""
+        return self._places >= self.count
 
     def add(self, **samples: Tensor) -> None:
         """Offer a batch, one tensor a field; the first call fixes the fields."""

@@ -8,13 +8,6 @@ from torch import Tensor
 from moca.memory.memory import Memory, Store
 
 
-def _last_writers(number: Tensor, drawn: Tensor, place: Tensor, size: int) -> Tensor:
-    """The slot of each sample; `size` for those dropped or overwritten within the batch."""
-    slot = torch.where(number < size, number, drawn).clamp_max(size)
-    overwritten = ((slot == slot.unsqueeze(1)) & (place > place.unsqueeze(1))).any(1)
-    return slot.masked_fill(overwritten, size)
-
-
 class Reservoir(Store):
     """Vitter's algorithm R for a whole batch at once: the slot of each offered sample, or `size` for those dropped.
 
@@ -24,8 +17,11 @@ class Reservoir(Store):
     remembers = ("random",)
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
-        """Where each of the samples goes."""
+        """Where each of the samples goes; those that a later one of them falls on are dropped."""
         offered = len(next(iter(samples.values())))
         place = torch.arange(offered, device=memory.count.device)
         number = memory.count + place
-        return _last_writers(number, self.random.below(number + 1), place, self.size)
+        drawn = self.random.below(number + 1)
+        slot = torch.where(number < self.size, number, drawn).clamp_max(self.size)
+        overwritten = ((slot == slot.unsqueeze(1)) & (place > place.unsqueeze(1))).any(1)
+        return slot.masked_fill(overwritten, self.size)

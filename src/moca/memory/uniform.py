@@ -32,7 +32,7 @@ class Uniform(Draw):
         ticket = self.random.uniform(memory.size, dtype=torch.float64)
         if eligible is not None:
             ticket = ticket - (~eligible).to(ticket.dtype)
-        return ticket.masked_fill(memory.places >= memory.count, -2).topk(count).indices
+        return ticket.masked_fill(memory.empty, -2).topk(count).indices
 
 
 def distinct(count: int, below: Tensor, random: Random) -> Tensor:

@@ -12,15 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.backends import cudnn
 
-from moca.at_once import at_once
+from moca.at_once import MOST, at_once
 from moca.data import Dataset, Protocol, Split, Transform
 from moca.data.protocol import vector_protocol
 from moca.errors import MocaError, MocaWarning
 from moca.models.build import made_encoder
 from moca.settings import Choice
-
-_BATCH = {"cpu": 500, "cuda": 2000}
-"""Images that pass together."""
 
 
 class Frozen:
@@ -42,7 +39,7 @@ class Frozen:
         """Feature vectors (n, d, 1, 1) of raw images, in large batches, on the CPU; in float32 whatever learns on
         them, so that they are the same on every device but for rounding."""
         view = Transform.plain(self.protocol, self.device)
-        some = images.split(at_once(images, _BATCH[self.device.type]))
+        some = images.split(at_once(images, MOST[self.device.type]))
         with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
             rows = [self.encoder(view(part.to(self.device))).float().cpu() for part in some]
         return torch.cat([*rows, torch.empty(0, self.features)])[:, :, None, None]

@@ -76,7 +76,7 @@ class Perturbation(Part, Stateful):
         """Take what the perturbation works with."""
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
-            getattr(self, name)
+            getattr(self, name)  # what is missing is told here, not in the middle of training
         return self
 
     @property

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from moca.measures.analysis import analyses_of
 from moca.measures.record.rules import final_accuracies
 from moca.recipes.found import Entry
-from moca.recipes.metrics import analyses_of
 from moca.report.significance import paired
 from moca.report.spread import Spread
 

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moca.engine.folder import RunFolder
-from moca.errors import MocaError
-from moca.measures.analysis import Analysis, read
+from moca.measures.analysis import Analysis, analyses_of
 from moca.measures.record.gradients import ALL, OFFICIAL
 from moca.measures.record.recorder import KINDS
 
@@ -68,11 +66,3 @@ def has(result: Result, recordings: Iterable[str]) -> bool:
     """Whether a run has what these recordings lead to."""
     needed = [ANALYSIS[name] for name in recordings]
     return not needed or analyses_of(result).keys() >= set(needed)
-
-
-def analyses_of(result: Result) -> dict[str, Analysis]:
-    """What a run has; nothing where its file is damaged."""
-    try:
-        return read(RunFolder(result.folder), arrays=False)
-    except MocaError:
-        return {}

@@ -111,14 +111,14 @@ def _lines(axes: Axes, panel: Panel) -> None:
             scale("log")
             axis.set_major_formatter(FuncFormatter(_power))
             axis.set_minor_formatter(NullFormatter())
-    if all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= MARKED:
+    if all(isinstance(value, int) for value in panel.x) and len(panel.x) <= MARKED:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     for mark in panel.marks:
         axes.axvline(mark, color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
-    ends = min(plot.x.values), max(plot.x.values)
     if not plot.x.log:
-        room = 0.03 * (ends[1] - ends[0]) or 0.5
-        axes.set_xlim(ends[0] - room, ends[1] + room)
+        first, last = panel.x[0], panel.x[-1]
+        room = 0.03 * (last - first) or 0.5
+        axes.set_xlim(first - room, last + room)
     if plot.diagonal:
         axes.plot([0, 1], [0, 1], color=FAINT, lw=0.8, ls=(0, (3, 3)), zorder=1)
         axes.set_xlim(0, 1)

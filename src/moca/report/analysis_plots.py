@@ -63,13 +63,12 @@ def _lines(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
         if plot.y.log:  # a band has no place below 0
             std = [None if m is None or s is None else min(s, 0.9 * m) for m, s in zip(mean, std, strict=True)]
         x, told = one.plot.x.values, _told(one.spread, one.values)
-        traces += line(one.label, one.place, x, mean, std, told, hover + _seeds(one))
-    if len(plot.x.values) > MARKED:
-        traces = [trace | {"mode": "lines"} for trace in traces]
+        drawn = line(one.label, one.place, x, mean, std, told, hover + _seeds(one))
+        traces += drawn if len(x) <= MARKED else [trace | {"mode": "lines"} for trace in drawn]
     dashed: dict[str, Any] = {"type": "line", "line": {"dash": "dash", "width": 1}}
     shapes = [dashed | {"x0": 0, "y0": 0, "x1": 1, "y1": 1}] * plot.diagonal
     shapes += [dashed | {"x0": mark, "x1": mark, "yref": "paper", "y0": 0, "y1": 1} for mark in panel.marks]
-    counted = all(isinstance(value, int) for value in plot.x.values) and len(plot.x.values) <= 12
+    counted = all(isinstance(value, int) for value in panel.x) and len(panel.x) <= 12
     x_axis = _axis(plot.x) | ({"dtick": 1} if counted and not plot.x.log else {})
     layout = {"xaxis": x_axis, "yaxis": _axis(plot.y, seen), "shapes": shapes}
     return figure("curves", alt, traces, layout | {"showlegend": len(panel.lines) > 1}, 320)

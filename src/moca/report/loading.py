@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from moca.engine.folder import RunFolder
 from moca.engine.listing import Listed, listed
 from moca.engine.result import Result
 from moca.errors import MocaError
-from moca.measures.analysis import read
+from moca.measures.analysis import analyses_of
 from moca.report import sameness
 
 
@@ -43,18 +42,10 @@ def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
         alike.setdefault((stream, sameness.method(run), str(run.seed)), []).append(result)
     kept, left_out = [], []
     for twins in alike.values():
-        best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, _analyses(twin)))
+        best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, len(analyses_of(twin))))
         kept.append(best)
         left_out += [f"{r.folder}: the same settings and seed as {best.folder}" for r in twins if r is not best]
     return kept, left_out
-
-
-def _analyses(result: Result) -> int:
-    """How many there are in the folder of a run."""
-    try:
-        return len(read(RunFolder(result.folder), arrays=False))
-    except MocaError:
-        return 0
 
 
 def _ended(run: Listed) -> Result:

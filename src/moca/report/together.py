@@ -52,6 +52,11 @@ class Panel:
         return self.lines[0].plot
 
     @property
+    def x(self) -> list[float]:
+        """Where its lines have values, any of them: joint training has one where others have one for each task."""
+        return sorted({value for line in self.lines for value in line.plot.x.values})
+
+    @property
     def marks(self) -> list[float]:
         """The places of x that are worth seeing, of any of its lines."""
         return sorted({line.plot.mark for line in self.lines if line.plot.mark is not None})

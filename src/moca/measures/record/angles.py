@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -67,7 +66,7 @@ class Angles(Recording):
 
     def analysis(self) -> Analysis | None:
         """Of the last task as bars, and over the tasks."""
-        if not self.tasks or math.isnan(self.tasks[-1]["new trained"]):
+        if not self.tasks or not self.tasks[-1]["trained"]:
             return None
         last, angle = self.tasks[-1], Axis("Angle deviation (degrees)")
         bars = {word: listed([last[f"old {of}"], last[f"new {of}"]]) for of, word in _WORDS.items()}

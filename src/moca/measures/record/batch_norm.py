@@ -26,12 +26,11 @@ class StatisticsShift(Recording):
 
     def task(self, record: TaskRecord) -> None:
         """The distance in every layer."""
-        learning, settings = self.run.trainer.learning, self.run.settings
+        learning = self.run.trainer.learning
         layers: dict[str, Any] = layers_moved(learning.model)
         if not layers:
             return
-        steps = self.run.trainer.schedule.batches * settings.epochs
-        batches = min(max(steps // 50, _BATCHES[0]), _BATCHES[1])
+        batches = min(max(self.run.trainer.schedule.task_steps // 50, _BATCHES[0]), _BATCHES[1])
         estimates = Estimates(self.run.trainer, batches)
         held: Statistics = {name: Moments(layer.running_mean, layer.running_var) for name, layer in layers.items()}
         test = {of: self._of_test(those, batches) for of, those in (("old", self.old), ("new", self.new))}

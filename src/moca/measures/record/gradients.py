@@ -85,7 +85,7 @@ class Gradients(Recording):
             "effective rank is exp of their entropy.",
             {f"effective rank, {name}": ranks[name][-1] for name in kinds},
             {
-                "singular_values": Plot("lines", x, y, spectra, mark=last["classes"]),
+                "singular_values": Plot("lines", x, y, spectra, mark=last["classes"] or None),
                 "effective_rank": Plot("lines", over_tasks, rank, dict(ranks)),
             },
             "recorded",

@@ -55,19 +55,18 @@ class Recorder(Watcher):
 
     def due(self, schedule: Schedule) -> bool:
         """Whether the next step is one of those that are looked at."""
-        late, through = self._chosen(schedule)
-        done = schedule.epoch * schedule.batches + schedule.batch
+        (late, through), done = self._chosen(schedule), schedule.task_steps_done
         return done in late or done in through
 
     def _chosen(self, schedule: Schedule) -> tuple[frozenset[int], frozenset[int]]:
         """The steps that are looked at, counted from 0 in the current task: late ones, and those all through it."""
         task, late, through = self.looked
         if task != schedule.task:
-            batch, total = schedule.settings.batch, schedule.batches * schedule.settings.epochs
+            batch = schedule.settings.batch
             whole = max(1, len(schedule.current.train) // batch)
-            begin = total - schedule.batches
+            begin = schedule.task_steps - schedule.batches
             late = spread(begin, begin + whole - 1, -(-_ROWS // batch))
-            through = spread(0, total - 1, _THROUGH)
+            through = spread(0, schedule.task_steps - 1, _THROUGH)
             self.looked = schedule.task, late, through
         return late, through
 
@@ -75,8 +74,7 @@ class Recorder(Watcher):
         """Some steps have been done, all of the current task."""
         schedule = self.run.trainer.schedule
         late, through = self._chosen(schedule)
-        before = sum(-(-len(task.train) // schedule.settings.batch) for task in schedule.tasks[: schedule.task])
-        before *= schedule.settings.epochs
+        before = schedule.steps_done - schedule.task_steps_done
         with self.run.trainer.learning.numerics():
             for record in records:
                 place = record.step - 1 - before
