@@ -92,12 +92,13 @@ def test_the_table_has_every_variant():
 
 def test_the_lines_above_the_whole_loops():
     encoder, classifier = nn.Sequential(nn.Flatten(), nn.Linear(64, 16)), nn.Linear(16, 100)
-    x, y, x_old, y_old = torch.rand(5, 1, 8, 8), torch.arange(50, 55), torch.rand(4, 1, 8, 8), torch.arange(48, 52)
+    x, x_old, y_old = torch.rand(5, 1, 8, 8), torch.rand(4, 1, 8, 8), torch.arange(48, 52)
+    y = torch.tensor([50, 50, 51, 51, 51])  # one sample a class has no spread to lend
     names = {"cross_entropy": cross_entropy, "encoder": encoder, "classifier": classifier, "first_new_class": 50,
              "new_batches": [(x, y)], "replay_batches": [(x_old, y_old)], "old": y_old < 50}  # fmt: skip
     lines = re.findall(r"```python\n(.*?)```", PAGE.partition("## A whole loop")[0], re.S)
     assert len(lines) == 3
     for source in lines:
         exec(compile(source, "docs/own-loop.md", "exec"), names)
-        assert (names["h"] != encoder(x_old)).any(1).tolist() == [True, True, False, False]
+        assert (moca.sphere.angle(names["h"], encoder(x_old)) > 1e-3).tolist() == [True, True, False, False]
         names["h"] = encoder(x_old)
