@@ -13,6 +13,7 @@ import moca
 from moca import MocaError, Result
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import assert_same_run, interrupt_when
+from tests.engine.test_ways import on_gpu
 
 SMALL = {"epochs": 2, "batch": 16, "memory": 12, "device": "cpu", "threads": 1, "head": "cosine:scale=8", "lr": 0.1}
 FEW = SMALL | {"batch": 64}
@@ -184,8 +185,10 @@ def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
     assert_same_run(whole.folder, resumed.folder)
 
 
-def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path):
-    settings = SMALL | {"data": arrays, "model": nn.Sequential(net((1, 6, 6)), nn.Dropout(0.5)), "keep_model": False}
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_gpu)])
+def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path, device):
+    module = nn.Sequential(net((1, 6, 6)), nn.Dropout(0.5))
+    settings = SMALL | {"data": arrays, "model": module, "keep_model": False, "device": device}
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
