@@ -302,10 +302,8 @@ class Classifier:
         def gone(kept: Tensor) -> Tensor:
             if features is not None:
                 here = features.to(kept.device)
-                near: Tensor = torch.cdist(kept.flatten(1).double(), here) <= _ROUNDING * torch.linalg.vector_norm(
-                    here, dim=1
-                )
-                return near.any(1)
+                distances: Tensor = torch.cdist(kept.flatten(1).double(), here)
+                return distances.le(_ROUNDING * torch.linalg.vector_norm(here, dim=1)).any(1)
             rows = digests_of(kept.reshape(-1, *self.sample_shape).cpu())
             return torch.tensor([row.tobytes() in wrong for row in rows], dtype=torch.bool, device=kept.device)
 
