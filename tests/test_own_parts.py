@@ -24,6 +24,9 @@ def net(shape, width: int = 8):
     return nn.Sequential(nn.Flatten(), nn.Linear(int(np.prod(shape)), width), nn.BatchNorm1d(width), nn.ReLU())
 
 
+CAPTURED = {"device": "cuda", "execution": "captured", "precision": "fp32"}
+on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
 WRONG = (0.5, (0.5, 0.5), ((0.5, 0.5, 0.5), (0.2, 0.2, 0.2)), ([0.5], [0.0]))
 """What is no normalisation of grey images."""
 
@@ -185,10 +188,10 @@ def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
     assert_same_run(whole.folder, resumed.folder)
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=on_gpu)])
-def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path, device):
+@pytest.mark.parametrize("way", [{}, pytest.param(CAPTURED, marks=on_gpu)], ids=["cpu", "captured"])
+def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path, way):
     module = nn.Sequential(net((1, 6, 6)), nn.Dropout(0.5))
-    settings = SMALL | {"data": arrays, "model": module, "keep_model": False, "device": device}
+    settings = SMALL | way | {"data": arrays, "model": module, "keep_model": False}
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)

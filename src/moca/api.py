@@ -189,8 +189,7 @@ def compare(
         words = asking.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
 
         def begun() -> None:
-            if words is not None:
-                asking.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
+            asking.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
             _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
 
         if how is None:

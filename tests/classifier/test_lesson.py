@@ -15,6 +15,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.lesson import teach
+from moca.classifier.pictures import digests_of
 from moca.classifier.telling import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
 
@@ -430,6 +431,65 @@ def test_a_label_that_was_wrong_is_corrected(model, options):
     assert counts[2] == 6 and (counts[0] + counts[1] + counts[3] == 6 or given.get("learner") == "lwf")
     assert len(after[2]) == 40, "each image was taught once"
     assert teach(model, x[wrong], [1] * 6, device="cpu").known == 6
+
+
+@pytest.mark.filterwarnings("ignore:the features of the frozen")
+def test_lessons_of_which_nothing_is_held_out_and_a_frozen_encoder(model):
+    """Images to judge by are kept as features, and none of them may come before or after some."""
+    options, held = OPTIONS | {"epochs": 1, "frozen": "convnet:width=2", "encoder": "identity"}, []
+    for number, share in enumerate((0, 0.5, 0)):
+        x, y = lesson(2 * number, 2 * number + 1, count=4)
+        teach(model, x, y, options=None if number else options, held_out=share, tolerate=1, device="cpu")
+        teach(model, x[:1], [1], held_out=0, tolerate=1, device="cpu")
+        kept = model.load(ContinualClassifier, device="cpu").kept_
+        held.append(None if kept.images is None else len(kept.images))
+    assert held == [None, 4, 4]
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6], ids=str)
+def test_only_the_vectors_whose_labels_were_wrong_go_whatever_their_size(small, size):
+    x = size * np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    taught = small(encoder="identity", epochs=1).learn(x, [0, 1] * 20)
+    wrong = torch.from_numpy(x[:3])[:, :, None, None]
+    taught.unlearn(wrong, digests_of(wrong))
+    assert {label: len(vectors) for label, vectors in taught.memory_contents().items()} == {0: 18, 1: 19}
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3], ids=str)
+def test_features_that_were_rounded_otherwise_are_found(model, size):
+    """As those of a GPU are on a CPU; the least of an image with large ones differ by more than their own size."""
+
+    class Sums(torch.nn.Module):
+        off = 0.0
+
+        def forward(self, x):
+            lengths = size * x.flatten(1)[:, :20]
+            return lengths + self.off * lengths.norm(dim=1, keepdim=True)
+
+    x, y = lesson(0, 1)
+    frozen = Sums()
+    options = OPTIONS | {"epochs": 1, "encoder": "identity", "frozen": frozen}
+    teach(model, x, y, options=options, held_out=0, device="cpu")
+    frozen.off = 1e-6
+    taught = model.load(ContinualClassifier, device="cpu", frozen=frozen)
+    wrong = torch.from_numpy(x[:3])[:, None]
+    taught.unlearn(wrong, digests_of(wrong))
+    assert {label: len(images) for label, images in taught.memory_contents().items()} == {0: 17, 1: 20}
+
+
+@pytest.mark.parametrize("learner", ["er", "derpp", "gss"])
+def test_a_corrected_label_does_not_open_a_full_memory(small, learner):
+    """What comes later is as small a part of the memory as without the correction."""
+    x, y = lesson(0, 1, count=50)
+    model = small(learner=learner, perturb="none", memory=20, epochs=1).learn(x, y)
+    before = model.memory_contents()
+    wrong = torch.from_numpy(before[0][0]).permute(2, 0, 1)[None]
+    model.unlearn(wrong, digests_of(wrong))
+    memory, after = model.learning_.memory, model.memory_contents()
+    assert (len(memory), memory.offered, int(memory.count)) == (20, 100, 100)
+    kept, left = ({image.tobytes() for images in held.values() for image in images} for held in (before, after))
+    assert left == kept - {before[0][0].tobytes()}
+    assert model.learn(*lesson(2)).learning_.memory.offered == 120
 
 
 def test_names_that_are_not_utf_8_are_spelt_out(model, folder):

@@ -14,6 +14,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.listing import Listed, not_begun
 from moca.engine.plan import plan
 from moca.errors import Interrupted
+from moca.perturb.gaussian import Gaussian
 from moca.report.chosen import Chosen
 from moca.settings import Choice, Run, validate
 from tests.engine.test_compare import FAST, forget_times
@@ -61,6 +62,22 @@ def test_more_was_asked_for_since(tmp_path):
     assert on.cost is None, "nothing was left to do"
     assert len(on.results) == 6
     assert json.loads((tmp_path / "c" / "compare.json").read_text())["options"]["jobs"] == 1
+
+
+def test_what_was_asked_for_in_words_is_gone_once_an_object_is_added(tmp_path):
+    moca.compare(**FAST, perturb=["none", "gaussian"], out=tmp_path / "c")
+
+    class Mine(Gaussian):
+        pass
+
+    with pytest.raises(Interrupted, match="stopped; the same comparison with out="):
+        moca.compare(**FAST, perturb=["none", "gaussian", Mine()], out=tmp_path / "c", watch=Impatient())
+    assert not (tmp_path / "c" / "compare.json").exists()
+
+
+def test_the_folder_may_have_any_name(tmp_path):
+    moca.compare(**FAST, out=tmp_path / asked.CHOOSING)
+    assert asked.above(tmp_path / asked.CHOOSING / "er-s0") == tmp_path / asked.CHOOSING
 
 
 def test_one_that_chooses_goes_on_with_both_parts(tmp_path):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from moca.classifier.forgetting import without, without_samples
 from moca.classifier.kept import Kept
-from moca.classifier.pictures import BadInput, Said, Shape, are_vectors, labelled, pictures, vectors
+from moca.classifier.pictures import BadInput, Said, Shape, are_vectors, digests_of, labelled, pictures, vectors
 from moca.data.fingerprint import Digests
 from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -42,6 +42,10 @@ _LOOK = 50
 _FEWEST = 150
 """Steps of any lesson. Few images are few steps a pass: 22 of a new sign were 50 in the recipe's 50 passes, after which
 6 % of others were told and 85 % of the old signs; after 150 steps 94 % and all of them (one run)."""
+
+
+_ROUNDING = 1e-4
+"""How far apart, for their length, features of one image may be: computed in another batch or on another device."""
 
 
 class Classifier:
@@ -292,14 +296,16 @@ class Classifier:
     def unlearn(self, images: Tensor, digests: Digests) -> None:
         """Keep none of these images any more, neither in memory nor to judge by: they were taught as what they are not.
         Weights that were trained with them stay."""
-        wrong = self._seen(images).flatten(1).float()
+        wrong = {row.tobytes() for row in digests}
+        features = None if self.frozen_ is None else self._seen(images).flatten(1).double()
 
         def gone(kept: Tensor) -> Tensor:
-            rows = kept.flatten(1).float()
-            found = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-            for one in wrong.to(rows.device):
-                found |= torch.isclose(rows, one, rtol=1e-4, atol=1e-5).all(1)  # features are rounded
-            return found
+            if features is not None:
+                here = features.to(kept.device)
+                distances: Tensor = torch.cdist(kept.flatten(1).double(), here)
+                return distances.le(_ROUNDING * torch.linalg.vector_norm(here, dim=1)).any(1)
+            rows = digests_of(kept.reshape(-1, *self.sample_shape).cpu())
+            return torch.tensor([row.tobytes() in wrong for row in rows], dtype=torch.bool, device=kept.device)
 
         self.learning_ = without_samples(self.learning_, gone, self._anew)
         self.kept_ = self.kept_.less(digests, gone)

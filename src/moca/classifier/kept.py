@@ -49,7 +49,7 @@ class Kept:
 
     def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> Kept:
         """So many of each class at the most, the first ones."""
-        both = images if self.images is None else torch.cat([self.images, images])
+        parts = [some for some in (self.images, images) if some is not None and len(some)]  # none has any shape
         names, count, chosen = self.labels + labels, dict[Label, int](), []
         for place, name in enumerate(names):
             count[name] = count.get(name, 0) + 1
@@ -57,30 +57,31 @@ class Kept:
                 chosen.append(place)
         seen = torch.from_numpy(digests.copy())
         seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        return Kept(both[chosen], [names[i] for i in chosen], seen, [*self.seen_of, *taught])
+        held = torch.cat(parts)[chosen] if parts else None
+        return Kept(held, [names[i] for i in chosen], seen, [*self.seen_of, *taught])
 
     def without(self, label: Label) -> Kept:
         """Nothing of a class, nor what may be of it."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
         known = [i for i, name in enumerate(self.seen_of) if name not in (label, None)]
-        return Kept(
-            None if self.images is None else self.images[stay],
-            [self.labels[i] for i in stay],
-            None if self.seen is None else self.seen[known],
-            [self.seen_of[i] for i in known],
-        )
+        return self._only(stay, known)
 
     def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:
         """As if images with these digests had not been taught; `gone` says which of those to judge by they are."""
         seen = [] if self.seen is None else [row.tobytes() for row in self.seen.numpy()]
         wrong = {row.tobytes() for row in digests}
         known = [i for i, row in enumerate(seen) if row not in wrong]
-        stay = [] if self.images is None else torch.nonzero(~gone(self.images)).flatten().tolist()
+        some = self.images if self.labels else None
+        stay = [] if some is None else torch.nonzero(~gone(some)).flatten().tolist()
+        return self._only(stay, known)
+
+    def _only(self, held: list[int], seen: list[int]) -> Kept:
+        """Of the images to judge by, and of those seen, these."""
         return Kept(
-            None if self.images is None else self.images[stay],
-            [self.labels[i] for i in stay],
-            None if self.seen is None else self.seen[known],
-            [self.seen_of[i] for i in known],
+            None if self.images is None else self.images[held],
+            [self.labels[i] for i in held],
+            None if self.seen is None else self.seen[seen],
+            [self.seen_of[i] for i in seen],
         )
 
     def state(self) -> dict[str, Any]:

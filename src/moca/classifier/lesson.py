@@ -15,9 +15,9 @@ from torch import Tensor
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.classifier.kept import Kept
-from moca.classifier.pictures import Said, labelled
+from moca.classifier.pictures import Said, digests_of, labelled
 from moca.data import splitting
-from moca.data.fingerprint import Digests, image_digests
+from moca.data.fingerprint import Digests
 from moca.data.given import Label
 from moca.errors import MocaError
 
@@ -91,7 +91,7 @@ def teach(
         lost = list[str]()
         shape = classifier.shape_ if known else None
         x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append, read)
-        y, digests = classifier.of_known_kind(y), image_digests(_rows(x))
+        y, digests = classifier.of_known_kind(y), digests_of(x)
         if were := kept.otherwise(digests, y):  # the last word counts
             classifier.unlearn(x[list(were)], digests[list(were)])
             kept = classifier.kept_
@@ -203,12 +203,6 @@ def _again(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
         before = first.setdefault(row.tobytes(), place)
         if before != place and row.tobytes() not in known:
             yield before, place
-
-
-def _rows(x: Tensor) -> NDArray[np.uint8]:
-    """Samples as bytes with channels last, to be told apart by."""
-    rows = x.permute(0, 2, 3, 1).contiguous().numpy()
-    return rows if rows.dtype == np.uint8 else rows.view(np.uint8)
 
 
 def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:

@@ -18,6 +18,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from moca.data.decode import SUFFIXES, decode, pixels, reason
+from moca.data.fingerprint import Digests, image_digests
 from moca.data.given import Label, given, labels_of
 from moca.data.place import readable as spelt
 from moca.data.readers.folder import has_classes, images_by_class, is_hidden, splits, why_not
@@ -119,6 +120,12 @@ def readable(
         more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
         say(f"{len(lost)} of {len(files)} images left out: {'; '.join(lost[:_NAMED])}{more}")
     return _shaped(images, shape, size), places
+
+
+def digests_of(x: Tensor) -> Digests:
+    """Digests of samples (n, channels, height, width), to tell them apart by."""
+    rows = x.permute(0, 2, 3, 1).contiguous().numpy()
+    return image_digests(rows if rows.dtype == np.uint8 else rows.view(np.uint8))
 
 
 def are_vectors(data: Any) -> bool:

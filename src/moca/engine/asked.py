@@ -50,8 +50,11 @@ def _in_words(value: Any) -> str | None:
     return None if value is None else spelt(value)
 
 
-def keep(folder: Path, asked: Mapping[str, Any], runs: Sequence[str] | None) -> None:
-    """Write it down; the latest that was asked for counts, and has all runs of those before."""
+def keep(folder: Path, asked: Mapping[str, Any] | None, runs: Sequence[str] | None) -> None:
+    """Write it down; the latest that was asked for counts, and has all runs that were begun before. Of one without
+    words nothing is kept, nor what was before it, which had fewer runs."""
+    if asked is None:
+        return forget(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with whole(folder / ASKED) as path:
@@ -61,7 +64,7 @@ def keep(folder: Path, asked: Mapping[str, Any], runs: Sequence[str] | None) -> 
 
 
 def forget(folder: Path) -> None:
-    """Nothing came of it."""
+    """There is nothing that could be gone on with by these words."""
     (folder / ASKED).unlink(missing_ok=True)
 
 
@@ -78,7 +81,9 @@ def kept(folder: Path) -> tuple[dict[str, Any], list[str] | None]:
 
 def above(run: Path) -> Path | None:
     """The folder of the comparison that a run belongs to, where it can be gone on with as a whole."""
-    folder = run.parent.parent if run.parent.name == CHOOSING else run.parent
+    folder = run.parent
+    if folder.name == CHOOSING and not (folder / ASKED).is_file():
+        folder = folder.parent
     if not (folder / ASKED).is_file():
         return None
     try:

@@ -71,7 +71,7 @@ class CapturedStep:
     def _record(self, index: Tensor) -> _Recording:
         """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
         learning, batch = self.learning, self.feed(index)
-        with self._without_trace():
+        with self._without_trace(), learning.drawing():
             current = torch.cuda.current_stream(learning.device)
             self.stream.wait_stream(current)
             with torch.cuda.stream(self.stream):
