@@ -25,7 +25,6 @@ def net(shape, width: int = 8):
 
 
 CAPTURED = {"device": "cuda", "execution": "captured", "precision": "fp32"}
-on_gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
 
 WRONG = (0.5, (0.5, 0.5), ((0.5, 0.5, 0.5), (0.2, 0.2, 0.2)), ([0.5], [0.0]))
 """What is no normalisation of grey images."""
