@@ -197,6 +197,17 @@ def test_the_child_says_so(tmp_path, made):
     assert as_lines(tmp_path, keep_model=False, track=None) == children.HELD
 
 
+def test_a_child_has_its_run_before_torch_is_loaded(tmp_path, made):
+    # Else every process that shares a comparison would begin the same runs, and lose them after seconds of loading.
+    shutil.copy(made.folder / "er-s0" / "settings.json", tmp_path)
+    other = RunFolder(tmp_path)
+    other.claim()
+    command = [sys.executable, "-X", "importtime", "-m", "moca", "resume", str(tmp_path), "--progress", "lines"]
+    tried = subprocess.run(command, capture_output=True, text=True)
+    assert tried.returncode == children.HELD
+    assert not re.search(r" torch$", tried.stderr, re.MULTILINE)
+
+
 def test_a_run_that_failed_here_and_was_done_by_another_process_is_in_the_table(made, tmp_path, monkeypatch):
     def failing(jobs, *_):
         shutil.copytree(made.folder / "er-s0", tmp_path / "er-s0")
