@@ -562,6 +562,22 @@ def test_a_file_can_say_how_many_seeds_and_where(moca, tmp_path):
     assert json.loads(one)[0]["seeds"] == 2
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "said"),
+    [
+        ("compare", "job", "unknown option 'job' in c.toml; did you mean 'jobs'?"),
+        ("compare", "tracks", "unknown option 'tracks' in c.toml; did you mean 'track'?"),
+        ("run", "outt", "unknown option 'outt' in c.toml; did you mean 'out'?"),
+        ("compare", "progress", "'progress' in c.toml is an argument in Python alone; take it out"),
+        ("run", "watch", "'watch' in c.toml is an argument in Python alone; take it out"),
+        ("compare", "epoch", "unknown option 'epoch' of run; did you mean 'epochs'?"),
+    ],
+)
+def test_a_mistaken_option_in_a_file_says_what_it_is_called(moca, tmp_path, command, name, said):
+    (tmp_path / "c.toml").write_text(f"{name} = 2\n")
+    assert moca(command, "--config", "c.toml")[::2] == (1, f"moca: {said}\n")
+
+
 def test_an_empty_out_is_not_the_current_folder(moca, tmp_path):
     code, _, err = moca("run", *FAST, "--out", "")
     assert code == 1

@@ -110,7 +110,7 @@ def test_more_seeds_later_only_run_the_new_ones(made, tmp_path, monkeypatch):
 def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_silence(made):
     report = (made.folder / "runs.csv").read_text()
     with pytest.raises(
-        MocaError, match=r"holds 3 runs that are not in this comparison, such as er\+vt-s0; compare them"
+        MocaError, match=r"holds 3 runs that are not in this comparison, such as er\+vt-s0; compare .*\(compare\.json"
     ):
         moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder)
     assert (made.folder / "runs.csv").read_text() == report
@@ -195,6 +195,17 @@ def test_the_child_says_so(tmp_path, made):
     other = RunFolder(tmp_path)
     other.claim()
     assert as_lines(tmp_path, keep_model=False, track=None) == children.HELD
+
+
+def test_a_child_has_its_run_before_torch_is_loaded(tmp_path, made):
+    # Else every process that shares a comparison would begin the same runs, and lose them after seconds of loading.
+    shutil.copy(made.folder / "er-s0" / "settings.json", tmp_path)
+    other = RunFolder(tmp_path)
+    other.claim()
+    command = [sys.executable, "-X", "importtime", "-m", "moca", "resume", str(tmp_path), "--progress", "lines"]
+    tried = subprocess.run(command, capture_output=True, text=True)
+    assert tried.returncode == children.HELD
+    assert not re.search(r" torch$", tried.stderr, re.MULTILINE)
 
 
 def test_a_run_that_failed_here_and_was_done_by_another_process_is_in_the_table(made, tmp_path, monkeypatch):

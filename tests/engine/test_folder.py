@@ -44,8 +44,10 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, inside):
 
 
 def test_only_a_run_folder_can_be_opened(tmp_path):
-    with pytest.raises(MocaError, match=r"is not a run folder: it has no settings\.json"):
+    with pytest.raises(MocaError, match=r"is not a run folder: it has no settings\.json$"):
         RunFolder.open(tmp_path)
+    with pytest.raises(MocaError, match="is not a run folder: there is none of that name"):
+        RunFolder.open(tmp_path / "mistyped")
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -123,8 +125,10 @@ def test_a_folder_that_was_hardly_begun_can_be_used(tmp_path):
 
 
 def test_the_folder_of_a_comparison_is_told_from_a_run(tmp_path):
-    RunFolder.create(tmp_path / "one", SETTINGS)
+    RunFolder.create(tmp_path / "sweep" / "one", SETTINGS)
     with pytest.raises(MocaError, match=r"is not a run folder: .*; moca runs .* lists the runs in it, and a"):
+        RunFolder.open(tmp_path / "sweep")
+    with pytest.raises(MocaError, match=r"; moca runs .* lists the comparisons in it, which go on one by one"):
         RunFolder.open(tmp_path)
 
 

@@ -4,10 +4,12 @@ import io
 import math
 
 import pytest
+from rich.console import Console
 
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.report.tables import any_scale
+from tests.report.made_results import comparison
 
 TABLE = Table(
     "summary",
@@ -86,3 +88,11 @@ def test_nothing_of_a_name_is_read_as_something_else():
 def test_a_table_without_rows():
     assert Table("t", ("a", "b"), []).csv() == "a,b\n"
     assert UNKNOWN not in Table("t", ("a",), []).latex()
+
+
+def test_what_is_printed_of_a_comparison_leaves_names_with_options_whole_in_80_columns(tmp_path):
+    long = "er_ace+gaussian:lambda=0.5"
+    terminal = Console(width=80, color_system=None)
+    with terminal.capture() as shown:
+        terminal.print(comparison(tmp_path, {"er_ace": [0.4448, 0.2], long: [0.4514, 0.5]}))
+    assert any(line.startswith(f" {long} ") for line in shown.get().splitlines())

@@ -109,14 +109,16 @@ def resume(
     """
     from moca.engine.asked import ASKED
 
-    with loading():
-        from moca import api
+    whole = (folder / ASKED).is_file()
+    if progress == "lines" and not whole:
         from moca.cli.lines import as_lines
 
-    if (folder / ASKED).is_file():
-        return _compared(api.resume_comparison(folder, jobs=jobs, progress=True, track=track, say=aside))
-    if progress == "lines":
         return as_lines(folder, keep_model, track)
+    with loading():
+        from moca import api
+
+    if whole:
+        return _compared(api.resume_comparison(folder, jobs=jobs, progress=True, track=track, say=aside))
     return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
 
 

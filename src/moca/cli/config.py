@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from moca.errors import Interrupted, MocaError, first_line
+from moca.settings import Run
+
+_IN_PYTHON = ("progress", "say", "watch")
+"""What `moca.run` and `moca.compare` take beside options."""
 
 
 @contextmanager
@@ -17,7 +22,7 @@ def with_config(options: dict[str, Any], config: Path | None, save: Path | None)
     """The options given and those of the file; where both have one, the given one wins. Written first, if asked for;
     what is refused inside leaves no file, which would be in the way of the same command put right."""
     given = {name: value for name, value in options.items() if value is not None}
-    both = (read(config) if config else {}) | given
+    both = (_known(read(config), options, config) if config else {}) | given
     made = save is not None and write(save, both)
     try:
         yield both
@@ -25,6 +30,18 @@ def with_config(options: dict[str, Any], config: Path | None, save: Path | None)
         if made and save and not isinstance(error, Interrupted):
             save.unlink(missing_ok=True)
         raise
+
+
+def _known(values: dict[str, Any], own: Iterable[str], path: Path) -> dict[str, Any]:
+    """The options of a file, unless one of the command's own is misspelt: the settings of a run would name theirs."""
+    names = {*Run.model_fields, *own}
+    for name in values.keys() - names:
+        if name in _IN_PYTHON:
+            raise MocaError(f"'{name}' in {path} is an argument in Python alone; take it out")
+        near = get_close_matches(name, names, n=1)
+        if near and near[0] not in Run.model_fields:
+            raise MocaError(f"unknown option '{name}' in {path}; did you mean '{near[0]}'?")
+    return values
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -6,18 +6,27 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moca import api
 from moca.engine.children import HELD, IMAGES
+from moca.engine.folder import RunFolder
 from moca.errors import Held
+from moca.starting import loading
 
 
 def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int:
-    """Go on with a run; its steps come as lines on stdout. When nobody reads them any more, it stops as by Ctrl-C."""
+    """Go on with a run; its steps come as lines on stdout. When nobody reads them any more, it stops as by Ctrl-C.
+
+    It is this process's from the first moment on, not only once torch is loaded: others would begin it as well.
+    """
 
     def advance(steps: int, where: str) -> None:
         _tell(f"{steps}\t{where}")
 
+    run = RunFolder.open(folder)
     try:
+        run.claim()
+        with loading():
+            from moca import api
+        run.release()
         result = api.resume(folder, progress=advance, keep_model=keep_model, track=track)
     except Held:
         return HELD

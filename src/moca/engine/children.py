@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from moca.cores import cores
 from moca.engine.folder import RESULT
 from moca.engine.interrupt import Interrupt
-from moca.engine.pack import Ending
 from moca.engine.progress import ProgressBar
 from moca.engine.result import Result
 from moca.errors import Held, MocaError
+
+if TYPE_CHECKING:
+    from moca.engine.pack import Ending
 
 IMAGES = "images"
 """The word before the last line of a child: how many images it has trained on."""

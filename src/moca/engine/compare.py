@@ -11,6 +11,7 @@ from pathlib import Path
 
 from moca.cores import cores
 from moca.engine.alike import FirstTask, beginning
+from moca.engine.asked import ASKED
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
@@ -101,9 +102,11 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
         raise MocaError(f"'{folder}' is the folder of a single run; choose another with out=")
     others = {found.parent.name for found in folder.glob(f"*/{SETTINGS}")} - {p.folder.name for p in plans}
     if others and not among_others:
+        before = f" ({ASKED} there has those it was asked for with)" * (folder / ASKED).is_file()
         raise MocaError(
             f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
-            f"them too, with the same options having several values, or choose another folder with out="
+            f"them too, with all their seeds and the same options having several values{before}, or choose another "
+            "folder with out="
         )
     for p in plans:
         if (p.folder / SETTINGS).is_file():

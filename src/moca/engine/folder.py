@@ -119,7 +119,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
-            raise MocaError(f"'{path}' is not a run folder: it has no {SETTINGS}{_of_several(path)}")
+            why = f"it has no {SETTINGS}{_of_several(path)}" if path.exists() else "there is none of that name"
+            raise MocaError(f"'{path}' is not a run folder: {why}")
         return cls(path)
 
     def settings(self) -> Run:
@@ -255,6 +256,8 @@ class RunFolder:
 def _of_several(path: Path) -> str:
     """How the runs in a folder are gone on with, if there are some."""
     one = next(path.glob(f"*/{SETTINGS}"), None)
+    if one is None and any(path.glob(f"*/*/{SETTINGS}")):
+        return f"; moca runs {shlex.quote(str(path))} lists the comparisons in it, which go on one by one"
     if one and (comparison := above(one.parent)):
         return f"; moca resume {shlex.quote(str(comparison))} goes on with the comparison"
     lists = f"; moca runs {shlex.quote(str(path))} lists the runs in it"

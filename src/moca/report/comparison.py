@@ -256,7 +256,7 @@ def _table(setting: Setting) -> Table:
     where = ", on held-out images" * setting.held_out
     single = all(len(row.finished) <= 1 for row in setting.rows)
     what = "of a single seed" if single else "mean ± standard deviation"
-    table = Table(method, "seeds", box=SIMPLE, title=f"In %, {what}{where}")
+    table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %, {what}{where}")
     for name in (*columns.values(), "s a run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:
