@@ -44,9 +44,9 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, inside):
 
 
 def test_only_a_run_folder_can_be_opened(tmp_path):
-    with pytest.raises(MocaError, match=r"is not a run folder: it has no settings\.json$"):
+    with pytest.raises(MocaError, match=r"is not a run folder: it has no settings\.json; moca runs lists the runs"):
         RunFolder.open(tmp_path)
-    with pytest.raises(MocaError, match="is not a run folder: there is none of that name"):
+    with pytest.raises(MocaError, match="is not a run folder: there is none of that name; moca runs lists the runs"):
         RunFolder.open(tmp_path / "mistyped")
 
 

@@ -119,8 +119,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """The folder of an earlier run."""
         if not (path / SETTINGS).is_file():
-            why = f"it has no {SETTINGS}{_of_several(path)}" if path.exists() else "there is none of that name"
-            raise MocaError(f"'{path}' is not a run folder: {why}")
+            missing = f"it has no {SETTINGS}" if path.exists() else "there is none of that name"
+            raise MocaError(f"'{path}' is not a run folder: {missing}; {_how_runs_go_on(path)}")
         return cls(path)
 
     def settings(self) -> Run:
@@ -253,15 +253,17 @@ class RunFolder:
                 raise
 
 
-def _of_several(path: Path) -> str:
-    """How the runs in a folder are gone on with, if there are some."""
+def _how_runs_go_on(path: Path) -> str:
+    """What to do instead of going on with a folder that is no run's: there may be runs in it."""
     one = next(path.glob(f"*/{SETTINGS}"), None)
     if one is None and any(path.glob(f"*/*/{SETTINGS}")):
-        return f"; moca runs {shlex.quote(str(path))} lists the comparisons in it, which go on one by one"
+        return f"moca runs {shlex.quote(str(path))} lists the comparisons in it, which go on one by one"
     if one and (comparison := above(one.parent)):
-        return f"; moca resume {shlex.quote(str(comparison))} goes on with the comparison"
-    lists = f"; moca runs {shlex.quote(str(path))} lists the runs in it"
-    return f"{lists}, and a comparison goes on when it is given again" if one else ""
+        return f"moca resume {shlex.quote(str(comparison))} goes on with the comparison"
+    if one:
+        here = shlex.quote(str(path))
+        return f"moca runs {here} lists the runs in it, and a comparison goes on when it is given again"
+    return "moca runs lists the runs that there are, or moca runs FOLDER those elsewhere"
 
 
 @contextmanager
