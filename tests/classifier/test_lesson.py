@@ -179,7 +179,7 @@ def test_one_teacher_at_a_time(model, folder):
 
 def test_what_was_chosen_stays(model, folder):
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
-    with pytest.raises(MocaError, match="learner, memory cannot be changed any more"):
+    with pytest.raises(MocaError, match="learner, memory cannot be changed any more; leave that out"):
         teach(model, folder("feb", 2), options={"learner": "er", "memory": 10}, device="cpu")
 
 

@@ -175,7 +175,10 @@ def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> Clas
         folder.check_free()  # before a lesson is held for nothing
         return Classifier(**options, device=device)
     if options:
-        raise MocaError(f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more")
+        raise MocaError(
+            f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more; leave "
+            "that out, or make another model"
+        )
     classifier = folder.load(Classifier, device=device)
     if not folder.exists():
         folder.add(classifier)
