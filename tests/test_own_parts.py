@@ -204,6 +204,16 @@ def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path, way):
     assert (other.folder / "steps.jsonl").read_text() != (whole.folder / "steps.jsonl").read_text()
 
 
+@pytest.mark.parametrize("way", [pytest.param(CAPTURED, marks=on_gpu)], ids=["captured"])  # on a CPU one at a time
+def test_dropout_of_ones_own_does_not_depend_on_runs_beside(arrays, tmp_path, way):
+    module = nn.Sequential(net((1, 6, 6)), nn.Dropout(0.5))
+    settings = SMALL | way | {"data": arrays, "model": module, "perturb": ["none", "gaussian"], "epochs": 20}
+    alone, packed = (moca.compare(**settings, seeds=4, jobs=jobs, out=tmp_path / str(jobs)) for jobs in (1, 8))
+    assert [r.environment["packed"] for r in packed.results] == [8] * 8
+    for one, other in zip(alone.results, packed.results, strict=True):
+        assert (one.folder / "steps.jsonl").read_text() == (other.folder / "steps.jsonl").read_text()
+
+
 def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
     settings = SMALL | {"data": arrays, "epochs": 20}
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))

@@ -105,6 +105,8 @@ class Learning(Stateful):
         self.outputs = Outputs(outputs)
         self.turn: AbstractContextManager[None] = Turn()
         """Of threads that ask it: meanwhile it is in evaluation mode, and its weights may be rounded ones."""
+        self.generator_state: torch.Generator | None = None
+        """Of torch's generator of the GPU, while parts of the user's own draw from it."""
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""
@@ -171,14 +173,30 @@ class Learning(Stateful):
         if not self.settings.with_own_code:
             yield
             return
-        on_gpu = self.device.type == "cuda"
         seed = derive(self.settings.seed.of("perturb"), f"torch/{self.images_trained}")
-        with torch.random.fork_rng([self.device] if on_gpu else []):
+        with torch.random.fork_rng(devices=[]), self._own_generator() as on_device:
             torch.default_generator.manual_seed(seed)
-            if on_gpu:
-                with torch.cuda.device(self.device):
-                    torch.cuda.manual_seed(seed)
+            if on_device is not None:
+                on_device.manual_seed(seed)
             yield
+
+    @contextmanager
+    def _own_generator(self) -> Iterator[torch.Generator | None]:
+        """Inside, torch's generator of a GPU has a state that is this run's alone: a recorded step goes on reading the
+        one that it was recorded with, and those of packed runs are replayed at the same time."""
+        if self.device.type != "cuda":
+            yield None
+            return
+        index = torch.cuda.current_device() if self.device.index is None else self.device.index
+        generator = torch.cuda.default_generators[index]
+        if self.generator_state is None:
+            self.generator_state = generator.clone_state()
+        others = generator.graphsafe_get_state()
+        generator.graphsafe_set_state(self.generator_state)
+        try:
+            yield generator
+        finally:
+            generator.graphsafe_set_state(others)
 
     def step(self, raw: Tensor, y: Tensor) -> Step:
         """One update on new samples and a replay of the memory, which is then offered the new samples.
