@@ -231,7 +231,7 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
         ({"out": 123}, "out= is the path of a folder, not 123"),
         ({"out": "a\0b"}, "cannot be the path of a folder"),
         ({"out": ""}, "cannot be the path of a folder"),
-        ({"seeds": 3}, "for several seeds use moca compare"),
+        ({"seeds": 3}, "it is for several runs: use moca compare"),
         ({"learner": ["er", "derpp"]}, "a run has one learner"),
         ({"data": 3}, "data"),
     ],
