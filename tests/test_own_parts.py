@@ -204,6 +204,26 @@ def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path, way):
     assert (other.folder / "steps.jsonl").read_text() != (whole.folder / "steps.jsonl").read_text()
 
 
+class Waiting(nn.Module):
+    """Holds up the GPU for about a millisecond."""
+
+    def forward(self, x):
+        if x.is_cuda:
+            torch.cuda._sleep(1_000_000)
+        return x
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_dropout_of_runs_that_are_packed_follows_the_seed_of_each(arrays, tmp_path):
+    """Their recorded steps wait, while those of others are begun: a generator of all would have the seed of the last."""
+    module = nn.Sequential(net((1, 6, 6)), Waiting(), nn.Dropout(0.5))
+    settings = SMALL | CAPTURED | {"data": arrays, "model": module, "seeds": 4}
+    packed, alone = (moca.compare(**settings, jobs=jobs, out=tmp_path / f"{jobs}") for jobs in (4, 1))
+    for one, other in zip(packed.results, alone.results, strict=True):
+        assert (one.folder / "steps.jsonl").read_text() == (other.folder / "steps.jsonl").read_text()
+
+
 def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
     settings = SMALL | {"data": arrays, "epochs": 20}
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))

@@ -50,6 +50,22 @@ def _checked(losses: Losses, name: str) -> Losses:
     return losses
 
 
+@contextmanager
+def _in_place_of_torchs(own: torch.Generator | None) -> Iterator[None]:
+    """Inside, what draws from torch's generator of a GPU draws from this one. A recorded step reads seed and offset from
+    tensors of the generator that it was recorded with, which runs that are replayed side by side must not share."""
+    if own is None:
+        yield
+        return
+    torchs = torch.cuda.default_generators[own.device.index]
+    before = torchs.graphsafe_get_state()
+    torchs.graphsafe_set_state(own)
+    try:
+        yield
+    finally:
+        torchs.graphsafe_set_state(before)
+
+
 class Learning(Stateful):
     """A learner at work. It knows nothing of a stream: batches and tasks come, and the classes may become more.
 
@@ -105,6 +121,9 @@ class Learning(Stateful):
         self.outputs = Outputs(outputs)
         self.turn: AbstractContextManager[None] = Turn()
         """Of threads that ask it: meanwhile it is in evaluation mode, and its weights may be rounded ones."""
+        own = self.device.type == "cuda" and settings.with_own_code
+        self.generator = torch.Generator(self.device) if own else None
+        """What parts of the user's own draw from on a GPU."""
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""
@@ -173,7 +192,7 @@ class Learning(Stateful):
             return
         on_gpu = self.device.type == "cuda"
         seed = derive(self.settings.seed.of("perturb"), f"torch/{self.images_trained}")
-        with torch.random.fork_rng([self.device] if on_gpu else []):
+        with _in_place_of_torchs(self.generator), torch.random.fork_rng([self.device] if on_gpu else []):
             torch.default_generator.manual_seed(seed)
             if on_gpu:
                 with torch.cuda.device(self.device):
