@@ -15,6 +15,7 @@ from tests.engine.twin import Plain, twin
 METHODS = EVERY | {
     "options": {"learner": "derpp:alpha=0.4,beta=0.8", "perturb": "gaussian:lambda=1.5"},
     "official mask": {"learner": "er_ace:mask=official", "perturb": "vt", "batch": 2},
+    "none alone": {"learner": "derpp", "perturb": "wap", "batch": 4},
     "upright": {"learner": "pass:rotations=false", "lr": 0.005},
     "cls-er": {"learner": "teacher:form=cls,rate=0.5,decay=0.8"},
     "mkd": {
