@@ -151,8 +151,8 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(tmp_path, settings, word
         (moca.run, "jobs", "unknown option 'jobs' of run; it is for several runs: use moca compare (in Python "
          "moca.compare)"),
         (moca.run, "buffer_size", "unknown option 'buffer_size' of run; it is called memory= here"),
-        (moca.run, "lam", "unknown option 'lam' of run; it is an option of what perturb= names: perturb=NAME:lambda=... "
-         "(moca ls NAME)"),
+        (moca.run, "lam", "unknown option 'lam' of run; it is an option of what perturb= names: "
+         "perturb=NAME:lambda=... (moca ls NAME)"),
         (partial(moca.resume, "run"), "keepmodel", "unknown option 'keepmodel' of resume; did you mean 'keep_model'?"),
         (partial(moca.analyse, "run"), "agian", "unknown option 'agian' of analyse; did you mean 'again'?"),
     ],

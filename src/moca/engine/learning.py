@@ -52,8 +52,9 @@ def _checked(losses: Losses, name: str) -> Losses:
 
 @contextmanager
 def _in_place_of_torchs(own: torch.Generator | None) -> Iterator[None]:
-    """Inside, what draws from torch's generator of a GPU draws from this one. A recorded step reads seed and offset from
-    tensors of the generator that it was recorded with, which runs that are replayed side by side must not share."""
+    """Inside, what draws from torch's generator of a GPU draws from this one. A recorded step reads seed and offset of
+    the generator that it was recorded with from tensors: in older versions of torch all that share a generator share
+    these, and steps that are replayed side by side would draw by the seed of another run."""
     if own is None:
         yield
         return
