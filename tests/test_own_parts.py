@@ -216,7 +216,7 @@ class Waiting(nn.Module):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_dropout_of_runs_that_are_packed_follows_the_seed_of_each(arrays, tmp_path):
-    """Their recorded steps wait while those of others are begun: one generator of all would have the seed of the last."""
+    """Their recorded steps wait while those of others are begun: a generator of all would have the last one's seed."""
     module = nn.Sequential(net((1, 6, 6)), Waiting(), nn.Dropout(0.5))
     settings = SMALL | CAPTURED | {"data": arrays, "model": module, "seeds": 4}
     packed, alone = (moca.compare(**settings, jobs=jobs, out=tmp_path / f"{jobs}") for jobs in (4, 1))
