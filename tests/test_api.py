@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Barrier
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_default_folders_do_not_clash(tmp_path, monkeypatch):
     folders.append(moca.run(**FAST, perturb="gaussian", seed=1).folder)
     folders.append(moca.run(**FAST, perturb="gaussian:lambda=1").folder)
     folders += [moca.compare(**FAST).folder for _ in range(2)]
-    assert [str(f) for f in folders] == [
+    assert [str(f.relative_to(tmp_path)) for f in folders] == [
         "runs/digits-er+gaussian-s0",
         "runs/digits-er+gaussian-s0-2",
         "runs/digits-er+gaussian-s0-3",
@@ -140,6 +141,42 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(tmp_path, settings, word
         moca.run(**settings, out=tmp_path / "run")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("call", "keyword", "said"),
+    [
+        (moca.compare, "job", "unknown option 'job' of compare; did you mean 'jobs'?"),
+        (moca.run, "pogress", "unknown option 'pogress' of run; did you mean 'progress'?"),
+        (moca.run, "jobs", "unknown option 'jobs' of run; it is for several runs: use moca compare (in Python "
+         "moca.compare)"),
+        (moca.run, "buffer_size", "unknown option 'buffer_size' of run; it is called memory= here"),
+        (moca.run, "lam", "unknown option 'lam' of run; it is an option of what perturb= names: "
+         "perturb=NAME:lambda=... (moca ls NAME)"),
+        (partial(moca.resume, "run"), "keepmodel", "unknown option 'keepmodel' of resume; did you mean 'keep_model'?"),
+        (partial(moca.analyse, "run"), "agian", "unknown option 'agian' of analyse; did you mean 'again'?"),
+    ],
+)  # fmt: skip
+def test_a_mistaken_keyword_says_what_it_is_called(call, keyword, said):
+    with pytest.raises(MocaError) as error:
+        call(**{keyword: 2})
+    assert str(error.value) == said
+
+
+def test_what_comes_back_can_be_used_from_another_folder(tmp_path, monkeypatch):
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    result, comparison = moca.run(**FAST, out="a"), moca.compare(**FAST, perturb=["none", "gaussian"])
+    loaded, chosen = moca.Result.load("a"), moca.compare(**FAST | {"lr": [0.01, 0.1]}, choose=0.2, out="c")
+    monkeypatch.chdir(tmp_path / "there")
+    assert moca.analyse(result)["confusion"]
+    assert (loaded.folder / "result.json").is_file()
+    comparison.save()
+    chosen.save()
+    moca.load_model(result.folder)
+    assert not list((tmp_path / "there").iterdir())
+    assert {row.label for row in comparison.rows} == {"er", "er+gaussian"}
 
 
 def test_memory_0_is_fine_where_nothing_is_replayed(tmp_path):

@@ -204,9 +204,18 @@ def test_dropout_of_ones_own_follows_the_seed(arrays, tmp_path, way):
     assert (other.folder / "steps.jsonl").read_text() != (whole.folder / "steps.jsonl").read_text()
 
 
+class Waiting(nn.Module):
+    """Holds up a GPU for about a millisecond, while steps of other runs are begun."""
+
+    def forward(self, x):
+        if x.is_cuda:
+            torch.cuda._sleep(1_000_000)
+        return x
+
+
 @pytest.mark.parametrize("way", [pytest.param(CAPTURED, marks=on_gpu)], ids=["captured"])  # on a CPU one at a time
 def test_dropout_of_ones_own_does_not_depend_on_runs_beside(arrays, tmp_path, way):
-    module = nn.Sequential(net((1, 6, 6)), nn.Dropout(0.5))
+    module = nn.Sequential(net((1, 6, 6)), Waiting(), nn.Dropout(0.5))
     settings = SMALL | way | {"data": arrays, "model": module, "perturb": ["none", "gaussian"], "epochs": 20}
     alone, packed = (moca.compare(**settings, seeds=4, jobs=jobs, out=tmp_path / str(jobs)) for jobs in (1, 8))
     assert [r.environment["packed"] for r in packed.results] == [8] * 8
@@ -241,7 +250,7 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
         ({"out": 123}, "out= is the path of a folder, not 123"),
         ({"out": "a\0b"}, "cannot be the path of a folder"),
         ({"out": ""}, "cannot be the path of a folder"),
-        ({"seeds": 3}, "for several seeds use moca compare"),
+        ({"seeds": 3}, "it is for several runs: use moca compare"),
         ({"learner": ["er", "derpp"]}, "a run has one learner"),
         ({"data": 3}, "data"),
     ],

@@ -34,6 +34,7 @@ from moca.errors import Interrupted, MocaError
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
+from moca.settings.meant import refuse_unknown_keywords
 from moca.streams import Stream
 
 
@@ -73,6 +74,7 @@ def run(
         >>> result.status, len(result.accuracy_over_tasks)
         ('finished', 5)
     """
+    refuse_unknown_keywords(run, settings)
     given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
@@ -103,6 +105,7 @@ def resume(
         track: Trackers beside those that it had.
         **own: Parts of the run that exist in Python only, handed in again: `moca.resume(folder, data=mine, model=net)`.
     """
+    refuse_unknown_keywords(resume, own)
     folder = _path(out)
     refuse_ended(folder)
     kept, given = RunFolder.open(folder), tracking.chosen(track)
@@ -170,6 +173,7 @@ def compare(
         ['er', 'er+gaussian']
         >>> gain = comparison["er+gaussian"].spread("final_accuracy").mean
     """
+    refuse_unknown_keywords(compare, settings)
     try:
         numbers = list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
     except TypeError:
@@ -221,7 +225,7 @@ def _compared(
     goes_on: Path | None = None,
 ) -> Comparison:
     """What came of some runs, written down; the same call with `goes_on` as its folder does the rest of them."""
-    labels = {p.folder: p.label for p in plans}
+    labels = {p.folder.absolute(): p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
     comparison = make(results, folder, outcome.cost)
     mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
@@ -297,8 +301,6 @@ def _checked(settings: dict[str, Any]) -> Run:
     for name in ("learner", "perturb"):
         if isinstance(settings.get(name), list | tuple):
             raise MocaError(f"a run has one {name}; to run several, use moca compare (in Python moca.compare)")
-    if "seeds" in settings:
-        raise MocaError("a run has one seed=; for several seeds use moca compare (in Python moca.compare)")
     return validate(Run, _placed(settings))
 
 

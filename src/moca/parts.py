@@ -179,6 +179,8 @@ class Kind:
         for kind in KINDS.values():
             if name in kind.built_in and name != "none":
                 alike = f"it is a {kind.name}: {kind.setting}={name}"
+        if len(name.replace(",", " ").split()) > 1:
+            alike = "several values, each by itself, are for moca compare"
         raise MocaError(f"unknown {self.name} {name!r}; {alike}")
 
     def refuse_others(self, part: Any, name: str) -> None:

@@ -570,7 +570,14 @@ def test_a_file_can_say_how_many_seeds_and_where(moca, tmp_path):
         ("run", "outt", "unknown option 'outt' in c.toml; did you mean 'out'?"),
         ("compare", "progress", "'progress' in c.toml is an argument in Python alone; take it out"),
         ("run", "watch", "'watch' in c.toml is an argument in Python alone; take it out"),
-        ("compare", "epoch", "unknown option 'epoch' of run; did you mean 'epochs'?"),
+        ("compare", "epoch", "unknown option 'epoch' in c.toml; did you mean 'epochs'?"),
+        ("run", "buffer-size", "unknown option 'buffer_size' in c.toml; it is called --memory here"),
+        (
+            "compare",
+            "keep_model",
+            "unknown option 'keep_model' in c.toml; it is no option here: moca run keeps the weights anyway, a "
+            "comparison with --record weights",
+        ),
     ],
 )
 def test_a_mistaken_option_in_a_file_says_what_it_is_called(moca, tmp_path, command, name, said):

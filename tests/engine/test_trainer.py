@@ -15,6 +15,7 @@ from tests.engine.twin import Plain, twin
 METHODS = EVERY | {
     "options": {"learner": "derpp:alpha=0.4,beta=0.8", "perturb": "gaussian:lambda=1.5"},
     "official mask": {"learner": "er_ace:mask=official", "perturb": "vt", "batch": 2},
+    "none alone": {"learner": "derpp", "perturb": "wap", "batch": 4},
     "upright": {"learner": "pass:rotations=false", "lr": 0.005},
     "cls-er": {"learner": "teacher:form=cls,rate=0.5,decay=0.8"},
     "mkd": {
@@ -107,10 +108,9 @@ def test_the_last_batch_is_short_and_kept(make_trainer, train):
 
 
 @pytest.mark.parametrize("passes", ["separate", "concatenated"])
-@pytest.mark.parametrize("batch", [1, 6])
-def test_a_batch_of_one_sample(make_trainer, train, batch, passes):
-    """Each, or the last of 13; in the last stage torch's own BatchNorm would refuse the single pixel."""
-    settings = {"perturb": "vt", "model": "resnet18:width=2", "batch": batch, "learner": f"er:passes={passes}"}
+def test_a_batch_of_one_sample(make_trainer, train, passes):
+    """In the last stage torch's own BatchNorm would refuse the single pixel."""
+    settings = {"perturb": "vt", "model": "resnet18:width=2", "batch": 1, "learner": f"er:passes={passes}"}
     history = train(make_trainer((7, 6, 7, 6), epochs=1, **settings))
     assert all(torch.isfinite(torch.tensor(list(losses.values()))).all() for losses in history)
 
@@ -243,3 +243,26 @@ def test_joint_sees_all_tasks_at_once(make_trainer, train, learner):
     assert mixed == (learner == "joint")
     assert sorted(y for batch in labels for y in batch) == sorted(trainer.schedule.stream.train.labels.tolist() * 2)
     assert (trainer.learning.memory is None) == (learner != "er")
+
+
+@pytest.mark.parametrize(
+    ("samples", "sizes"),
+    [(8, [4, 4]), (9, [4, 5]), (10, [4, 4, 2]), (5, [5]), (4, [4]), (2, [2])],
+    ids=str,
+)
+def test_no_sample_is_left_to_a_step_of_its_own(make_trainer, samples, sizes):
+    """Its loss would weigh as much as that of a whole batch, at the very end of a task; it goes with those before."""
+    trainer = make_trainer((samples - 1, 1), tasks=1, batch=4, epochs=2)
+    schedule, came = trainer.schedule, []
+    for order in schedule.epochs_left(torch.device("cpu")):
+        for batch in schedule.batches_left(order):
+            came.append(batch)
+            schedule.advance()
+    assert [len(batch) for batch in came] == 2 * sizes
+    assert torch.cat(came[: len(sizes)]).sort().values.equal(schedule.current.train.sort().values)
+    assert schedule.total == 2 * len(sizes)
+    assert set(sizes) <= schedule.sizes
+
+
+def test_batches_of_one_stay_so(make_trainer):
+    assert make_trainer((3, 2), tasks=1, batch=1, epochs=1).schedule.total == 5

@@ -64,7 +64,8 @@ class Plain:
                 bits = Random(0, f"order/{number}/{epoch}").bits(len(task.train)).tolist()
                 order = [task.train[i].item() for i in sorted(range(len(bits)), key=lambda i: bits[i])]
                 while order:
-                    chosen, order = order[: s.batch], order[s.batch :]
+                    size = len(order) if len(order) == s.batch + 1 > 2 else s.batch  # none is left alone
+                    chosen, order = order[:size], order[size:]
                     self.step(chosen)
             self.model.eval()
             self.end_task(task)

@@ -177,3 +177,16 @@ def test_one_mean_over_new_and_replayed(attached, make_batch):
 def test_something_to_compare_with():
     with pytest.raises(MocaError):
         GSS(comparisons=0)
+
+
+@pytest.mark.parametrize("held", [4, SIZE])
+def test_scores_stay_with_their_samples_when_the_memory_becomes_smaller(make, held):
+    memory = make()
+    memory.add(**samples(2))
+    memory.add(**samples(held - 2, seed=3))
+    score = dict(zip(map(tuple, memory.all()["image"].tolist()), memory.storing.scores.tolist(), strict=False))
+    memory.shrink(3)
+    assert [score[tuple(image)] for image in memory.all()["image"].tolist()] == memory.storing.scores[:3].tolist()
+    assert memory.storing.scores[3:].tolist() == [0]
+    memory.add(**samples(5, seed=2))
+    assert len(memory) == 3

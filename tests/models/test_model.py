@@ -186,5 +186,5 @@ def test_an_encoder_that_returns_something_else_is_told_and_what_to_do():
         def forward(self, x):
             return x, x
 
-    with pytest.raises(TypeError, match=r"returns one tensor, .* not a tuple; wrap it in a module that picks or pools"):
+    with pytest.raises(TypeError, match=r"returns one tensor, .* not tuple; wrap it in a module that picks or pools"):
         Model(Two(), LinearHead(3, 2)).encode(torch.zeros(4, 3))

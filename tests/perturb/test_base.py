@@ -391,7 +391,7 @@ class TestMistakes:
             perturbation(spec, **given)
 
     def test_features_alone_are_no_batch(self):
-        with pytest.raises(TypeError, match=r"moves a moca.Batch\(features=h, old=...\), not a Tensor"):
+        with pytest.raises(TypeError, match=r"moves a moca.Batch\(features=h, old=...\), not Tensor"):
             perturbation("gaussian")(torch.ones(3, 4))
 
     @pytest.mark.parametrize(

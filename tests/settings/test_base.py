@@ -218,7 +218,11 @@ MISTAKES = [
     ({"perturb": "wap:ste\nps"}, r"found 'ste\\nps'"),
     ({"perturb": "wap:\na=1,\na=1,b\nb=2,b\nb=2"}, r"'a' is given twice"),
     ({"perturb": 5}, "a perturbation is written as name:option=value or as a mapping, or .*; 5 is none of these"),
-    ({"perturb": ["wap", "vt"]}, "a perturbation is written as"),
+    ({"perturb": ["wap", "vt"]}, "several values are a list, for moca.compare"),
+    ({"perturb": ("wap", "vt")}, "several values are a list, for moca.compare"),
+    ({"learner": "er,derpp"}, "unknown learner 'er,derpp'; several values, each by itself, are for moca compare"),
+    ({"perturb": "wap vt:lambda=1"}, "unknown perturbation 'wap vt'; several values, each by itself, are for"),
+    ({"optimiser": 3}, "optimiser is written as name:option=value or as a mapping, not as 3"),
     ({"perturb": b"wap"}, "a perturbation is written as"),
     ({"perturb": {"name": []}}, "a perturbation needs its name"),
     # Parts of another kind.

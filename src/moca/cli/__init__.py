@@ -25,6 +25,7 @@ from moca.cli.runs import runs
 from moca.cli.serve import serve
 from moca.cli.show import aside, complain, say, show_about, show_comparison, show_lines, show_result
 from moca.cli.wording import as_options, hinted
+from moca.engine.folder import from_here
 from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.starting import loading
 from moca.traces import from_theirs_on, noted
@@ -158,7 +159,7 @@ def _compared(comparison: Any) -> int:
     show_comparison(comparison)
     code = _unfinished(comparison)
     page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
-    say(f"Report: {page}")
+    say(f"Report: {from_here(page)}")
     return code
 
 

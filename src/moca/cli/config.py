@@ -6,12 +6,11 @@ import json
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from moca.errors import Interrupted, MocaError, first_line
-from moca.settings import Run
+from moca.settings.meant import refuse_unknown
 
 _IN_PYTHON = ("progress", "say", "watch")
 """What `moca.run` and `moca.compare` take beside options."""
@@ -33,14 +32,11 @@ def with_config(options: dict[str, Any], config: Path | None, save: Path | None)
 
 
 def _known(values: dict[str, Any], own: Iterable[str], path: Path) -> dict[str, Any]:
-    """The options of a file, unless one of the command's own is misspelt: the settings of a run would name theirs."""
-    names = {*Run.model_fields, *own}
-    for name in values.keys() - names:
-        if name in _IN_PYTHON:
+    """The options of a file, where the command has them all."""
+    for name in _IN_PYTHON:
+        if name in values:
             raise MocaError(f"'{name}' in {path} is an argument in Python alone; take it out")
-        near = get_close_matches(name, names, n=1)
-        if near and near[0] not in Run.model_fields:
-            raise MocaError(f"unknown option '{name}' in {path}; did you mean '{near[0]}'?")
+    refuse_unknown(values, own, f"in {path}")
     return values
 
 

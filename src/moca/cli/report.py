@@ -9,6 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from moca.cli.show import busy, console, say
+from moca.engine.folder import from_here
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
 from moca.starting import loading
@@ -53,7 +54,7 @@ def report(
         about = " ".join(filter(None, map(told_in, places)))
         page = write_report(comparison, about=about or None, path=out)
     console.print(comparison)
-    _some("Not finished", [f"{r.folder}: {r.message}" for r in comparison.results if not r.finished])
+    _some("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
     _some("Left out", comparison.left_out)
     if len(comparison.settings) > 1:
         say(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
@@ -69,7 +70,7 @@ def report(
     if latex:
         _write(latex, latex_tables(comparison))
         say(f"LaTeX: {latex}")
-    say(f"Report: {page}")
+    say(f"Report: {from_here(page)}")
 
 
 def _some(what: str, lines: Sequence[str]) -> None:

@@ -11,6 +11,8 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from moca.engine.folder import from_here
+
 if TYPE_CHECKING:
     from moca.cli.parts import About
     from moca.engine.result import Result
@@ -70,7 +72,7 @@ def show_result(result: Result) -> None:
         say(f"On {judged(result.settings)}, not on the test images.")
     for note in result.notes:
         say(f"Note: {note}.")
-    say(f"Run folder: {result.folder}")
+    say(f"Run folder: {from_here(result.folder)}")
 
 
 def show_comparison(comparison: Comparison) -> None:
@@ -90,7 +92,7 @@ def show_comparison(comparison: Comparison) -> None:
     for note, labels in notes(comparison.rows).items():
         of = "" if labels == [row.label for row in comparison.rows] else f"{some(labels)}: "
         say(f"Note: {of}{note}.")
-    say(f"Folder: {comparison.folder}")
+    say(f"Folder: {from_here(comparison.folder)}")
 
 
 def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None:

@@ -1,13 +1,11 @@
 """Messages in the words of the command line: what Python calls `out=` is `--out` there."""
 
 import re
-from collections.abc import Iterable
 
 from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError
 
-from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
-from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Bench, Run, Settings
-from moca.settings.choice import options_of
+from moca.settings import Bench, Run
+from moca.settings.meant import meant
 
 _OPTIONS = sorted(
     {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose"}, key=len, reverse=True
@@ -39,34 +37,8 @@ def hinted(error: CycloptsError) -> str:
         if command == ("compare",) and extra.replace("'", "").replace(", ", "").isdigit():
             return f"{message} --seeds says how many there are, --seed which ones."
         return f"{message} For several values of an option use moca compare." if command == ("run",) else message
-    if "Unknown option: --seeds" in message or "Unknown option: --jobs" in message:
-        return f"{message} To run several seeds, or several values of an option, use moca compare."
     if isinstance(error, UnknownOptionError) and command in (("run",), ("compare",)):
         given = (error.token.keyword or error.token.value).partition("=")[0]
-        return _meant(given.strip("-").replace("-", "_"), given) or message
+        told = meant(given.strip("-").replace("-", "_"))
+        return f"{given} {as_options(told)}." if told else message
     return message
-
-
-_ELSEWHERE = {
-    "buffer_size": "memory", "mem_size": "memory", "minibatch_size": "replay_batch", "batch_size_mem": "replay_batch",
-    "batch_size": "batch", "n_epochs": "epochs", "n_tasks": "tasks", "n_experiences": "tasks", "dataset": "data",
-    "method": "learner", "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
-}  # fmt: skip
-"""What other libraries of the field call them."""
-
-
-def _meant(name: str, given: str) -> str:
-    """What an option that there is not stands for: one that is called otherwise here, or an option of a choice."""
-    if name in _ELSEWHERE:
-        return f"{given} is called --{_ELSEWHERE[name].replace('_', '-')} here."
-    for setting, choices in _choices().items():
-        if name in {field.alias or option for choice in choices for option, field in choice.model_fields.items()}:
-            return f"{given} is an option of what --{setting} names: --{setting} NAME:{name}=... (moca ls NAME)."
-    return ""
-
-
-def _choices() -> dict[str, Iterable[type[Settings]]]:
-    """What each setting may name, by their options."""
-    kinds = PERTURBATIONS, LEARNERS, ENCODERS
-    found = {kind.setting: tuple(options_of(kind.find(name), name) for name in kind.built_in) for kind in kinds}
-    return {**found, "optimiser": OPTIMISERS, "schedule": SCHEDULES, "head": HEADS}

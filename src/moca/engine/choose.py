@@ -81,7 +81,7 @@ def accuracies(plans: Sequence[Plan], results: Sequence[Result]) -> dict[str, fl
     found = {result.folder: result.final_accuracy for result in results}
     by_label: dict[str, list[float]] = {}
     for p in plans:
-        by_label.setdefault(p.label, []).append(found.get(p.folder, math.nan))
+        by_label.setdefault(p.label, []).append(found.get(p.folder.absolute(), math.nan))
     return {label: math.fsum(several) / len(several) for label, several in by_label.items()}
 
 

@@ -56,6 +56,9 @@ class Result:
     class_names: list[str] = field(default_factory=list)
     """What the classes are called, in the order in which they arrive; empty in results of older versions."""
 
+    def __post_init__(self) -> None:
+        self.folder = self.folder.absolute()  # it is asked for again later, from wherever the program is by then
+
     @property
     def finished(self) -> bool:
         """Whether it came to its end; only then its numbers count."""

@@ -51,9 +51,9 @@ class Schedule(Stateful):
 
     @property
     def sizes(self) -> set[int]:
-        """Of the batches of the current task: whole ones, and a last one that may be shorter."""
+        """Of the batches of the current task: whole ones, and a last one of another size."""
         samples, whole = len(self.current.train), self.settings.batch
-        return {min(samples, whole), samples % whole or whole}
+        return {min(samples, whole), samples - (self.batches - 1) * whole}
 
     @property
     def total(self) -> int:
@@ -91,7 +91,8 @@ class Schedule(Stateful):
         """The batches of an epoch from the current one on, each until `advance` says that it is done."""
         size = self.settings.batch
         while self.batch < self.batches:
-            yield order[self.batch * size : (self.batch + 1) * size]
+            last = self.batch == self.batches - 1
+            yield order[self.batch * size : None if last else (self.batch + 1) * size]
 
     def advance(self) -> None:
         """A step has been done."""
@@ -105,4 +106,7 @@ class Schedule(Stateful):
 
 
 def _batches(task: Task, size: int) -> int:
-    return -(-len(task.train) // size)
+    """A last sample that would be alone goes with the batch before it: its loss would weigh as much as that of a whole
+    batch, and BatchNorm would have nothing to compare it with."""
+    whole, left = divmod(len(task.train), size)
+    return whole + (left > (1 if whole else 0))

@@ -48,6 +48,10 @@ class Diverse(Store):
         self.scores[-1:].zero_()  # of those that were dropped
         return slot
 
+    def shrink(self, rows: Tensor) -> None:
+        """Scores stay with their samples."""
+        self.scores = self.scores[rows]
+
     @torch.no_grad()
     def _likeness(self, samples: dict[str, Tensor], memory: Memory) -> tuple[Tensor, Tensor]:
         """1 + the largest cosine to the gradients of random stored samples: of the whole batch, and of each sample."""

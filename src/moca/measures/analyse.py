@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder
+from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder, from_here
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.result import Result
@@ -28,6 +28,7 @@ from moca.measures.record.recorder import KINDS
 from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.settings import Choice, Run, validate
+from moca.settings.meant import refuse_unknown_keywords
 from moca.streams import Stream
 
 _RECORDED = {kind.leads_to: kind.about for kind in KINDS.values()}
@@ -62,12 +63,14 @@ class Analysed:
     """What is not there, a line each that says how to get it."""
 
     def __repr__(self) -> str:
-        return f"Analysed run '{self.result.folder}': {', '.join(self.analyses)}"
+        return f"Analysed run '{from_here(self.result.folder)}': {', '.join(self.analyses)}"
 
     def __getitem__(self, name: str) -> Analysis:
         """One of them by its name."""
         if name not in self.analyses:
-            raise MocaError(f"run '{self.result.folder}' has no analysis '{name}'; it has {', '.join(self.analyses)}")
+            raise MocaError(
+                f"run '{from_here(self.result.folder)}' has no analysis '{name}'; it has {', '.join(self.analyses)}"
+            )
         return self.analyses[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -80,7 +83,7 @@ class Analysed:
             return []
         about = _RECORDED | {"forgetting_by_class": _FORGETTING}
         why = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
-        return why or [_ABSENT.get(name, f"{name}: '{self.result.folder}' has none")]
+        return why or [_ABSENT.get(name, f"{name}: '{from_here(self.result.folder)}' has none")]
 
     @property
     def numbers(self) -> dict[str, float | None]:
@@ -115,6 +118,7 @@ def analyse(
         progress: Whether a progress bar is shown.
         **own: Parts of the run that exist in Python only, handed in again: `moca.analyse(folder, data=mine)`.
     """
+    refuse_unknown_keywords(analyse, own)
     for name in also:
         if name not in ASKED_FOR:
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")

@@ -26,6 +26,9 @@ class Store(Stateful):
         """The slot of each of these samples, given field by field; `size` for those that are dropped."""
         raise NotImplementedError
 
+    def shrink(self, rows: Tensor) -> None:
+        """Only these rows of the memory are left, in this order; what is known of each has to move along."""
+
 
 class Draw(Stateful):
     """Decides which stored samples are replayed."""
@@ -136,6 +139,8 @@ class Memory(Stateful):
         stay = self.drawing.random.permutation(held)[:size]
         rows = torch.cat([stay, torch.arange(held, self.size + 1, device=stay.device)])[: size + 1]
         self.fields = {name: values[rows] for name, values in self.fields.items()}
+        if self.storing is not None:
+            self.storing.shrink(rows)
         self._resize(size)
 
     def state(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Model(nn.Module):
                 features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
         if not isinstance(features, Tensor):
             raise TypeError(
-                f"an encoder returns one tensor, the features (n, d), not a {type(features).__name__}; {WRAP}"
+                f"an encoder returns one tensor, the features (n, d), not {type(features).__name__}; {WRAP}"
             )
         return features.to(self.dtype)
 

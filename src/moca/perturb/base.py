@@ -101,10 +101,10 @@ class Perturbation(Part, Stateful):
             new: The new samples, where it looks at them.
         """
         if not isinstance(replay, Batch):
-            raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not a {type(replay).__name__}")
+            raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not {type(replay).__name__}")
         h, old = replay.features, replay.old
         if not isinstance(h, Tensor):
-            raise TypeError(f"features= is a tensor, not a {type(h).__name__}")
+            raise TypeError(f"features= is a tensor, not {type(h).__name__}")
         if h.dim() != 2 or not h.is_floating_point():
             kind = f"{str(h.dtype).removeprefix('torch.')} of {tuple(h.shape)}"
             raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")

@@ -133,7 +133,7 @@ class Comparison:
         cost: Cost | None = None,
         left_out: Sequence[str] = (),
     ) -> None:
-        self.folder, self.cost = folder, cost
+        self.folder, self.cost = folder.absolute(), cost
         self.left_out = list(left_out)
         """Runs that were found but cannot be compared, each with the reason."""
         self.settings = _apart(results)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from moca.engine.folder import from_here
 from moca.engine.listing import Listed, listed
 from moca.engine.result import Result
 from moca.errors import MocaError
@@ -25,7 +26,7 @@ def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
     kept, twins = once(ended)
     left_out = sorted(left_out + twins)
     if not any(result.finished for result in kept):
-        left_out += [f"{result.folder}: {result.message or result.status}" for result in kept]
+        left_out += [f"{from_here(result.folder)}: {result.message or result.status}" for result in kept]
         told = f": {left_out[0]}" if left_out else ""
         more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
@@ -44,7 +45,8 @@ def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
     for twins in alike.values():
         best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, len(analyses_of(twin))))
         kept.append(best)
-        left_out += [f"{r.folder}: the same settings and seed as {best.folder}" for r in twins if r is not best]
+        same = f"the same settings and seed as {from_here(best.folder)}"
+        left_out += [f"{from_here(twin.folder)}: {same}" for twin in twins if twin is not best]
     return kept, left_out
 
 

@@ -106,7 +106,7 @@ def choice(kind: str, *classes: type[Settings]) -> BeforeValidator:
         if isinstance(value, classes):
             return value
         if not isinstance(value, str | dict | None):
-            raise MocaError(f"a {kind} is written as name:option=value or as a mapping, not as {value!r}")
+            raise MocaError(f"{kind} is written as name:option=value or as a mapping, not as {value!r}")
         options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
         name = options.get("name")
         if not isinstance(name, str) or name not in known:

@@ -146,6 +146,8 @@ def chosen(kind: Kind) -> BeforeValidator:
             return value
         if isinstance(value, str | dict | None):
             return _by_name(value, kind)
+        if isinstance(value, list | tuple):
+            raise MocaError(f"{kind.setting} = {value!r}: several values are a list, for moca.compare")
         if not callable(value) and not isinstance(value, Part):
             raise MocaError(
                 f"a {kind.name} is written as name:option=value or as a mapping, or is a class or an object of yours; "

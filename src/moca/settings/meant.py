@@ -1,0 +1,58 @@
+"""Names that are no settings: which one was meant, in Python, on the command line and in files."""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moca.errors import MocaError, nearest
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
+from moca.settings.base import Settings
+from moca.settings.choice import options_of
+from moca.settings.heads import HEADS
+from moca.settings.optimisers import OPTIMISERS, SCHEDULES
+from moca.settings.run import Run
+
+_ELSEWHERE = {
+    "buffer_size": "memory", "mem_size": "memory", "minibatch_size": "replay_batch", "batch_size_mem": "replay_batch",
+    "batch_size": "batch", "n_epochs": "epochs", "n_tasks": "tasks", "n_experiences": "tasks", "dataset": "data",
+    "method": "learner", "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
+}  # fmt: skip
+"""What other libraries of the field call them."""
+
+
+def refuse_unknown(given: Iterable[str], own: Iterable[str], where: str) -> None:
+    """Refuse names that are neither settings of a run nor `own` ones of what takes them."""
+    known = {*Run.model_fields, *own}
+    for name in given:
+        if name not in known:
+            told = meant(name)
+            raise MocaError(f"unknown option '{name}' {where}; {f'it {told}' if told else nearest(name, known)}")
+
+
+def refuse_unknown_keywords(function: Callable[..., Any], given: Iterable[str]) -> None:
+    """The same for a function that takes settings beside keywords of its own."""
+    refuse_unknown(given, inspect.signature(function).parameters, f"of {function.__name__}")
+
+
+def meant(name: str) -> str:
+    """What a name that is no setting stands for, as the end of a sentence; empty where nobody knows."""
+    if name in _ELSEWHERE:
+        return f"is called {_ELSEWHERE[name]}= here"
+    if name in ("seeds", "jobs", "choose"):
+        return "is for several runs: use moca compare (in Python moca.compare)"
+    if name == "keep_model":
+        return "is no option here: moca run keeps the weights anyway, a comparison with record=weights"
+    for setting, choices in _choices().items():
+        for choice in choices:
+            for option, field in choice.model_fields.items():
+                if name in (option, field.alias):
+                    called = field.alias or option
+                    return f"is an option of what {setting}= names: {setting}=NAME:{called}=... (moca ls NAME)"
+    return ""
+
+
+def _choices() -> dict[str, Iterable[type[Settings]]]:
+    """What each setting may name, by their options."""
+    kinds = PERTURBATIONS, LEARNERS, ENCODERS
+    found = {kind.setting: tuple(options_of(kind.find(name), name) for name in kind.built_in) for kind in kinds}
+    return {**found, "optimiser": OPTIMISERS, "schedule": SCHEDULES, "head": HEADS}
