@@ -5,8 +5,9 @@ equal ones it is not worse.
 
 `even` is `moca.ContinualClassifier()` as it comes: in its memory classes have even shares and are replayed equally
 often. `reservoir` is the same with plain reservoir sampling and uniform replay. `flood`: six classes of 60 images, then
-one of 3,000 (of digits, which are fewer, noisy copies). `equal`: ten classes of 100 in six lessons. Digits, and CIFAR-10
-(`moca data add cifar10`) at 16 pixels; accuracy in % on test images, and the mean of all classes at the end.
+one of 3,000 (of digits, which are fewer, noisy copies). `equal`: ten classes of 100 in six lessons. Digits, and
+CIFAR-10 (`moca data add cifar10`) at 16 pixels; accuracy in % on test images, the mean of all classes at the end. One
+core, half an hour.
 """
 
 import argparse

@@ -106,7 +106,7 @@ class ModelFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise MocaError(f"model folder '{self.path}' cannot be made: {error.strerror}") from None
+            raise MocaError(f"model '{self.path}' cannot be made: {error.strerror}; choose another place") from None
         try:
             with ExitStack() as held:
                 try:
@@ -236,12 +236,14 @@ class ModelFolder:
     def check(self) -> None:
         """That there is a model."""
         if not self.exists():
-            hint = "moca learn FOLDER --model NAME makes one"
+            what, hint = "is no model", "give the folder of one; moca learn FOLDER --model NAME makes one"
             if self.is_run():
                 hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
-            raise MocaError(f"'{self.path}' is no model; {hint}")
+            elif not self.path.exists():
+                what, hint = "is not there", f"moca learn FOLDER --model {self.path} makes a model of that name"
+            raise MocaError(f"'{self.path}' {what}; {hint}")
 
     def check_free(self) -> None:
         """That a model can be here: there is one, or a finished run, or nothing yet."""

@@ -69,7 +69,8 @@ def labelled(
         if not path.exists():
             raise MocaError(f"folder '{path}' is not there; give one with a folder of images for each class")
         if not path.is_dir() or not has_classes(path):
-            raise MocaError(f"'{path}' is no folder with a folder of images for each class{why_not(path)}")
+            why = why_not(path) or (": there is no image in it" if path.is_dir() else ": it is a file")
+            raise MocaError(f"'{path}' is no folder with a folder of images for each class{why}")
         if parts := splits(path):
             raise MocaError(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), no classes; give the "
@@ -213,7 +214,7 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
         files = (Path(folder, name) for name in names if name.lower().endswith(SUFFIXES) and not is_hidden(name))
         found += [str(file) for file in files if file.is_file()]
     if not found:
-        raise MocaError(f"'{place}' holds no images")
+        raise MocaError(f"there is no image in '{place}'; give images, or a folder that has some")
     return sorted(found)
 
 
