@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.classifier.conftest import folder  # noqa: F401 - a fixture
+from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
 from moca.classifier import ContinualClassifier, ModelFolder
 
@@ -266,6 +266,19 @@ def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):
     assert err.count("\n") == 1
     assert said in err
     assert not list(tmp_path.iterdir())
+
+
+def test_folders_that_may_be_classes_are_told(moca, folder, tmp_path):  # noqa: F811
+    folder("months/january", 0, 1)
+    folder("months/february", 2, 3)
+    code, _, err = moca("learn", "months", "--model", "bars", *QUICK)
+    said = "the images of 'february' lie in 2 folders (bar 2, bar 3) and are learnt as one class; if those folders are"
+    assert (code, said in err, "give months/february" in err) == (0, True, True)
+    (tmp_path / "more" / "january" / "x").mkdir(parents=True)
+    (tmp_path / "more" / "january" / "y").mkdir()
+    for number, inner in enumerate("xy"):
+        Image.fromarray(bars(number, 1, 9)[0]).save(tmp_path / "more" / "january" / inner / "1.png")
+    assert "learnt as one class" not in moca("learn", "more", "--model", "bars")[2], "of a known class it is known"
 
 
 def test_options_of_a_model_that_is_there(moca, taught, tmp_path):

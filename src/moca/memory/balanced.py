@@ -36,6 +36,7 @@ class Balanced(Store):
         free, taken = stays[: self.size].to(torch.uint8).argsort(stable=True), stays[self.size :]
         slot = torch.where(taken, free[(taken.cumsum(0) - 1).clamp_min(0)], self.size)
         self.tickets.index_copy_(0, slot, drawn)
+        self.tickets[self.size :].zero_()  # of those that were dropped
         return slot
 
     def shrink(self, size: int, memory: Memory) -> Tensor:
