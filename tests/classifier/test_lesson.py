@@ -303,11 +303,19 @@ def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
     (third / "about.json").unlink()
     with pytest.raises(MocaError, match=r"versions/3/about.json cannot be read \(No such file or directory\); go back"):
         model.load(ContinualClassifier)
+    model.use(2)
+    with pytest.raises(MocaError, match=r"versions/3/about.json cannot be read \(No such file or directory\); remove"):
+        model.versions  # noqa: B018 - one that is not in use
+    model.use(3)
     shutil.rmtree(third)
     with pytest.raises(MocaError, match="has no version 3; it has 1, 2"):
         model.load(ContinualClassifier)
     assert model.rollback() == 2
     assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
+    shutil.rmtree(third.parent)
+    for attempt in (model.about, model.rollback):
+        with pytest.raises(MocaError, match="damaged: it has no version any more; bring the folder versions back, or"):
+            attempt()
 
 
 def test_classes_are_of_one_kind(model, folder, small, tmp_path):

@@ -193,6 +193,7 @@ class ModelFolder:
         """Go back to the version before the one in use, or to another."""
         target = self._before() if to is None else to
         if target is None:
+            self._place(None)  # of a model without versions nothing is the first
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
         if target in self._numbers():
             self.contents(target)  # one that is damaged is not put in the place of one that works
@@ -257,9 +258,14 @@ class ModelFolder:
         number = self.current if version is None else version
         place = self.path / _VERSIONS / str(number)
         if not place.is_dir():
-            known = ", ".join(map(str, self._numbers())) or "none"
+            if not (known := self._numbers()):
+                raise Damaged(
+                    f"model '{self.path}' is damaged: it has no version any more; bring the folder {_VERSIONS} back, "
+                    "or remove the model and teach it anew"
+                )
             raise MocaError(
-                f"model '{self.path}' has no version {number}; it has {known} (moca model rollback --to uses one)"
+                f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}; use the last of "
+                f"these with: moca model rollback {self.path} --to {known[-1]}"
             )
         return place
 
@@ -302,7 +308,9 @@ class ModelFolder:
         """What is wrong with a file, and what to do about it."""
         remedy = "bring it back"
         if path.name in (_ABOUT, _STATE):
-            remedy = f"go back to another version (moca model rollback), then remove the folder of {path.parent.name}"
+            remedy = f"remove {path.parent}"
+            if path.parent.name == str(self.current):
+                remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
         elif path.name == _MODEL and (known := self._numbers()):
             remedy = (
                 f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) writes it anew"
