@@ -187,7 +187,9 @@ def _in_one_line() -> Iterator[None]:
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
     """Images (n, channels, height, width) as bytes: of an array or tensor, a file or a folder, or a list of any."""
     several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
-    if hasattr(several, "__len__") and len(several) == 0:
+    if not hasattr(several, "__len__"):
+        raise BadKind(f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list")
+    if len(several) == 0:
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
