@@ -7,7 +7,7 @@ equal ones it is not worse.
 often. `reservoir` is the same with plain reservoir sampling and uniform replay. `flood`: six classes of 60 images, then
 one of 3,000 (of digits, which are fewer, noisy copies). `equal`: ten classes of 100 in six lessons. Digits, and
 CIFAR-10 (`moca data add cifar10`) at 16 pixels; accuracy in % on test images, the mean of all classes at the end. One
-core, half an hour.
+core, less than half an hour.
 """
 
 import argparse
