@@ -244,9 +244,10 @@ def test_a_finished_run_is_one(tmp_path):
         (bars(0, 4), None, "give a pair"),
         ([], [], "no images"),
         ("nowhere", None, "is not there"),
-        (["nowhere.png"], ["a"], "'nowhere.png' cannot be used: No such file"),
+        (["nowhere.png"], ["a"], "'nowhere.png' cannot be used: there is no such file"),
         (np.full((2, 4, 4), 7.0), [0, 1], "not from 0 to 1"),
         (bars(0, 2), [0.5, 1.5], "labels are whole numbers or names"),
+        ((image for image in bars(0, 2)), [0, 1], "a generator holds no images; give an array, a tensor, pictures"),
     ],
 )
 def test_bad_lessons(small, images, labels, said):

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
@@ -113,6 +115,38 @@ def test_the_memory_fills_again(small):
     model.learn(*lesson(5))
     assert len(model.learning_.memory) == 30
     assert torch.unique(model.learning_.memory.all()["y"]).tolist() == [0, 1, 2]
+
+
+sequences = st.lists(
+    st.one_of(
+        st.tuples(st.just("learn"), st.dictionaries(st.integers(0, 4), st.integers(1, 40), min_size=1, max_size=3)),
+        st.tuples(st.just("forget"), st.integers(0, 4)),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(learner=st.sampled_from(["er", "derpp"]), sequence=sequences)
+def test_every_class_has_as_even_a_share_of_the_memory_as_its_samples_allow(learner, sequence):
+    """Whatever was learnt and forgotten, in whatever numbers: a class holds fewer than another only if it has no
+    more."""
+    size, model = 30, ContinualClassifier(learner, "none", 30, "mlp:width=4,depth=1", epochs=1, device="cpu")
+    held = {0: 0, 1: 0}
+    for what, of in [("learn", {0: 30, 1: 3}), *sequence]:
+        if what == "forget":
+            if of not in held or len(held) == 1:
+                continue
+            model.forget(of)
+            held.pop(of)
+            assert {label: len(kept) for label, kept in model.memory_contents().items()} == held
+            continue
+        labels = np.repeat(list(of), list(of.values()))
+        model.learn(np.random.default_rng(0).normal(size=(len(labels), 3)), labels)
+        might = held | {label: held.get(label, 0) + count for label, count in of.items()}
+        held = {label: len(kept) for label, kept in model.memory_contents().items()}
+        assert sum(held.values()) == min(size, sum(might.values()))
+        assert min((held[c] for c in might if held[c] < might[c]), default=size) >= max(held.values()) - 1
 
 
 def test_what_cannot_be_forgotten(small):

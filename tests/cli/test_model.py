@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tests.classifier.conftest import folder  # noqa: F401 - a fixture
+from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
 from moca.classifier import ContinualClassifier, ModelFolder
 
@@ -238,12 +238,21 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("predict", "nothing", "a.png"), "'nothing' is no model; moca learn FOLDER --model NAME makes one"),
-        (("predict", "nothing"), "give images, or folders of them, after the model"),
-        (("model", "show", "nothing"), "'nothing' is no model"),
-        (("model", "rollback", "nothing"), "'nothing' is no model"),
+        (("predict", "nothing", "a.png"), "'nothing' is not there; moca learn FOLDER --model nothing makes a model"),
+        (("predict", __file__, "a.png"), "is no model; give the folder of one; moca learn FOLDER --model NAME makes"),
+        (("predict", "a.png"), "a model and images are needed, and 'a.png' is no model: moca predict MODEL IMAGES"),
+        (("model", "show", "nothing"), "'nothing' is not there"),
+        (("model", "rollback", "nothing"), "'nothing' is not there"),
+        (("model", "forget", "nothing", "bar 0"), "'nothing' is not there"),
+        (("model", "export", "nothing"), "'nothing' is not there"),
         (("learn", "nowhere", "--model", "bars"), "folder 'nowhere' is not there; give one with a folder of images"),
-        (("learn", ".", "--model", "bars"), "'.' is no folder with a folder of images for each class"),
+        (("learn", ".", "--model", "bars"), "'.' is no folder with a folder of images for each class: "),
+        (("learn", __file__, "--model", "bars"), "is no folder with a folder of images for each class: it is a file"),
+        (
+            ("learn", Path(__file__).parents[1], "--model", "bars"),
+            "is no folder with a folder of images for each class: there is no image in it",
+        ),
+        (("learn", ".", "--model", f"{__file__}/bars"), "bars' cannot be made: Not a directory; choose another place"),
         (
             ("learn", ".", "--model", "bars", "--held-out", "2"),
             "the share held out is 2.0; it must be from 0",
@@ -259,13 +268,33 @@ def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):
     assert not list(tmp_path.iterdir())
 
 
+def test_folders_that_may_be_classes_are_told(moca, folder, tmp_path):  # noqa: F811
+    folder("months/january", 0, 1)
+    folder("months/february", 2, 3)
+    code, _, err = moca("learn", "months", "--model", "bars", *QUICK)
+    said = "the images of 'february' lie in 2 folders (bar 2, bar 3) and are learnt as one class; if those folders are"
+    assert (code, said in err, "give months/february" in err) == (0, True, True)
+    (tmp_path / "more" / "january" / "x").mkdir(parents=True)
+    (tmp_path / "more" / "january" / "y").mkdir()
+    for number, inner in enumerate("xy"):
+        Image.fromarray(bars(number, 1, 9)[0]).save(tmp_path / "more" / "january" / inner / "1.png")
+    assert "learnt as one class" not in moca("learn", "more", "--model", "bars")[2], "of a known class it is known"
+
+
 def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
     code, _, err = moca("learn", taught("february", 2), "--model", "bars", "--learner", "er")
     assert code == 1
     assert "learner cannot be changed any more" in err
     (tmp_path / "broken.png").write_bytes(b"no image")
-    code, _, err = moca("predict", "bars", tmp_path / "broken.png")
-    assert (code, "broken.png' cannot be used: not an image of a known format" in err) == (1, True)
+    (tmp_path / "empty").mkdir()
+    for words, said in {
+        ("bars", tmp_path / "broken.png"): "broken.png' cannot be used: not an image of a known format (PNG, JPEG,",
+        ("bars", "nowhere.png"): "'nowhere.png' cannot be used: there is no such file; check its path",
+        ("bars", "empty"): "there is no image in 'empty'; give images, or a folder that has some",
+        ("bars",): "a model and images are needed: moca predict MODEL IMAGES",
+    }.items():
+        code, _, err = moca("predict", *words)
+        assert (code, err.count("\n"), said in err) == (1, 1, True), err
 
 
 def test_a_frozen_encoder_and_a_memory_in_bytes(moca, taught, tmp_path):

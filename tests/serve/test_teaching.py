@@ -97,10 +97,8 @@ def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeyp
     sent = [*good[:2], ("images", ("a.txt", b"hello")), good[2], ("images", ("large.png", large))]
     with serving(template, limits=Limits(pixels=10_000, rate=0)) as client:
         none = client.post("/api/teach", files=sent[2:3] * 2, data={"class": "bar 2"})
-        assert (none.status_code, none.json()["detail"]) == (
-            415,
-            "none of the 2 images can be used; the first: 'a.txt' cannot be used: not an image of a known format",
-        )
+        first = "none of the 2 images can be used; the first: 'a.txt' cannot be used: not an image of a known format"
+        assert (none.status_code, none.json()["detail"][: len(first)]) == (415, first)
         begun = client.post("/api/teach", files=sent, data={"class": "bar 2"})
         lines = [
             "'a.txt' cannot be used: not an image of a known format",

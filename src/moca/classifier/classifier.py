@@ -165,7 +165,7 @@ class Classifier:
         self, settings: Run, protocol: Protocol, shape: Shape, classes: int, frozen: Frozen | None = None
     ) -> None:
         self.protocol_, self.frozen_, self.shape_ = protocol, frozen, frozen.shape if frozen else shape
-        self.learning_ = Learning(settings, protocol, shape, classes)
+        self.learning_ = Learning(settings, protocol, shape, classes, balanced=True)
         self.settings_ = self.learning_.settings
         if frozen is not None:
             self.settings_ = self.settings_.model_copy(update={"frozen": frozen.choice})
@@ -174,7 +174,7 @@ class Classifier:
         """Learning with the same settings, but for so many times the memory, that knows nothing yet."""
         memory = self.settings_.memory.model_copy(update={"size": times * self.settings_.memory.size})
         settings = self.settings_.model_copy(update={"memory": memory})
-        return Learning(settings, self.protocol_, self.sample_shape, classes)
+        return Learning(settings, self.protocol_, self.sample_shape, classes, balanced=True)
 
     @property
     def sample_shape(self) -> Shape:

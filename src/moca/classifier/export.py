@@ -54,7 +54,7 @@ def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
         with whole(target) as part:
             part.write_bytes(content)
     except OSError as error:
-        raise MocaError(f"'{target}' cannot be written: {error.strerror}") from None
+        raise MocaError(f"'{target}' cannot be written: {error.strerror}; choose another place") from None
     return target
 
 

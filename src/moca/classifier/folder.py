@@ -106,7 +106,7 @@ class ModelFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise MocaError(f"model folder '{self.path}' cannot be made: {error.strerror}") from None
+            raise MocaError(f"model '{self.path}' cannot be made: {error.strerror}; choose another place") from None
         try:
             with ExitStack() as held:
                 try:
@@ -193,6 +193,7 @@ class ModelFolder:
         """Go back to the version before the one in use, or to another."""
         target = self._before() if to is None else to
         if target is None:
+            self._place(None)  # of a model without versions nothing is the first
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
         if target in self._numbers():
             self.contents(target)  # one that is damaged is not put in the place of one that works
@@ -236,12 +237,14 @@ class ModelFolder:
     def check(self) -> None:
         """That there is a model."""
         if not self.exists():
-            hint = "moca learn FOLDER --model NAME makes one"
+            what, hint = "is no model", "give the folder of one; moca learn FOLDER --model NAME makes one"
             if self.is_run():
                 hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
-            raise MocaError(f"'{self.path}' is no model; {hint}")
+            elif not self.path.exists():
+                what, hint = "is not there", f"moca learn FOLDER --model {self.path} makes a model of that name"
+            raise MocaError(f"'{self.path}' {what}; {hint}")
 
     def check_free(self) -> None:
         """That a model can be here: there is one, or a finished run, or nothing yet."""
@@ -255,9 +258,14 @@ class ModelFolder:
         number = self.current if version is None else version
         place = self.path / _VERSIONS / str(number)
         if not place.is_dir():
-            known = ", ".join(map(str, self._numbers())) or "none"
+            if not (known := self._numbers()):
+                raise Damaged(
+                    f"model '{self.path}' is damaged: it has no version any more; bring the folder {_VERSIONS} back, "
+                    "or remove the model and teach it anew"
+                )
             raise MocaError(
-                f"model '{self.path}' has no version {number}; it has {known} (moca model rollback --to uses one)"
+                f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}; use the last of "
+                f"these with: moca model rollback {self.path} --to {known[-1]}"
             )
         return place
 
@@ -300,7 +308,9 @@ class ModelFolder:
         """What is wrong with a file, and what to do about it."""
         remedy = "bring it back"
         if path.name in (_ABOUT, _STATE):
-            remedy = f"go back to another version (moca model rollback), then remove the folder of {path.parent.name}"
+            remedy = f"remove {path.parent}"
+            if path.parent.name == str(self.current):
+                remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
         elif path.name == _MODEL and (known := self._numbers()):
             remedy = (
                 f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) writes it anew"

@@ -47,15 +47,11 @@ def without(learning: Learning, number: int, again: Callable[[int, int], Learnin
 def without_samples(
     learning: Learning, gone: Callable[[Tensor], Tensor], again: Callable[[int, int], Learning]
 ) -> Learning:
-    """Learning like this one that no longer keeps some samples: `gone` says which of those given are to go.
-
-    A memory that more came to than it holds stays full, of copies of the others: it takes as few as before of what
-    comes then, where one with empty slots would take it for a large part of all that ever came.
-    """
+    """Learning like this one that no longer keeps some samples: `gone` says which of those given are to go."""
     memory, state, made = learning.memory, learning.state_dict(), again(learning.classes, 1)
     if memory is not None and len(memory) and (wrong := gone(memory.all()["image"])).any():
         by_slot = _longer(_shapes(made), _shapes(again(learning.classes, 2)))
-        state = _drop(state, wrong, memory.size, by_slot, full=memory.offered > memory.size)
+        state = _drop(state, wrong, memory.size, by_slot)
     made.load_state_dict(state)
     if made.held is not None and made.held.images is not None:
         made.held.drop(gone(made.held.images))
@@ -109,17 +105,13 @@ def _cut(rows: Tensor, axes: Sequence[int], number: int, classes: int) -> Tensor
     return rows
 
 
-def _drop(
-    state: dict[str, Any], gone: Tensor, size: int, by_slot: dict[Path, list[int]], full: bool = False
-) -> dict[str, Any]:
+def _drop(state: dict[str, Any], gone: Tensor, size: int, by_slot: dict[Path, list[int]]) -> dict[str, Any]:
     """The state with a memory without some of the samples that it holds: those that stay come first, and it is as if
-    only they had come, unless it is to stay full. What store, draw or learner know of each slot moves along."""
+    only they had come. What store, draw or learner know of each slot moves along."""
     device = gone.device
     stay, others = torch.nonzero(~gone).flatten(), torch.nonzero(gone).flatten()
-    if full := full and len(stay) > 0:
-        others = stay[torch.arange(len(others), device=device) * len(stay) // len(others)]  # evenly of all
     order = torch.cat([stay, others, torch.arange(len(gone), size + 1, device=device)])
-    empty = torch.arange(size + 1, device=device) >= (size if full else len(stay))
+    empty = torch.arange(size + 1, device=device) >= len(stay)
 
     def moved(path: Path, rows: Tensor) -> Tensor:
         """In the new order, those that hold nothing any more zero."""
@@ -130,8 +122,7 @@ def _drop(
         return rows
 
     state = _changed(state, moved)
-    if not full:
-        memory = state["memory"]
-        memory["offered"] = len(stay)
-        memory["count"].fill_(len(stay))
+    memory = state["memory"]
+    memory["offered"] = len(stay)
+    memory["count"].fill_(len(stay))
     return state

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +21,9 @@ from moca.data import splitting
 from moca.data.fingerprint import Digests
 from moca.data.given import Label
 from moca.errors import MocaError
+
+if TYPE_CHECKING:
+    import os
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,9 @@ def teach(
     """Teach a model what is new among labelled images, or make one with these options.
 
     `names` are what images without a file are called. Where a model is made, `say` gets in a line what was chosen
-    for it. `read` is told how many of how many files have been read, `said` how many steps have been learnt. The new
-    version is put to use unless the accuracy on old classes fell by more than `tolerate`; a lesson that fails changes
-    nothing.
+    for it; also where one is taught, that folders which may be classes are learnt as one. `read` is told how many of
+    how many files have been read, `said` how many steps have been learnt. The new version is put to use unless the
+    accuracy on old classes fell by more than `tolerate`; a lesson that fails changes nothing.
     """
     with folder.teaching():
         classifier = _taken_up(folder, options or {}, device)
@@ -105,6 +109,8 @@ def teach(
             tuple(_called(place, files or names) for place in found[0]) if found else () for found in (copies, twice)
         )
         before = classifier.classes_.tolist() if known else []
+        if say and files and (line := _classes_within(images, files, y, before)):
+            say(line)
         if not fresh.any():
             return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
@@ -183,6 +189,23 @@ def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> Clas
     if not folder.exists():
         folder.add(classifier)
     return classifier
+
+
+def _classes_within(
+    folder: str | os.PathLike[str], files: Sequence[str], labels: Sequence[Label], known: Container[Label]
+) -> str:
+    """In one line that the images of a new class lie in several folders, as if these were classes; empty otherwise."""
+    places = dict[Label, dict[str, None]]()
+    for file, label in zip(files, labels, strict=True):
+        places.setdefault(label, {})[Path(file).parent.name] = None
+    for label, inner in places.items():
+        if len(inner) > 1 and label not in known:
+            shown = [*list(inner)[:3], *["..."] * (len(inner) > 3)]
+            return (
+                f"the images of '{label}' lie in {len(inner)} folders ({', '.join(shown)}) and are learnt "
+                f"as one class; if those folders are the classes, give {Path(folder, str(label))}"
+            )
+    return ""
 
 
 def _called(place: int, names: Sequence[str] | None) -> str:

@@ -69,7 +69,8 @@ def labelled(
         if not path.exists():
             raise MocaError(f"folder '{path}' is not there; give one with a folder of images for each class")
         if not path.is_dir() or not has_classes(path):
-            raise MocaError(f"'{path}' is no folder with a folder of images for each class{why_not(path)}")
+            why = why_not(path) or (": there is no image in it" if path.is_dir() else ": it is a file")
+            raise MocaError(f"'{path}' is no folder with a folder of images for each class{why}")
         if parts := splits(path):
             raise MocaError(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), no classes; give the "
@@ -186,7 +187,9 @@ def _in_one_line() -> Iterator[None]:
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
     """Images (n, channels, height, width) as bytes: of an array or tensor, a file or a folder, or a list of any."""
     several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
-    if hasattr(several, "__len__") and len(several) == 0:
+    if not hasattr(several, "__len__"):
+        raise BadKind(f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list")
+    if len(several) == 0:
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
@@ -213,7 +216,7 @@ def files_of(path: str | os.PathLike[str]) -> list[str]:
         files = (Path(folder, name) for name in names if name.lower().endswith(SUFFIXES) and not is_hidden(name))
         found += [str(file) for file in files if file.is_file()]
     if not found:
-        raise MocaError(f"'{place}' holds no images")
+        raise MocaError(f"there is no image in '{place}'; give images, or a folder that has some")
     return sorted(found)
 
 

@@ -141,11 +141,14 @@ def predict(
     """Tell the classes of images. Those that cannot be read are named and left out; the exit code is then 1."""
     with loading():
         from moca.classifier.classifier import Classifier
+        from moca.classifier.folder import ModelFolder
         from moca.classifier.pictures import files_of, readable
         from moca.data.place import readable as spelt
 
     if not images:
-        raise MocaError("give images, or folders of them, after the model")
+        folder = ModelFolder(model)
+        which = "" if folder.exists() or folder.is_run() else f", and '{model}' is no model"
+        raise MocaError(f"a model and images are needed{which}: moca predict MODEL IMAGES")
     if top < 1:
         raise MocaError(f"--top {top}: name at least one class")
     classifier = Classifier.load(model, device=device)

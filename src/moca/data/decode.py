@@ -111,11 +111,12 @@ def _stacked(images: list[Pixels]) -> Pixels:
 def reason(error: Exception) -> str:
     """Why an image could not be read, in a few words."""
     if isinstance(error, UnidentifiedImageError):
-        return "not an image of a known format"
+        return f"not an image of a known format ({', '.join(FORMATS)})"
     if isinstance(error, Image.DecompressionBombError | Image.DecompressionBombWarning):
         return f"more than {MAX_PIXELS:,} pixels"
-    if isinstance(error, FileNotFoundError) and Path(error.filename).is_symlink():
-        return "a link to a file that does not exist"
+    if isinstance(error, FileNotFoundError):
+        linked = Path(error.filename).is_symlink()
+        return "a link to a file that does not exist" if linked else "there is no such file; check its path"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__

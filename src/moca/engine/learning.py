@@ -23,7 +23,7 @@ from moca.engine.passes import Passes
 from moca.errors import MocaError
 from moca.learners import Learner, Losses
 from moca.locking import Turn
-from moca.memory import Memory
+from moca.memory import Balanced, Even, Memory, Reservoir, Uniform
 from moca.models import build_model
 from moca.perturb import perturbation
 from moca.random import Random, derive
@@ -64,9 +64,11 @@ class Learning(Stateful):
         classes: int,
         offered: int | None = None,
         outputs: Sequence[str] = (),
+        balanced: bool = False,
     ) -> None:
         """`settings` leave nothing open; `offered` is how many samples will come, where that is known; `outputs` names
-        the tensors that every step is to give."""
+        the tensors that every step is to give. In a `balanced` memory classes have even shares and are replayed equally
+        often, where otherwise all samples that came are alike: for classes that come in whatever numbers."""
         assert settings.model is not None
         self.device, self.classes = pick_device(settings.device), classes
         seeds = settings.seed
@@ -88,7 +90,7 @@ class Learning(Stateful):
         """Of an image as bytes, or of a vector of floats."""
         self.held: HeldOut | None = None
         """Samples to adjust by, where the learner asks for it."""
-        self.memory = self._build_memory(offered)
+        self.memory = self._build_memory(offered, balanced)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         self.learner.attach(
             self.model,
@@ -112,7 +114,7 @@ class Learning(Stateful):
         """Whether a step offers its new samples to the memory."""
         self._new_optimiser()
 
-    def _build_memory(self, offered: int | None) -> Memory | None:
+    def _build_memory(self, offered: int | None, balanced: bool) -> Memory | None:
         """With no more slots than samples will be offered."""
         learner, choice, seed = self.learner, self.settings.memory, self.settings.seed.of("memory")
         if not learner.has_memory:
@@ -126,8 +128,10 @@ class Learning(Stateful):
         size = size if offered is None else min(size, offered)
         store = None
         if learner.store is not None:
-            store = learner.store(size, Random(seed, "memory/store", self.device), learner)
-        return Memory(size, store, learner.draw(Random(seed, "memory/draw", self.device), learner))
+            storing = Balanced if balanced and learner.store is Reservoir else learner.store
+            store = storing(size, Random(seed, "memory/store", self.device), learner)
+        drawing = Even if balanced and learner.draw is Uniform else learner.draw
+        return Memory(size, store, drawing(Random(seed, "memory/draw", self.device), learner))
 
     def _that_fit(self) -> int:
         """How many samples the bytes of the memory hold: each an image, a label, and what the learner keeps of it."""

@@ -48,7 +48,7 @@ class Diverse(Store):
         self.scores[-1:].zero_()  # of those that were dropped
         return slot
 
-    def shrink(self, rows: Tensor) -> None:
+    def moved(self, rows: Tensor) -> None:
         """Scores stay with their samples."""
         self.scores = self.scores[rows]
 

@@ -1,8 +1,10 @@
 """The replay memory: how to store, how to draw."""
 
+from moca.memory.balanced import Balanced
+from moca.memory.even import Even
 from moca.memory.memory import Draw, Memory, Store
 from moca.memory.past import Past
 from moca.memory.reservoir import Reservoir
 from moca.memory.uniform import Uniform
 
-__all__ = ["Draw", "Memory", "Past", "Reservoir", "Store", "Uniform"]
+__all__ = ["Balanced", "Draw", "Even", "Memory", "Past", "Reservoir", "Store", "Uniform"]

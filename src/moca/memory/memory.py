@@ -26,7 +26,12 @@ class Store(Stateful):
         """The slot of each of these samples, given field by field; `size` for those that are dropped."""
         raise NotImplementedError
 
-    def shrink(self, rows: Tensor) -> None:
+    def staying(self, size: int, memory: Memory) -> Tensor:
+        """The slots of the samples that stay where there will be no more than `size`: left to chance, so that all are as
+        likely to as before."""
+        return memory.by_chance(size)
+
+    def moved(self, rows: Tensor) -> None:
         """Only these rows of the memory are left, in this order; what is known of each has to move along."""
 
 
@@ -132,16 +137,19 @@ class Memory(Stateful):
         return {name: values[: len(self)] for name, values in self.fields.items()}
 
     def shrink(self, size: int) -> None:
-        """Have no more than `size` slots: which samples stay is left to chance, so that all are as likely as before."""
+        """Have no more than `size` slots; the store, if there is one, says which samples stay."""
         if size >= self.size:
             return
-        held = len(self)
-        stay = self.drawing.random.permutation(held)[:size]
-        rows = torch.cat([stay, torch.arange(held, self.size + 1, device=stay.device)])[: size + 1]
+        stay = self.by_chance(size) if self.storing is None else self.storing.staying(size, self)
+        rows = torch.cat([stay, torch.arange(len(self), self.size + 1, device=stay.device)])[: size + 1]
         self.fields = {name: values[rows] for name, values in self.fields.items()}
         if self.storing is not None:
-            self.storing.shrink(rows)
+            self.storing.moved(rows)
         self._resize(size)
+
+    def by_chance(self, count: int) -> Tensor:
+        """The slots of so many samples, or of all of them if there are fewer."""
+        return self.drawing.random.permutation(len(self))[:count]
 
     def state(self) -> dict[str, Any]:
         """Cleared of what was dropped last: on a GPU chance says which of several samples that is."""
