@@ -37,7 +37,6 @@ class Balanced(Store):
         slot = torch.where(taken, free[(taken.cumsum(0) - 1).clamp_min(0)], self.size)
         self.tickets.index_copy_(0, slot, drawn)
         self.tickets[-1:].zero_()  # of those that were dropped
-        self.tickets[self.size :].zero_()  # of those that were dropped
         return slot
 
     def staying(self, size: int, memory: Memory) -> Tensor:

@@ -27,8 +27,8 @@ class Store(Stateful):
         raise NotImplementedError
 
     def staying(self, size: int, memory: Memory) -> Tensor:
-        """The slots of the samples that stay where there will be no more than `size`: left to chance, so that all are as
-        likely to as before."""
+        """The slots of the samples that stay where there will be no more than `size`: left to chance, so that all are
+        as likely to as before."""
         return memory.by_chance(size)
 
     def moved(self, rows: Tensor) -> None:
