@@ -1,7 +1,11 @@
-"""Small trainers over hand-made data."""
+"""Small trainers over hand-made data, and children that are no training."""
+
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from moca.engine import children
 from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
@@ -48,3 +52,24 @@ def train():
                 return history
 
     return train
+
+
+@pytest.fixture
+def shell_children(monkeypatch):
+    """Children that are a line of shell, `line(folder, number)`, in which `$0` is the run's folder: processes as real as
+    those that train, without their seconds of loading; without a line it is one that trains. All, as they are started.
+    """
+
+    def use(line):
+        begun = []
+
+        class Child(subprocess.Popen):
+            def __init__(self, words, **how):
+                given = line(Path(words[4]), len(begun))
+                super().__init__(["sh", "-c", given, words[4]] if given else words, **how)
+                begun.append(self)
+
+        monkeypatch.setattr(children.subprocess, "Popen", Child)
+        return begun
+
+    return use
