@@ -19,7 +19,7 @@ types: $(DEV)
 	$(BIN)/mypy
 
 tests: $(DEV) .venv/triton
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal  # one more than two cores: many tests wait for processes of their own
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal  # one more than two cores: many tests wait for processes of their own
 
 docs: $(DEV)            ## a site of the pages in docs/, in site/index.html; any warning is an error
 	$(BIN)/sphinx-build -W --keep-going --fresh-env --quiet -b html docs site
