@@ -17,7 +17,7 @@ SMALL = {
     "model": "mlp:width=8,depth=1,features=4",
     "memory": 20,
     "tasks": 2,
-    "batch": 64,
+    "batch": 200,
     "epochs": 1,
     "device": "cpu",
     "threads": 1,
@@ -38,7 +38,7 @@ class Sliced(moca.Learner):
             return new.y
         {BROKEN}
 '''
-LINE = "ValueError: Expected input batch_size (64) to match target batch_size (3). (mine.py:9, in losses)"
+LINE = "ValueError: Expected input batch_size (200) to match target batch_size (3). (mine.py:9, in losses)"
 
 
 @pytest.fixture

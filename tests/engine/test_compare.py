@@ -31,7 +31,7 @@ FAST = {
     "model": "mlp:width=8,depth=1,features=4",
     "memory": 20,
     "tasks": 2,
-    "batch": 64,
+    "batch": 200,
     "epochs": 1,
     "lr": 0.1,
     "device": "cpu",
