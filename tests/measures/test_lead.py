@@ -6,7 +6,15 @@ import moca
 from moca.measures.lead import MULTIPLES
 from moca.measures.record.rules import final_accuracies
 
-SMALL = {"epochs": 1, "batch": 100, "tasks": 3, "model": "convnet:width=4,features=8", "memory": 20, "device": "cpu", "threads": 1}
+SMALL = {
+    "epochs": 1,
+    "batch": 100,
+    "tasks": 3,
+    "model": "convnet:width=4,features=8",
+    "memory": 20,
+    "device": "cpu",
+    "threads": 1,
+}
 
 
 @pytest.fixture(scope="module")
