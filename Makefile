@@ -18,8 +18,9 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
+# Three workers are one more than two cores, as many tests wait for processes of their own; these need not compile moca.
 tests: $(DEV) .venv/triton
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal  # one more than two cores: many tests wait for processes of their own
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal
 
 docs: $(DEV)            ## a site of the pages in docs/, in site/index.html; any warning is an error
 	$(BIN)/sphinx-build -W --keep-going --fresh-env --quiet -b html docs site

@@ -12,6 +12,7 @@ where it stopped.
 
 import csv
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -23,7 +24,6 @@ from moca.cli.options import given, with_run_options
 from moca.cli.wording import as_options
 from moca.engine.folder import RunFolder
 from moca.measures.analysis import read
-from moca.measures.batch_norm import regrets
 from moca.measures.record.rules import final_accuracies
 from moca.report.comparison import Comparison
 from moca.report.spread import Spread
@@ -47,6 +47,13 @@ def main(
     print(shown, end="")
     for mistake in comparison.mistakes:
         print(f"not finished: {mistake}", file=sys.stderr)
+
+
+def regrets(accuracies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Of each rule that all methods have: how far below its best rule a method is, on average over the methods."""
+    best = {method: max(by_rule.values()) for method, by_rule in accuracies.items()}
+    rules = [rule for rule in next(iter(accuracies.values())) if all(rule in by for by in accuracies.values())]
+    return {rule: fmean(best[method] - by_rule[rule] for method, by_rule in accuracies.items()) for rule in rules}
 
 
 def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:

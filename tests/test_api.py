@@ -17,7 +17,7 @@ FAST = {
     "memory": 20,
     "tasks": 2,
     "epochs": 1,
-    "batch": 64,
+    "batch": 200,
     "device": "cpu",
     "threads": 1,
 }

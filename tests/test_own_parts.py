@@ -264,7 +264,7 @@ def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
 
 def test_a_run_on_a_stream_goes_on(tmp_path):
     stream = moca.class_incremental(moca.load("digits"), [4, 3, 3])[:2]
-    settings = SMALL | {"data": stream, "batch": 64, "epochs": 5}
+    settings = FEW | {"data": stream}
     whole = moca.run(**settings, out=tmp_path / "whole", keep_model=False)
     assert whole.settings.tasks == (4, 3)
     finish(begin(settings, tmp_path / "half", interrupt_when(1)))
@@ -297,7 +297,7 @@ def test_a_learner_of_python_that_is_not_handed_in_again(tmp_path):
     class Local(Plain):
         pass
 
-    half = finish(begin(SMALL | {"data": "digits", "learner": Local}, tmp_path / "half", interrupt_when(1)))
+    half = finish(begin(FEW | {"data": "digits", "learner": Local}, tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
     with pytest.raises(MocaError, match="'Local' was an object of Python"):
         moca.resume(tmp_path / "half")

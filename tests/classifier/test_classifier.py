@@ -20,7 +20,7 @@ from tests.classifier.conftest import SIDE, bars, lesson
 
 
 def test_classes_arrive_and_none_is_forgotten(small):
-    model = small()
+    model = small(epochs=20)
     for labels in ((0, 1), (2, 3), (4, 5)):
         model.learn(*lesson(*labels))
     assert model.classes_.tolist() == [0, 1, 2, 3, 4, 5]
@@ -30,7 +30,7 @@ def test_classes_arrive_and_none_is_forgotten(small):
 
 
 def test_without_memory_they_would_be(small):
-    model = small(learner="finetune", perturb="none")
+    model = small(learner="finetune", perturb="none", epochs=20)
     for labels in ((0, 1), (2, 3)):
         model.learn(*lesson(*labels))
     assert model.score(*lesson(0, 1, seed=7)) < 0.2
@@ -46,7 +46,7 @@ def test_probabilities(small):
 
 
 def test_an_old_class_comes_again_and_counts_once(small):
-    model = small().learn(*lesson(0, 1)).learn(*lesson(1, 2, seed=1)).learn(*lesson(0, seed=2))
+    model = small(epochs=20).learn(*lesson(0, 1)).learn(*lesson(1, 2, seed=1)).learn(*lesson(0, seed=2))
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.score(*lesson(0, 1, 2, seed=7)) > 0.9
 
@@ -137,8 +137,8 @@ def test_left_and_right_can_be_told_apart(small, tmp_path):
         (tmp_path / label).mkdir(exist_ok=True)
         Image.fromarray(image).save(tmp_path / label / f"{number}.png")
     colour = np.stack([x, x, x // 2], axis=3)
-    assert small().learn(tmp_path).score(tmp_path) == 1
-    plain = small(augment=False).learn(colour, y)
+    assert small(epochs=20).learn(tmp_path).score(tmp_path) == 1
+    plain = small(augment=False, epochs=20).learn(colour, y)
     assert plain.score(colour, y) == 1
     plain.save(tmp_path / "kept")
     assert not moca.load_model(tmp_path / "kept", device="cpu").learning_.transform.flip
@@ -187,7 +187,7 @@ def test_as_an_estimator(small):
     copy = clone(model)
     assert copy.get_params() == model.get_params()
     assert copy.set_params(memory=10).memory == 10
-    flat = make_pipeline(FunctionTransformer(lambda x: x.reshape(-1, SIDE, SIDE)), small())
+    flat = make_pipeline(FunctionTransformer(lambda x: x.reshape(-1, SIDE, SIDE)), small(epochs=20))
     x, y = lesson(0, 1)
     assert flat.fit(x.reshape(len(x), -1), y).score(x.reshape(len(x), -1), y) > 0.9
 

@@ -99,7 +99,7 @@ def test_whatever_a_learner_of_ones_own_remembers(small):
 
 @pytest.mark.parametrize("learner", ["er", "derpp", "icarl", "lwf"])
 def test_it_goes_on_learning(small, learner):
-    model = small(learner=learner, perturb="none").learn(*lesson(0, 1, 2)).forget(1).learn(*lesson(3, 4))
+    model = small(learner=learner, perturb="none", epochs=20).learn(*lesson(0, 1, 2)).forget(1).learn(*lesson(3, 4))
     assert model.classes_.tolist() == [0, 2, 3, 4]
     if learner != "lwf":
         assert model.score(*lesson(0, 2, 3, 4, seed=7)) > 0.9

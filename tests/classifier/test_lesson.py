@@ -19,7 +19,7 @@ from moca.classifier.pictures import digests_of
 from moca.classifier.telling import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
 
-OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 25, "memory": 60}
+OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 8, "memory": 60}
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def model(tmp_path):
 
 
 def test_a_month_after_the_other(model, folder):
-    first = teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    first = teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 25}, device="cpu")
     assert (first.images, first.held, first.known, first.new_classes) == (36, 4, 0, ["bar 0", "bar 1"])
     assert (first.old_before, first.version, first.used) == (None, 1, True)
     assert first.new_after >= 0.75

@@ -14,7 +14,7 @@ FAST = [
     *("--model", "mlp:width=8,depth=1,features=4"),
     *("--memory", "20"),
     *("--tasks", "2"),
-    *("--batch", "64"),
+    *("--batch", "200"),
     *("--device", "cpu"),
     *("--threads", "1"),
     *("--epochs", "1"),

@@ -16,7 +16,7 @@ from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
 from moca.classifier import ContinualClassifier, ModelFolder
 
-QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "25", "--memory", "60", "--device", "cpu")
+QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory", "60", "--device", "cpu")
 
 
 @pytest.fixture

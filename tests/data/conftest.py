@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from moca.data import add, catalogue
-from moca.data.checking import reference
+from moca.data.checking import contents
+from moca.data.fingerprint import tags
+from moca.data.store import Store
 from tests.data.made import npz, small_set
 
 
@@ -42,9 +44,9 @@ mean = [0.5, 0.5, 0.5]
 std = [0.5, 0.5, 0.5]
 """
     add("copy", npz(tmp_path / "reference.npz", data), data_dir=tmp_path / "other")
-    right = reference("copy", data_dir=tmp_path / "other")
-    (home / "little.toml").write_text(about.format(right.fingerprint))
-    np.save(home / "little.npy", right.tags)
+    right = contents(Store(tmp_path / "other").arrays("copy"))
+    (home / "little.toml").write_text(about.format(right.fingerprint()))
+    np.save(home / "little.npy", np.concatenate([tags(right.train_digests), tags(right.test_digests)]))
     (home / "miniimagenet.toml").write_text((catalogue._FOLDER / "miniimagenet.toml").read_text())
     monkeypatch.setattr(catalogue, "_FOLDER", home)
     catalogue.known.cache_clear()

@@ -1,7 +1,11 @@
-"""Small trainers over hand-made data."""
+"""Small trainers over hand-made data, and children that are no training."""
+
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from moca.engine import children
 from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
@@ -34,17 +38,40 @@ def make_trainer(make_dataset):
 
 @pytest.fixture(scope="session")
 def train():
-    """Train to the end, collecting every step's losses; `look` is called between any two steps."""
+    """Train to the end, or until so many steps are done, collecting every step's losses; `look` is called between any
+    two steps."""
 
-    def train(trainer, look=None):
+    def train(trainer, look=None, until=None):
         history = []
         while True:
             for step in trainer.steps():
                 history.append({name: loss.item() for name, loss in step.losses.items()})
                 if look:
                     look(trainer)
+                if trainer.schedule.steps_done == until:
+                    return history
             trainer.end_task()
             if not trainer.next_task():
                 return history
 
     return train
+
+
+@pytest.fixture
+def shell_children(monkeypatch):
+    """Children that are a line of shell, `line(folder, number)`, in which `$0` is the run's folder: processes as real
+    as those that train, without their seconds of loading; without a line it is one that trains. All, as they start."""
+
+    def use(line):
+        begun = []
+
+        class Child(subprocess.Popen):
+            def __init__(self, words, **how):
+                given = line(Path(words[4]), len(begun))
+                super().__init__(["sh", "-c", given, words[4]] if given else words, **how)
+                begun.append(self)
+
+        monkeypatch.setattr(children.subprocess, "Popen", Child)
+        return begun
+
+    return use

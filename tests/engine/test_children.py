@@ -11,11 +11,10 @@ from functools import partial
 import pytest
 
 from moca import MocaError, Result
-from moca.engine import children
 from moca.engine.children import side_by_side
 from moca.engine.folder import RunFolder
 from moca.engine.progress import ProgressBar
-from tests.engine.helpers import complete
+from tests.engine.helpers import begin, complete, finish
 
 SHORT = {
     "data": "digits",
@@ -37,20 +36,6 @@ def a_run(out, **settings):
         return out
 
     return folder
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """The processes that were started, as they are started."""
-    made = []
-
-    class Seen(subprocess.Popen):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            made.append(self)
-
-    monkeypatch.setattr(children.subprocess, "Popen", Seen)
-    return made
 
 
 def when(there, what):
@@ -80,24 +65,32 @@ def test_runs_are_done_and_say_how_many_images_they_saw_and_a_mistake_of_others_
     told = []
     bar = ProgressBar(1, shown=False)
     bar.__class__ = type("Told", (ProgressBar,), {"__call__": lambda self, steps, where: told.append((steps, where))})
-    runs = [a_run(tmp_path / "a"), half, a_run(tmp_path / "c"), a_run(tmp_path / "d")]
-    used, damaged, *endings = side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], 2, bar)
+    runs = [a_run(tmp_path / "a"), half, a_run(tmp_path / "c")]
+    used, damaged, ending = side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], 2, bar)
     assert isinstance(used, MocaError)
     assert "is already used" in str(used)
     assert isinstance(damaged, MocaError)
     assert str(damaged).endswith("is damaged; remove it, and the run begins anew when resumed")
-    assert all(isinstance(e, Result) for e in endings)
-    assert [e.status for e in endings] == ["finished"] * 2
-    assert sum(steps for steps, _ in told) == sum(e.steps for e in endings)
-    assert all(e.images_this_time == round(e.images_per_second * e.seconds) for e in endings)
+    assert isinstance(ending, Result) and ending.status == "finished"
+    assert sum(steps for steps, _ in told) == ending.steps
+    assert ending.images_this_time == round(ending.images_per_second * ending.seconds)
     assert not list(tmp_path.glob("*/model.safetensors"))
 
 
-def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, started):
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The folder of a run that has ended."""
+    return finish(begin(SHORT, tmp_path_factory.mktemp("done") / "run")).folder
+
+
+def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, done, shell_children):
     """One run is under way beside it, another is still to come."""
-    runs = [a_run(tmp_path / "lost", epochs=1000), a_run(tmp_path / "beside", epochs=8), a_run(tmp_path / "later")]
-    thread = when(tmp_path / "lost" / "steps.jsonl", lambda: started[0].kill())
-    lost, *others = carried_out(runs, jobs=2)
+    under_way = "touch $0/here; while [ ! -e $0/../lost/here ]; do sleep 0.02; done; sleep 0.2; "
+    copy = f"cp -r {done}/. $0"
+    lines = {"lost": "touch $0/here; exec sleep 60", "beside": under_way + copy, "later": copy}
+    started = shell_children(lambda folder, _: lines[folder.name])
+    thread = when(tmp_path / "beside" / "here", lambda: started[0].kill())
+    lost, *others = carried_out([a_run(tmp_path / name) for name in lines], jobs=2)
     thread.join()
     assert str(lost) == "its process was killed; the same comparison again goes on with it"
     assert [ending.status for ending in others] == ["finished"] * 2
@@ -114,34 +107,40 @@ def broken(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-def test_a_defect_is_not_hidden_nor_where_it_was_and_the_others_keep_their_state(tmp_path, broken):
-    runs = [a_run(tmp_path / "a", epochs=1000), a_run(tmp_path / "broken")]
+TOLD_TO_STOP = "trap 'touch $0/stopped; exit 130' INT; while true; do sleep 0.05; done"
+"""As a run ends that is interrupted."""
+
+
+def test_a_defect_is_not_hidden_nor_where_it_was_and_the_others_are_told_to_stop(tmp_path, broken, shell_children):
+    shell_children(lambda folder, _: TOLD_TO_STOP if folder.name == "a" else None)
     with pytest.raises(RuntimeError, match=r"(?s)a run failed.*in fail.*ZeroDivisionError: a defect of ours"):
-        carried_out(runs, jobs=2)
-    assert not (tmp_path / "a" / "result.json").exists()
-    assert not (tmp_path / "a" / "lock").exists()
+        carried_out([a_run(tmp_path / "a"), a_run(tmp_path / "broken")], jobs=2)
+    assert (tmp_path / "a" / "stopped").exists()
 
 
-def test_ctrl_c_stops_the_runs_under_way_and_begins_no_other(tmp_path):
-    runs = [a_run(tmp_path / "a", epochs=1000), a_run(tmp_path / "b", epochs=1000), a_run(tmp_path / "c")]
+def test_ctrl_c_stops_the_runs_under_way_and_begins_no_other(tmp_path, shell_children):
+    shell_children(lambda folder, _: TOLD_TO_STOP if folder.name == "b" else None)
+    runs = [a_run(tmp_path / "a", epochs=1000), a_run(tmp_path / "b"), a_run(tmp_path / "c")]
     thread = when(tmp_path / "a" / "steps.jsonl", partial(os.kill, os.getpid(), signal.SIGINT))
     assert carried_out(runs, jobs=2) == [None, None, None]
     thread.join()
     assert (tmp_path / "a" / "checkpoint.pt").is_file()
+    assert not (tmp_path / "a" / "result.json").exists() and not (tmp_path / "a" / "lock").exists()
+    assert (tmp_path / "b" / "stopped").exists()
     assert not (tmp_path / "c").exists()
 
 
-def test_a_second_ctrl_c_waits_for_nobody(tmp_path, started, monkeypatch):
-    monkeypatch.setattr(children._Child, "stop", lambda self: None)  # one that does not listen
+def test_a_second_ctrl_c_waits_for_nobody(tmp_path, shell_children):
+    started = shell_children(lambda *_: "trap '' INT; touch $0/here; while true; do sleep 0.1; done")  # does not listen
 
     def twice():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.7)
         os.kill(os.getpid(), signal.SIGINT)
 
-    thread = when(tmp_path / "a" / "steps.jsonl", twice)
+    thread = when(tmp_path / "a" / "here", twice)
     with pytest.raises(KeyboardInterrupt):
-        carried_out([a_run(tmp_path / "a", epochs=100000)], jobs=1)
+        carried_out([a_run(tmp_path / "a")], jobs=1)
     thread.join()
     assert started[0].wait(timeout=10) == -signal.SIGKILL
 

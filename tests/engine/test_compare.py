@@ -31,7 +31,7 @@ FAST = {
     "model": "mlp:width=8,depth=1,features=4",
     "memory": 20,
     "tasks": 2,
-    "batch": 64,
+    "batch": 200,
     "epochs": 1,
     "lr": 0.1,
     "device": "cpu",
@@ -132,8 +132,9 @@ def test_processes_share_the_runs_of_a_comparison(made, tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, monkeypatch, jobs, ends):
+def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, monkeypatch, jobs, ends, shell_children):
     """The other one ends it, or is stopped."""
+    shell_children(lambda folder, _: f"cp -r {made.folder / folder.name}/. $0; printf '{children.IMAGES}\\t1\\n'")
     monkeypatch.setattr(pack, "_POLL", 0.02)
     theirs, ours = (next(r.folder.name for r in made.results if r.settings.seed.seed == 3 and end in r.folder.name)
                     for end in ("er-s3", "vt-s3"))  # fmt: skip
@@ -174,20 +175,15 @@ def test_a_run_that_another_process_ends_while_it_is_made_ready_here_is_taken_as
     assert forget_times(done.results) == forget_times(r for r in made.results if "+" not in r.folder.name)
 
 
-@pytest.mark.parametrize("first", [f"exit {children.HELD}", "cp -r $0/. $1; exit 1"])
-def test_a_child_that_comes_too_late_leaves_its_run_to_the_other_process(made, tmp_path, monkeypatch, first):
-    """Which then lets go of it, and the next child does it; or has ended it."""
-    begun = []
-
-    class Child(subprocess.Popen):
-        def __init__(self, words, **how):
-            begun.append(first if not begun else "cp -r $0/. $1")
-            super().__init__(["sh", "-c", begun[-1], made.folder / "er-s0", words[4]], **how)
-
-    monkeypatch.setattr(children.subprocess, "Popen", Child)
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_child_that_comes_too_late_leaves_its_run_to_the_other_process(made, tmp_path, ended, shell_children):
+    """Which has ended it; or lets go of it, and the next child does it."""
+    copy = f"cp -r {made.folder / 'er-s0'}/. $0"
+    first = f"{copy}; exit 1" if ended else f"exit {children.HELD}"
+    begun = shell_children(lambda _, number: copy if number else first)
     done = moca.compare(**FAST, jobs=2, out=tmp_path)
     assert forget_times(done.results) == forget_times(made.results[:1])
-    assert len(begun) == (2 if "cp" not in first else 1)
+    assert len(begun) == (1 if ended else 2)
 
 
 def test_the_child_says_so(tmp_path, made):
@@ -296,7 +292,8 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_starts_over(tmp_path)
 
 
 @pytest.mark.parametrize("jobs", [None, 2])
-def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(tmp_path, jobs):
+def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(made, tmp_path, jobs, shell_children):
+    shell_children(lambda *_: f"cp -r {made.folder / 'er-s3'}/. $0")
     mine = tmp_path / "out" / "er-s0" / "thesis.tex"
     mine.parent.mkdir(parents=True)
     mine.write_text("years of work")

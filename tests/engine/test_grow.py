@@ -36,7 +36,7 @@ def learn(learning, classes, seed=0):
 
 
 @pytest.mark.parametrize("method", GROWING)
-def test_learning_goes_on_with_more_classes(make_trainer, method):
+def test_learning_goes_on_with_more_classes_and_so_does_a_state_that_has_them(make_trainer, method):
     learning = make_trainer(**GROWING[method]).learning
     learn(learning, [0, 1])
     before = learning.model.head.weight[:4].detach().clone()
@@ -56,14 +56,6 @@ def test_learning_goes_on_with_more_classes(make_trainer, method):
     assert {id(p) for group in learning.optimiser.param_groups for p in group["params"]} == {
         id(p) for p in learning.model.parameters()
     }, "the optimiser trains the parameters that there are now"
-
-
-@pytest.mark.parametrize("method", GROWING)
-def test_a_state_with_more_classes_goes_on_exactly(make_trainer, method):
-    learning = make_trainer(**GROWING[method]).learning
-    learn(learning, [0, 1])
-    learning.grow(6)
-    learn(learning, [4, 5], seed=1)
     state = through_a_file(learning.state_dict())
     expected = learn(learning, [2, 3], seed=2)
     other = make_trainer(**GROWING[method]).learning

@@ -53,11 +53,11 @@ def whole(request, make_trainer, train):
     """A method's settings, its losses, what it was after none and some of its steps, and what it ended as."""
     method = METHODS[request.param]
     trainer = make_trainer(**method)
-    states = {0: through_a_file(trainer.state_dict())}
+    states = {0: trainer.state_dict()}
 
     def look(t):
         if t.schedule.steps_done in STOPS:
-            states[t.schedule.steps_done] = through_a_file(t.state_dict())
+            states[t.schedule.steps_done] = t.state_dict()
 
     history = train(trainer, look)
     assert len(history) == 12
@@ -73,17 +73,20 @@ def test_same_seed_same_bits(make_trainer, train, whole):
 
 
 def test_resumes_exactly_from_between_any_two_steps(make_trainer, train, whole):
+    """From within the first task to the end; from elsewhere to the next stop, and its state there is the one that the
+    next goes on from."""
     method, history, states, end = whole
     unbegun = make_trainer(**method)
-    unbegun.load_state_dict(states[0])
-    assert_identical(through_a_file(unbegun.state_dict()), states[0])
+    unbegun.load_state_dict(through_a_file(states[0]))
+    assert_identical(unbegun.state_dict(), states[0])
     assert tuple(states) == (0, *STOPS)
-    for done in STOPS:
+    for done, stop in zip(STOPS, (*STOPS[1:], None), strict=True):
+        until = None if done == 3 else stop
         resumed = make_trainer(**method)
-        resumed.load_state_dict(states[done])
+        resumed.load_state_dict(through_a_file(states[done]))
         assert resumed.schedule.steps_done == done
-        assert train(resumed) == history[done:]
-        assert_identical(resumed.state_dict(), end)
+        assert train(resumed, until=until) == history[done:until]
+        assert_identical(resumed.state_dict(), states.get(until, end))
 
 
 def test_resumes_exactly_after_the_next_task_has_begun(make_trainer, train):

@@ -26,8 +26,8 @@ IN_WAP = set(KERNELS) - {"descend"}
 
 def steps_in_each_task(make_dataset, method: dict[str, str]) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     settings = {"batch": 6, "memory": 12, "lr": 0.05, "tasks": 2, "device": str(DEVICE), "execution": "eager"}
-    each = 3 if method["model"].startswith("resnet18") else 6  # its many layers take long to interpret
-    data = make_dataset((each,) * 4, channels=3, side=8, crop_padding=1, flip=True)
+    later = 3 if method["model"].startswith("resnet18") else 6  # its many layers take long to interpret
+    data = make_dataset((3, 3, later, later), channels=3, side=4, crop_padding=1, flip=True)
     trainer, losses = Trainer(*Material()(validate(Run, {"data": data, "epochs": 1} | settings | method))), []
     for _ in range(2):
         losses += [sum(step.losses.values()).item() for step in trainer.steps()]

@@ -24,7 +24,7 @@ from moca.report.comparison import Comparison
 from moca.report.together import Group, groups
 from moca.settings import Run, validate
 
-SMALL = {"epochs": 1, "batch": 32, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}
+SMALL = {"epochs": 1, "batch": 100, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}
 PAGE = Path(__file__).parents[2] / "docs/analyses.md"
 OF_MODEL = {
     "test_angle_deviation",

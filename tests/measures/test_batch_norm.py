@@ -5,6 +5,7 @@ import copy
 
 import pytest
 import torch
+from benchmarks.batch_norm_rules import regrets
 from torch import nn
 
 import moca
@@ -21,7 +22,6 @@ from moca.measures.batch_norm import (
     holding,
     layers_moved,
     mixed,
-    regrets,
     share_of_replay,
 )
 from moca.measures.record.rules import final_accuracies

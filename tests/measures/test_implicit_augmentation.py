@@ -16,7 +16,15 @@ from moca.measures.inversion import invert
 from moca.measures.pictures import pixels, sheet
 from moca.random import Random
 
-SMALL = {"epochs": 1, "tasks": 2, "model": "mlp:width=16,features=8", "memory": 20, "device": "cpu", "threads": 1}
+SMALL = {
+    "epochs": 1,
+    "batch": 100,
+    "tasks": 2,
+    "model": "mlp:width=16,features=8",
+    "memory": 20,
+    "device": "cpu",
+    "threads": 1,
+}
 
 
 def test_a_linear_generator_is_inverted_exactly():

@@ -6,7 +6,15 @@ import moca
 from moca.measures.lead import MULTIPLES
 from moca.measures.record.rules import final_accuracies
 
-SMALL = {"epochs": 1, "tasks": 3, "model": "convnet:width=4,features=8", "memory": 20, "device": "cpu", "threads": 1}
+SMALL = {
+    "epochs": 1,
+    "batch": 100,
+    "tasks": 3,
+    "model": "convnet:width=4,features=8",
+    "memory": 20,
+    "device": "cpu",
+    "threads": 1,
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +57,11 @@ def test_the_numbers_are_of_the_last_curve(runs):
 
 
 @pytest.mark.parametrize(("learner", "taken"), [("er", 1), ("er:adjust=2.5", 2.5), ("er:adjust=auto", None)])
-def test_the_mark_is_at_what_the_run_took(tmp_path, learner, taken):
+def test_the_mark_is_at_what_the_run_took(runs, tmp_path, learner, taken):
     """At 1, as much as the formula says, where it took nothing."""
-    found = moca.analyse(moca.run(**SMALL, learner=learner, perturb="none", record="lead", out=tmp_path / "run"))
+    found = moca.analyse(
+        runs[0] if learner == "er" else moca.run(**SMALL, learner=learner, record="lead", out=tmp_path / "run")
+    )
     plots = found["lead_of_new_classes"].plots | found["lead_over_tasks"].plots
     marks = [plots[name].mark for name in ("lead_of_new_classes", "lead_at_the_end")]
     fitted = found["lead_of_new_classes"].numbers.get("adjust of the run")

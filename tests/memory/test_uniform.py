@@ -60,7 +60,8 @@ def test_every_slot_equally_often(way, count):
     assert 1e-5 < chi2.sf(statistic * 7 / (8 - count), 7) < 1 - 1e-5
 
 
-def test_every_order_equally_often(way):
+def test_every_order_equally_often():
+    """By tickets; of the other way see `TestDistinct`."""
     drawing, memory = Uniform(Random(1, "draw")), holding(4, 4)
     times = dict.fromkeys(permutations(range(4), 2), 0)
     for _ in range(3000):
@@ -174,7 +175,7 @@ class TestDistinct:
         assert chosen == [expected[i] for i in Random(0, "draw").permutation(count).tolist()]
         assert len(set(chosen)) == count
 
-    @pytest.mark.parametrize(("below", "count", "draws"), [(5, 3, 6000), (4, 4, 3000), (6, 2, 3000)])
+    @pytest.mark.parametrize(("below", "count", "draws"), [(5, 3, 6000), (4, 4, 3000)])
     def test_every_choice_and_order_equally_often(self, below, count, draws):
         random, times = Random(0, "draw"), dict.fromkeys(permutations(range(below), count), 0)
         for _ in range(draws):

@@ -10,7 +10,7 @@ TINY = {
     "model": "mlp:width=8,depth=1,features=4",
     "memory": "20",
     "tasks": "5,5",
-    "batch": 64,
+    "batch": 200,
     "epochs": 1,
     "threads": 1,
 }

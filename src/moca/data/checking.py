@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data import catalogue
-from moca.data.fingerprint import Contents, Differences, Digests, Place, Reference, compare, image_digests, tags
+from moca.data.fingerprint import Contents, Differences, Digests, Place, compare, image_digests
 from moca.data.proving import describe
 from moca.data.source import BLOCK_BYTES
 from moca.data.store import Info, Store
@@ -78,11 +78,3 @@ def contents(arrays: dict[str, NDArray[Any]]) -> Contents:
 def _digests(images: NDArray[np.uint8]) -> Digests:
     step = max(1, BLOCK_BYTES // int(np.prod(images.shape[1:])))
     return np.concatenate([image_digests(images[i : i + step]) for i in range(0, len(images), step)])
-
-
-def reference(name: str, *, data_dir: Path | str | None = None) -> Reference:
-    """What the package ships about a known set, made from a stored copy."""
-    store = Store(data_dir)
-    found, info = contents(store.arrays(stored(name, store))), store.info(name)
-    both = np.concatenate([tags(found.train_digests), tags(found.test_digests)])
-    return Reference(found.fingerprint(), (info.train, info.test), both)

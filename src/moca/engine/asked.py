@@ -32,8 +32,7 @@ def options(
 ) -> dict[str, Any] | None:
     """What was asked for in words: settings with several values as lists, all others as one. None where something of
     it is known to this process only."""
-    known_here = any(tracker.own or tracker.name in TRACKERS.registered for tracker in trackers)
-    if known_here or any(p.settings.in_this_process_only for p in plans):
+    if here_only(plans, trackers):
         return None
     given = [p.given for p in plans if p.given]
     told: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
@@ -44,6 +43,12 @@ def options(
             words = list(dict.fromkeys(_in_words(getattr(run, name)) for run in given))
             told[name] = words if isinstance(value, list) else words[0]
     return told
+
+
+def here_only(plans: Sequence[Plan], trackers: Sequence[Choice]) -> bool:
+    """Whether another process would not know something of these runs, or of who keeps them."""
+    known_here = any(tracker.own or tracker.name in TRACKERS.registered for tracker in trackers)
+    return known_here or any(p.settings.in_this_process_only for p in plans)
 
 
 def _in_words(value: Any) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from moca.cores import cores
 from moca.engine.alike import FirstTask, beginning
-from moca.engine.asked import ASKED
+from moca.engine.asked import ASKED, here_only
 from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
@@ -24,7 +24,6 @@ from moca.engine.run import Running
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import Held, MocaError
-from moca.parts import TRACKERS
 from moca.settings import Choice, Run
 
 _PACKED = 8
@@ -71,9 +70,7 @@ def carry_out(
     # Compiled steps have been seen to stop for ever when four of them shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    known_here = any(t.own or t.name in TRACKERS.registered for t in trackers)
-    here_only = bool(watchers) or known_here or any(p.settings.in_this_process_only for p in plans)
-    in_processes = not on_gpu and not here_only
+    in_processes = not (on_gpu or watchers or here_only(plans, trackers))
     if any(isinstance(watcher, Watcher) for watcher in watchers) or not (on_gpu or in_processes):
         at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
     _check_folders(plans, among_others)

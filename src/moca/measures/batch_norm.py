@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cached_property
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
@@ -232,10 +231,3 @@ class Estimates:
         """Numbers of its own, the same whenever this task is looked at."""
         seed, task = self.trainer.settings.seed.of("augment"), self.trainer.schedule.task
         return Random(seed, f"batch norm/{purpose}/{task}", device or self.learning.device)
-
-
-def regrets(accuracies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Of each rule that all methods have: how far below its best rule a method is, on average over the methods."""
-    best = {method: max(by_rule.values()) for method, by_rule in accuracies.items()}
-    rules = [rule for rule in next(iter(accuracies.values())) if all(rule in by for by in accuracies.values())]
-    return {rule: fmean(best[method] - by_rule[rule] for method, by_rule in accuracies.items()) for rule in rules}
