@@ -26,7 +26,7 @@ def runs(tmp_path_factory):
 
 
 def over_tasks(run, of):
-    return moca.analyse(run, only=["lead_over_tasks"])["lead_over_tasks"].plots["lead_over_tasks"].series[of]
+    return moca.analyse(run)["lead_over_tasks"].plots["lead_over_tasks"].series[of]
 
 
 def test_it_is_what_the_run_and_the_rules_found_and_what_an_adjusted_run_finds(runs):

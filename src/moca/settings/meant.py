@@ -31,7 +31,9 @@ def refuse_unknown(given: Iterable[str], own: Iterable[str], where: str) -> None
 
 def refuse_unknown_keywords(function: Callable[..., Any], given: Iterable[str]) -> None:
     """The same for a function that takes settings beside keywords of its own."""
-    refuse_unknown(given, inspect.signature(function).parameters, f"of {function.__name__}")
+    taken = inspect.signature(function).parameters.values()
+    own = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_KEYWORD]
+    refuse_unknown(given, own, f"of {function.__name__}")
 
 
 def meant(name: str) -> str:
