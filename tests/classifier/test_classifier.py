@@ -36,6 +36,15 @@ def test_without_memory_they_would_be(small):
     assert model.score(*lesson(0, 1, seed=7)) < 0.2
 
 
+@pytest.mark.parametrize("images", [20, 32, 33, 65])
+def test_few_images_are_as_many_steps(images):
+    """In batches of 32, of which none is a last image by itself."""
+    steps, model = [], ContinualClassifier("er", "none", 30, "mlp:width=2,depth=1", device="cpu")
+    x = np.random.default_rng(0).normal(size=(images, 3))
+    model.learn(x, np.arange(images) % 2, said=lambda *n: steps.append(n))
+    assert steps[-1] == (150, 150)
+
+
 def test_probabilities(small):
     model = small().learn(*lesson(0, 1, 2))
     x, _ = lesson(0, 1, 2, seed=7)

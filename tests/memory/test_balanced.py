@@ -99,3 +99,15 @@ def test_goes_on_from_a_reservoir_as_runs_have_it(slots):
     assert kept.all()["number"].equal(run.all()["number"])
     kept.add(number=torch.arange(100, 200), y=torch.tensor([2, 3]).repeat(50))
     assert kept.all()["y"].bincount().tolist() == [5, 5, 5, 5]
+    assert not kept.storing.tickets[20:].any(), "of samples that were dropped"
+
+
+@pytest.mark.parametrize("held", [0, 3])
+def test_fewer_slots_that_are_enough_leave_all_where_it_was(held):
+    kept = fill(memory(9), [[0, 1, 0]] if held else [])
+    before, tickets = kept.all(), kept.storing.tickets[:held].tolist()
+    kept.shrink(4)
+    assert (kept.size, len(kept), kept.storing.tickets[:held].tolist()) == (4, held, tickets)
+    assert {name: values.tolist() for name, values in before.items()} == {
+        name: values.tolist() for name, values in kept.all().items()
+    }

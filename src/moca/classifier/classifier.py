@@ -28,6 +28,7 @@ from moca.engine.evaluate import in_evaluation
 from moca.engine.folder import described
 from moca.engine.held_out import holding_out
 from moca.engine.learning import Learning
+from moca.engine.schedule import batches_of
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, nearest
 from moca.models.frozen import Frozen
@@ -222,7 +223,7 @@ class Classifier:
     def _epochs(self, lesson: Dataset) -> int:
         """As many passes as give about as many steps whatever comes."""
         recipe = own_recipe(lesson, pick_device(self.device).type)
-        return max(int(recipe["epochs"]), math.ceil(_FEWEST / math.ceil(len(lesson.train) / self.settings_.batch)))
+        return max(int(recipe["epochs"]), math.ceil(_FEWEST / batches_of(len(lesson.train), self.settings_.batch)))
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from moca.cli.show import busy, complain, console, say
+from moca.engine.folder import from_here
 from moca.errors import Interrupted, MocaError, nearest
 from moca.starting import loading
 
@@ -147,5 +148,4 @@ def _above(folders: Sequence[Path]) -> Path:
     """The run's own folder, or the one above all of them."""
     if len(folders) == 1:
         return folders[0]
-    above = Path(os.path.commonpath([f.absolute().parent for f in folders]))
-    return above.relative_to(Path.cwd()) if above.is_relative_to(Path.cwd()) else above
+    return from_here(Path(os.path.commonpath([f.absolute().parent for f in folders])))

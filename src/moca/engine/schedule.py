@@ -37,7 +37,7 @@ class Schedule(Stateful):
     @property
     def batches(self) -> int:
         """Batches in an epoch of the current task."""
-        return _batches(self.current, self.settings.batch)
+        return batches_of(len(self.current.train), self.settings.batch)
 
     @property
     def task_steps(self) -> int:
@@ -58,7 +58,7 @@ class Schedule(Stateful):
     @property
     def total(self) -> int:
         """Steps of a whole run."""
-        return sum(_batches(task, self.settings.batch) for task in self.tasks) * self.settings.epochs
+        return sum(batches_of(len(task.train), self.settings.batch) for task in self.tasks) * self.settings.epochs
 
     @property
     def offered(self) -> int:
@@ -105,8 +105,8 @@ class Schedule(Stateful):
         return self.task < len(self.tasks)
 
 
-def _batches(task: Task, size: int) -> int:
-    """A last sample that would be alone goes with the batch before it: its loss would weigh as much as that of a whole
-    batch, and BatchNorm would have nothing to compare it with."""
-    whole, left = divmod(len(task.train), size)
+def batches_of(samples: int, size: int) -> int:
+    """How many batches of this size an epoch has. A last sample that would be alone goes with the batch before it: its
+    loss would weigh as much as that of a whole batch, and BatchNorm would have nothing to compare it with."""
+    whole, left = divmod(samples, size)
     return whole + (left > (1 if whole else 0))

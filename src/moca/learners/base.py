@@ -166,7 +166,8 @@ class Learner(Part, Stateful):
         random: Random | None = None,
         skips_short: bool = False,
     ) -> Self:
-        """Take what the learner works on; `skips_short` leaves batches shorter than the replay unperturbed."""
+        """Take what the learner works on; `skips_short` leaves batches unperturbed that are not as large as the
+        replay."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         self.adjusts_by = self.expected_adjust if self.adjust == "auto" else self.adjust

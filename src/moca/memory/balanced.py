@@ -36,13 +36,13 @@ class Balanced(Store):
         free, taken = stays[: self.size].to(torch.uint8).argsort(stable=True), stays[self.size :]
         slot = torch.where(taken, free[(taken.cumsum(0) - 1).clamp_min(0)], self.size)
         self.tickets.index_copy_(0, slot, drawn)
-        self.tickets[-1:].zero_()  # of those that were dropped
+        self.tickets[self.size :].zero_()  # of those that were dropped
         return slot
 
     def staying(self, size: int, memory: Memory) -> Tensor:
         """As even a share of each class as before, by the same tickets."""
         turns = in_turn(memory.fields["y"][: self.size], self.tickets[: self.size], memory.empty)
-        return turns.argsort()[: min(size, len(memory))]
+        return turns.argsort()[:size]
 
     def moved(self, rows: Tensor) -> None:
         """Tickets stay with their samples."""

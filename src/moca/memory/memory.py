@@ -27,8 +27,7 @@ class Store(Stateful):
         raise NotImplementedError
 
     def staying(self, size: int, memory: Memory) -> Tensor:
-        """The slots of the samples that stay where there will be no more than `size`: left to chance, so that all are
-        as likely to as before."""
+        """Slots of the samples that stay, `size` of more: left to chance, so that all are as likely to as before."""
         return memory.by_chance(size)
 
     def moved(self, rows: Tensor) -> None:
@@ -140,15 +139,18 @@ class Memory(Stateful):
         """Have no more than `size` slots; the store, if there is one, says which samples stay."""
         if size >= self.size:
             return
-        stay = self.by_chance(size) if self.storing is None else self.storing.staying(size, self)
-        rows = torch.cat([stay, torch.arange(len(self), self.size + 1, device=stay.device)])[: size + 1]
+        rows = torch.arange(self.size + 1, device=self.count.device)
+        if (held := len(self)) > size:
+            stay = self.by_chance(size) if self.storing is None else self.storing.staying(size, self)
+            rows = torch.cat([stay, rows[held:]])
+        rows = rows[: size + 1]
         self.fields = {name: values[rows] for name, values in self.fields.items()}
         if self.storing is not None:
             self.storing.moved(rows)
         self._resize(size)
 
     def by_chance(self, count: int) -> Tensor:
-        """The slots of so many samples, or of all of them if there are fewer."""
+        """The slots of so many of the samples."""
         return self.drawing.random.permutation(len(self))[:count]
 
     def state(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import torch
 from moca.data import Dataset, Split, catalogue, load
 from moca.defaults import complete
 from moca.engine.plan import label
+from moca.engine.schedule import batches_of
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
 from moca.report import sameness
@@ -51,7 +52,7 @@ class Experiment:
         known, run = catalogue.known(self.run.data_name), self.run
         assert isinstance(run.tasks, tuple)
         each = known.counts[0][0]
-        return run.epochs * sum(-(-classes * each // run.batch) for classes in run.tasks)
+        return run.epochs * sum(batches_of(classes * each, run.batch) for classes in run.tasks)
 
     def command(self, seeds: int) -> str:
         """What makes its runs, by themselves."""

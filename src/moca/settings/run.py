@@ -145,8 +145,8 @@ class Run(Settings):
     )
     short_batch: Literal["perturb", "skip"] = Field(
         "perturb",
-        description="the last batch of an epoch, where it is shorter than what is replayed: perturb it too, or skip as "
-        "the official code does",
+        description="the last batch of an epoch, where it is not as large as what is replayed: perturb it too, or skip "
+        "as the official code does",
     )
     offer: Literal["every_epoch", "once"] = Field(
         "every_epoch",
