@@ -41,6 +41,14 @@ def test_a_month_after_the_other(model, folder):
     assert model.current == 2
 
 
+def test_classes_that_the_accuracy_hides_are_named(model):
+    images = np.concatenate([bars(0, 100), bars(0, 10, seed=1), bars(2, 3)])  # "some" looks like "many"
+    labels = np.repeat(["many", "some", "few"], [100, 10, 3])
+    taught = teach(model, images, labels, options=OPTIONS | {"epochs": 1}, device="cpu")
+    assert (taught.held, taught.unjudged) == (11, ["few"])
+    assert (taught.new_after, taught.missed) == (pytest.approx(10 / 11), ["some"])
+
+
 def test_how_many_images_have_been_read_is_told(model, folder):
     place, read, learnt = folder("jan", 0, 1), [], []
     (place / "bar 0" / "broken.png").touch()

@@ -298,6 +298,7 @@ MISTAKES = [
     ("run --weight-decay=1e-4", "--weight-decay is an option of what --optimiser names: --optimiser NAME:weight_decay"),
     ("run --buffer_size 200", "--buffer_size is called --memory here."),
     ("run --minibatch-size 32", "--minibatch-size is called --replay-batch here."),
+    ("run --name mine", "--name is called --out here."),
     ("run --task 5", "Unknown option: --task. Did you mean --tasks?"),
     ("run --model derpp", "unknown model 'derpp'; it is a learner: --learner derpp"),
     ("compare --seeds 0 1 2", "no place for '1', '2' here; --help shows what can be given. --seeds says how many"),

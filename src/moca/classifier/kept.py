@@ -38,6 +38,14 @@ class Kept:
         """The share of the images to judge by that are told right; None where there are none."""
         return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
 
+    def missed(self, classifier: Classifier) -> list[Label]:
+        """The classes of whose images to judge by none is told right."""
+        if self.images is None or not self.labels:
+            return []
+        told = zip(classifier.predict(self.images).tolist(), self.labels, strict=True)
+        right = {label for answer, label in told if answer == label}
+        return [label for label in dict.fromkeys(self.labels) if label not in right]
+
     def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
         """The places of those images that were taught as another class, and which. One that comes as both is not among
         them."""

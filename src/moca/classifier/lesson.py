@@ -54,6 +54,10 @@ class Lesson:
     """The first of these: its file, or its number."""
     old_held: int = 0
     """Images that the accuracy of the classes known before rests on."""
+    unjudged: list[Label] = field(default_factory=list)
+    """Classes of this lesson of which no image is held out, so that no accuracy says anything of them."""
+    missed: list[Label] = field(default_factory=list)
+    """Classes, old ones too, of whose held-out images none is told right after the lesson."""
     held_out: float = 0.0
     """The share that was to be held out."""
     twice: int = 0
@@ -129,6 +133,7 @@ def teach(
 
         classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=step)
         old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
+        more = kept.with_more(judged, answers, digests, y)
         lesson = Lesson(
             images=int((~held).sum()),
             known=int((~fresh).sum()) - len(again),
@@ -144,13 +149,15 @@ def teach(
             otherwise=dict(otherwise),
             first_otherwise=first,
             old_held=len(kept.labels),
+            unjudged=[name for name in classes if name not in more.labels],
+            missed=more.missed(classifier),
             held_out=held_out,
             twice=len(twice),
             first_twice=first_twice,
             copies=len(copies),
             first_copy=first_copy,
         )
-        classifier.kept_ = kept.with_more(judged, answers, digests, y)
+        classifier.kept_ = more
         folder.add(classifier, asdict(lesson), lesson.used)
         return lesson
 

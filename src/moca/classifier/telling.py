@@ -79,7 +79,7 @@ def cost_told(lesson: Lesson, back: str) -> str:
 
 
 def basis_told(lesson: Lesson) -> str:
-    """On how little the accuracies rest, where that is little."""
+    """On how little the accuracies rest, where that is little, and which classes they hide."""
     if not lesson.images:
         return ""
     told = []
@@ -90,6 +90,10 @@ def basis_told(lesson: Lesson) -> str:
            if 0 < number < _FEW]  # fmt: skip
     if few:
         told.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
+    if lesson.held and lesson.unjudged:
+        told.append(f"No image is held out of {_listed(lesson.unjudged)}: how well that is told is not known.")
+    if lesson.missed:
+        told.append(f"No held-out image is told right of {_listed(lesson.missed)}.")
     if lesson.old_after is None and lesson.version > 1:
         told.append("No images of classes known before are held out, so whether any were forgotten is not known.")
     return " ".join(told)

@@ -55,7 +55,8 @@ def load(
         return _own(store, path, size, watch)
     if "/" in text or os.sep in text:
         raise MocaError(f"{text} does not exist; give a folder of images or the name of a data set")
-    raise MocaError(f"unknown data set '{text}'; {nearest(text, {*catalogue.names(), *store})}")
+    known = nearest(text, {*catalogue.names(), *store})
+    raise MocaError(f"unknown data set '{text}'; {known}; nor is there a folder of that name")
 
 
 def placed(name: str | Path, data_dir: Path | str | None = None) -> str:

@@ -16,6 +16,7 @@ _ELSEWHERE = {
     "buffer_size": "memory", "mem_size": "memory", "minibatch_size": "replay_batch", "batch_size_mem": "replay_batch",
     "batch_size": "batch", "n_epochs": "epochs", "n_tasks": "tasks", "n_experiences": "tasks", "dataset": "data",
     "method": "learner", "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
+    "name": "out",
 }  # fmt: skip
 """What other libraries of the field call them."""
 
