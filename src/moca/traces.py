@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, TracebackType
 
+from moca.paths import from_here
+
 _NOT_THEIRS = {"moca", "torch", *sys.stdlib_module_names}
 _NOTE = "moca: "
 """What begins the note that an exception of a run with code of the user's own bears."""
@@ -19,7 +21,7 @@ def in_a_line(error: BaseException) -> str:
     of_theirs = [place for place in frames if _package(place[0]) == _package(frames[0][0])]
     frame, number = (of_theirs if theirs else frames)[-1]
     message = traceback.format_exception_only(raised)[0].partition("\n")[0]
-    return f"{message} ({_short(frame.f_code.co_filename)}:{number}, in {frame.f_code.co_name})"
+    return f"{message} ({from_here(Path(frame.f_code.co_filename))}:{number}, in {frame.f_code.co_name})"
 
 
 def from_theirs_on(error: BaseException) -> str:
@@ -70,8 +72,3 @@ def _module(frame: FrameType) -> str:
 
 def _package(frame: FrameType) -> str:
     return _module(frame).partition(".")[0]
-
-
-def _short(file: str) -> str:
-    here = Path.cwd()
-    return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file

@@ -25,8 +25,8 @@ from moca.cli.runs import runs
 from moca.cli.serve import serve
 from moca.cli.show import aside, complain, say, show_about, show_comparison, show_lines, show_result
 from moca.cli.wording import as_options, hinted
-from moca.engine.folder import from_here
 from moca.errors import Interrupted, MocaError, MocaWarning
+from moca.paths import from_here
 from moca.starting import loading
 from moca.traces import from_theirs_on, noted
 

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from rich.console import Console
 
 from moca.cli.show import busy, complain, console, say
-from moca.engine.folder import from_here
 from moca.errors import Interrupted, MocaError, nearest
+from moca.paths import from_here
 from moca.starting import loading
 
 if TYPE_CHECKING:

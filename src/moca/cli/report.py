@@ -9,9 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from moca.cli.show import busy, console, say
-from moca.engine.folder import from_here
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
+from moca.paths import from_here
 from moca.starting import loading
 
 _MOST_TOLD = 8

@@ -11,7 +11,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from moca.engine.folder import from_here
+from moca.paths import from_here
 
 if TYPE_CHECKING:
     from moca.cli.parts import About

@@ -56,12 +56,6 @@ def make_folder(path: Path) -> bool:
     return False
 
 
-def from_here(path: Path) -> Path:
-    """A path as one would write it in the current folder."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
-
-
 def described(
     run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int], frozen: Frozen | None = None
 ) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder, from_here
+from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.result import Result
@@ -27,6 +27,7 @@ from moca.measures.of_model import OF_MODEL, OfModel, first_tasks
 from moca.measures.record.recorder import KINDS
 from moca.models.build import made_encoder
 from moca.parts import ENCODERS
+from moca.paths import from_here
 from moca.settings import Choice, Run, validate
 from moca.settings.meant import refuse_unknown_keywords
 from moca.streams import Stream

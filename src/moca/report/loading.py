@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from moca.engine.folder import from_here
 from moca.engine.listing import Listed, listed
 from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.measures.analysis import analyses_of
+from moca.paths import from_here
 from moca.report import sameness
 
 
