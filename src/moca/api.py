@@ -20,7 +20,7 @@ from moca.engine.asked import ASKED, CHOOSING
 from moca.engine.compare import Outcome
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
-from moca.engine.folder import RunFolder, make_folder
+from moca.engine.folder import RunFolder, new_folder
 from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
@@ -332,10 +332,7 @@ def _place(out: str | Path | None, name: str) -> Iterator[Path]:
     if out is not None:
         yield _path(out)
         return
-    folder, number = RUNS / name, 1
-    while not make_folder(folder):
-        number += 1
-        folder = RUNS / f"{name}-{number}"
+    folder = new_folder(RUNS / name)
     try:
         yield folder
     finally:

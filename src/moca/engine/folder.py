@@ -48,12 +48,15 @@ _PART = ".part"
 """At the end of the name of a file that is not whole yet."""
 
 
-def make_folder(path: Path) -> bool:
-    """Make a new folder; False where something of that name is there."""
-    with _writing(path), suppress(FileExistsError):
-        path.mkdir(parents=True)
-        return True
-    return False
+def new_folder(path: Path) -> Path:
+    """Make a folder of that name, or where there is something called so name-2, name-3, ..."""
+    folder, number = path, 1
+    while True:
+        with _writing(folder), suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+        number += 1
+        folder = path.with_name(f"{path.name}-{number}")
 
 
 def described(
@@ -105,10 +108,9 @@ class RunFolder:
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
         folder.claim()
-        if any(entry.name not in (LOCK, TRACEBACK, SETTINGS + _PART) for entry in path.iterdir()):
-            folder.release()
-            raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
         try:
+            if any(entry.name not in (LOCK, TRACEBACK, SETTINGS + _PART) for entry in path.iterdir()):
+                raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
             folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
         except MocaError:
             folder.release()
