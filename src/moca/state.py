@@ -1,5 +1,6 @@
 """State: what an object must keep to go on exactly, in one place for checkpoints and for recorded graphs."""
 
+import io
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, ClassVar
@@ -50,6 +51,13 @@ class Stateful:
     @classmethod
     def _remembered(cls) -> list[str]:
         return list(dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base).get("remembers", ())))
+
+
+def torch_bytes(state: Any) -> memoryview:
+    """As torch writes it. By way of memory: what torch itself raises where a disk is full does not say so."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    return content.getbuffer()
 
 
 def _state_of(value: Any) -> Any:

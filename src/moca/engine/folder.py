@@ -17,7 +17,6 @@ Torch is imported where tensors are read or written, so that runs can be listed 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shlex
@@ -156,12 +155,10 @@ class RunFolder:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Keep a state to go on from, and how long the line files were then."""
-        import torch
+        from moca.state import torch_bytes
 
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
-        content = io.BytesIO()
-        torch.save({"state": state, "lengths": lengths}, content)
-        self.write_bytes(CHECKPOINT, content.getbuffer())
+        self.write_bytes(CHECKPOINT, torch_bytes({"state": state, "lengths": lengths}))
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
@@ -199,11 +196,10 @@ class RunFolder:
     def save_model(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Keep the weights, with facts about them, and what else the state of a learning holds."""
         import safetensors.torch
-        import torch
 
-        content = io.BytesIO()
-        torch.save({name: part for name, part in state.items() if name != "model"}, content)
-        self.write_bytes(LEARNING, content.getbuffer())
+        from moca.state import torch_bytes
+
+        self.write_bytes(LEARNING, torch_bytes({name: part for name, part in state.items() if name != "model"}))
         tensors = {name: tensor.contiguous() for name, tensor in state["model"].items()}
         self.write_bytes(MODEL, safetensors.torch.save(tensors, {"moca": json.dumps(about)}))
 
