@@ -20,7 +20,7 @@ from moca.engine.asked import ASKED, CHOOSING
 from moca.engine.compare import Outcome
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
-from moca.engine.folder import RunFolder, make_folder
+from moca.engine.folder import RunFolder, new_folder
 from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
@@ -179,13 +179,7 @@ def compare(
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
-
-    def carry_out(plans: Sequence[Plan], among_others: bool = False) -> Outcome:
-        first = None if among_others else begun
-        return comparing.carry_out(
-            plans, jobs, progress, watchers, among_others=among_others, trackers=trackers, begun=first
-        )
-
+    carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
         plans = plan(given, numbers, folder)
         chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
@@ -197,24 +191,22 @@ def compare(
             _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
 
         if how is None:
-            return _compared(plans, carry_out(plans), folder, Comparison)
+            return _compared(plans, carry_out(plans, begun=begun), folder, Comparison)
         held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
-        return _chosen(plans, held_out, carry_out, folder)
+        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, goes_on=folder)
+        picks = _picked(plans, held_out, by)
+        best = [p for p in plans if p.label in [pick.label for pick in picks]]
+        make = partial(Chosen, choosing=by, picks=picks, share=how.share)
+        return _compared(best, carry_out(best, among_others=True), folder, make)
 
 
-def _chosen(
-    plans: Sequence[Plan], held_out: Sequence[Plan], carry_out: Callable[..., Outcome], folder: Path
-) -> Comparison:
-    """The best combination of each method by its runs on held-out images, compared on the test images."""
-    by = _compared(held_out, carry_out(held_out), folder / CHOOSING, Comparison, goes_on=folder)
+def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> list[choosing.Pick]:
+    """The best combination of each method by its runs on held-out images."""
     accuracies = choosing.accuracies(held_out, by.results)
     found = [choosing.best(labels, accuracies) for labels in choosing.methods(plans)]
-    picks = [pick for pick in found if pick is not None]
-    chosen = [p for p in plans if p.label in [pick.label for pick in picks]]
-    if not chosen:
-        raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {folder / CHOOSING}")
-    make = partial(Chosen, choosing=by, picks=picks, share=held_out[0].settings.validation)
-    return _compared(chosen, carry_out(chosen, among_others=True), folder, make)
+    if picks := [pick for pick in found if pick is not None]:
+        return picks
+    raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {held_out[0].folder.parent}")
 
 
 def _compared(
@@ -340,10 +332,7 @@ def _place(out: str | Path | None, name: str) -> Iterator[Path]:
     if out is not None:
         yield _path(out)
         return
-    folder, number = RUNS / name, 1
-    while not make_folder(folder):
-        number += 1
-        folder = RUNS / f"{name}-{number}"
+    folder = new_folder(RUNS / name)
     try:
         yield folder
     finally:

@@ -1,6 +1,7 @@
 """State: what an object must keep to go on exactly, in one place for checkpoints and for recorded graphs."""
 
-from collections.abc import Iterator
+import io
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, ClassVar
 
@@ -8,6 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from moca.errors import MocaError, nearest
+
+Path = tuple[Any, ...]
+"""Where a tensor is in a nested state."""
 
 
 class Stateful:
@@ -49,6 +53,13 @@ class Stateful:
         return list(dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base).get("remembers", ())))
 
 
+def torch_bytes(state: Any) -> memoryview:
+    """As torch writes it. By way of memory: what torch itself raises where a disk is full does not say so."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    return content.getbuffer()
+
+
 def _state_of(value: Any) -> Any:
     if isinstance(value, Stateful):
         return value.state()
@@ -70,13 +81,7 @@ def layout(state: Any) -> Any:
 
 def on(device: torch.device | str, state: Any) -> Any:
     """A nested state with every tensor on a device, wherever it was kept."""
-    if isinstance(state, Tensor):
-        return state.to(device)
-    if isinstance(state, dict):
-        return {name: on(device, part) for name, part in state.items()}
-    if isinstance(state, list | tuple):
-        return type(state)([on(device, part) for part in state])
-    return state
+    return changed(state, lambda path, tensor: tensor.to(device))
 
 
 def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
@@ -86,11 +91,30 @@ def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
 
 def tensors_in(state: Any) -> Iterator[Tensor]:
     """Every tensor of a nested state."""
+    return (tensor for _, tensor in placed_tensors(state))
+
+
+def placed_tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
+    """Every tensor of a nested state with where it is."""
     if isinstance(state, Tensor):
-        yield state
-    elif isinstance(state, dict):
-        for part in state.values():
-            yield from tensors_in(part)
+        yield path, state
+    for name, part in _parts(state):
+        yield from placed_tensors(part, (*path, name))
+
+
+def changed(state: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
+    """A nested state with what `change` makes of each tensor."""
+    if isinstance(state, Tensor):
+        return change(path, state)
+    parts = {name: changed(part, change, (*path, name)) for name, part in _parts(state)}
+    if isinstance(state, list | tuple):
+        return type(state)(parts.values())
+    return parts if isinstance(state, dict) else state
+
+
+def _parts(state: Any) -> Iterator[tuple[Any, Any]]:
+    """The parts of a nested state by name, or by place."""
+    if isinstance(state, dict):
+        yield from state.items()
     elif isinstance(state, list | tuple):
-        for part in state:
-            yield from tensors_in(part)
+        yield from enumerate(state)

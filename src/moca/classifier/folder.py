@@ -9,7 +9,6 @@ lock                     held while somebody teaches
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from moca.data.given import Label
 from moca.engine.folder import MODEL, SETTINGS, RunFolder
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
+from moca.state import torch_bytes
 from moca.traces import noted
 from moca.whole import whole
 
@@ -161,9 +161,10 @@ class ModelFolder:
                 shutil.rmtree(rest, ignore_errors=True)
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            _save({"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}, part / _STATE)
+            state = {"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}
+            (part / _STATE).write_bytes(torch_bytes(state))
             if classifier.frozen_ is not None and not (shared := self._frozen(classifier.frozen_.digest)).exists():
-                _save(classifier.frozen_.state(), part / shared.name)
+                (part / shared.name).write_bytes(torch_bytes(classifier.frozen_.state()))
                 (part / shared.name).replace(shared)
             if place.exists():
                 place.replace(before)
@@ -316,10 +317,3 @@ class ModelFolder:
                 f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) writes it anew"
             )
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
-
-
-def _save(state: dict[str, Any], path: Path) -> None:
-    """By way of memory: what torch itself raises where a disk is full does not say so."""
-    content = io.BytesIO()
-    torch.save(state, content)
-    path.write_bytes(content.getbuffer())

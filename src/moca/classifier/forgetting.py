@@ -3,16 +3,14 @@ the samples that were kept, as their labels were wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from moca.engine.learning import Learning
-
-Path = tuple[Any, ...]
-"""Where a tensor is in a nested state."""
+from moca.state import Path, changed, placed_tensors
 
 
 def without(learning: Learning, number: int, again: Callable[[int, int], Learning]) -> Learning:
@@ -28,7 +26,7 @@ def without(learning: Learning, number: int, again: Callable[[int, int], Learnin
     before = _shapes(probe)
     probe.grow(classes + 1)
     by_class = _longer(before, _shapes(probe))
-    state = _changed(learning.state_dict(), lambda path, rows: _cut(rows, by_class.get(path, ()), number, classes))
+    state = changed(learning.state_dict(), lambda path, rows: _cut(rows, by_class.get(path, ()), number, classes))
     state["classes"] = classes - 1
     made = again(classes - 1, 1)
     state["optimiser"] = made.optimiser.state_dict()
@@ -59,7 +57,7 @@ def without_samples(
 
 
 def _shapes(learning: Learning) -> dict[Path, torch.Size]:
-    return {path: tensor.shape for path, tensor in _tensors(learning.state())}
+    return {path: tensor.shape for path, tensor in placed_tensors(learning.state())}
 
 
 def _longer(before: dict[Path, torch.Size], after: dict[Path, torch.Size]) -> dict[Path, list[int]]:
@@ -68,32 +66,6 @@ def _longer(before: dict[Path, torch.Size], after: dict[Path, torch.Size]) -> di
         path: [axis for axis, (was, now) in enumerate(zip(shape, after.get(path, shape), strict=False)) if now > was]
         for path, shape in before.items()
     }
-
-
-def _tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
-    """Every tensor of a nested state with where it is."""
-    if isinstance(state, Tensor):
-        yield path, state
-    for name, part in _parts(state):
-        yield from _tensors(part, (*path, name))
-
-
-def _changed(state: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
-    """A nested state with what `change` makes of each tensor."""
-    if isinstance(state, Tensor):
-        return change(path, state)
-    parts = {name: _changed(part, change, (*path, name)) for name, part in _parts(state)}
-    if isinstance(state, list | tuple):
-        return type(state)(parts.values())
-    return parts if isinstance(state, dict) else state
-
-
-def _parts(state: Any) -> Iterator[tuple[Any, Any]]:
-    """The parts of a nested state by name, or by place."""
-    if isinstance(state, dict):
-        yield from state.items()
-    elif isinstance(state, list | tuple):
-        yield from enumerate(state)
 
 
 def _cut(rows: Tensor, axes: Sequence[int], number: int, classes: int) -> Tensor:
@@ -121,7 +93,7 @@ def _drop(state: dict[str, Any], gone: Tensor, size: int, by_slot: dict[Path, li
         rows[empty[: len(rows)]] = 0
         return rows
 
-    state = _changed(state, moved)
+    state = changed(state, moved)
     memory = state["memory"]
     memory["offered"] = len(stay)
     memory["count"].fill_(len(stay))

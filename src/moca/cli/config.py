@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from moca.errors import Interrupted, MocaError, first_line
+from moca.settings import word
 from moca.settings.meant import refuse_unknown
 
 _IN_PYTHON = ("progress", "say", "watch")
@@ -107,10 +108,6 @@ def _short(value: Any) -> Any:
         return [_short(one) for one in value]
     if isinstance(value, dict):
         told = {"name": value.get("name")} | value
-        (_, first), *options = ((key, _word(of)) for key, of in told.items() if of is not None)
+        (_, first), *options = ((key, word(of)) for key, of in told.items() if of is not None)
         return f"{first}:{','.join(f'{key}={of}' for key, of in options)}" if options else first
     return value
-
-
-def _word(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

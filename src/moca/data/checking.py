@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from moca.data import catalogue
 from moca.data.fingerprint import Contents, Differences, Digests, Place, compare, image_digests
 from moca.data.proving import describe
-from moca.data.source import BLOCK_BYTES
+from moca.data.source import in_blocks
 from moca.data.store import Info, Store
 from moca.errors import MocaError, nearest
 
@@ -76,5 +76,5 @@ def contents(arrays: dict[str, NDArray[Any]]) -> Contents:
 
 
 def _digests(images: NDArray[np.uint8]) -> Digests:
-    step = max(1, BLOCK_BYTES // int(np.prod(images.shape[1:])))
-    return np.concatenate([image_digests(images[i : i + step]) for i in range(0, len(images), step)])
+    blocks = in_blocks(len(images), int(np.prod(images.shape[1:])))
+    return np.concatenate([image_digests(images[some]) for some in blocks])

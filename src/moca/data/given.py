@@ -14,7 +14,7 @@ from torch import Tensor
 
 from moca.data.decode import over_white, pixels
 from moca.data.in_memory import Split
-from moca.data.source import BLOCK_BYTES, Pixels
+from moca.data.source import Pixels, in_blocks
 from moca.errors import MocaError
 
 Label = int | str
@@ -38,8 +38,7 @@ class Given:
 
     def blocks(self, order: NDArray[np.int64]) -> Iterable[Pixels]:
         """The images in an order, some at a time."""
-        step = max(1, BLOCK_BYTES // int(np.prod(self.shape)))
-        return (self.take(order[i : i + step]) for i in range(0, len(order), step))
+        return (self.take(order[some]) for some in in_blocks(len(order), int(np.prod(self.shape))))
 
 
 def given(data: Any, split: str) -> Given:
@@ -113,8 +112,7 @@ def _channels_last(images: NDArray[Any], torchlike: bool, split: str) -> NDArray
 def _refuse_range(images: NDArray[Any], split: str) -> None:
     if images.dtype.kind != "f" or images.size == 0:
         return
-    step = max(1, BLOCK_BYTES // images[:1].nbytes)
-    blocks = [images[i : i + step] for i in range(0, len(images), step)]
+    blocks = [images[some] for some in in_blocks(len(images), images[:1].nbytes)]
     low, high = min(float(b.min()) for b in blocks), max(float(b.max()) for b in blocks)
     if any(bool(np.isnan(b).any()) for b in blocks):
         raise MocaError(f"images of {split} have pixels that are no number (NaN); remove them")

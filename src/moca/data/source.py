@@ -63,6 +63,12 @@ class Source:
     """What a user should know, such as images that were not taken."""
 
 
+def in_blocks(count: int, each: int) -> Iterator[slice]:
+    """So many things of so many bytes each, a block at a time."""
+    step = max(1, BLOCK_BYTES // max(1, each))
+    return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+
 def first_alone(paths: Sequence[Path]) -> tuple[str, ...]:
     """A note where there are several folders or files for one split, of which the first is taken."""
     names = [path.name for path in paths]
@@ -80,10 +86,8 @@ def array_part(chunks: Callable[[], Iterable[Pixels]], labels: NDArray[np.generi
     def blocks(colour: bool) -> Iterator[Block]:
         start = 0
         for images in chunks():
-            step = max(1, BLOCK_BYTES // max(1, images[:1].nbytes))
-            for i in range(0, len(images), step):
-                piece = images[i : i + step]
-                yield Block(piece, np.arange(start + i, start + i + len(piece)))
+            for some in in_blocks(len(images), images[:1].nbytes):
+                yield Block(images[some], np.arange(start + some.start, start + some.stop))
             start += len(images)
 
     return Part(as_labels(labels, where), blocks, lambda index: f"image {index} of {where}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from moca.data.fingerprint import Digests, Labels, canonical_order, image_digests
 from moca.data.moments import Moments
-from moca.data.source import BLOCK_BYTES, Part, Source
+from moca.data.source import Part, Source, in_blocks
 from moca.data.watch import Watch
 from moca.errors import MocaError
 
@@ -131,12 +131,11 @@ def write_arrays(chosen: Selection, folder: Path, split: str) -> Moments:
     shape = chosen.raw.shape
     size = int(np.prod(shape))
     moments = Moments(shape[2])
-    step = max(1, BLOCK_BYTES // size)
-    buffer = np.empty((min(step, len(members)), size), np.uint8)
+    blocks = [members[some] for some in in_blocks(len(members), size)]
+    buffer = np.empty((len(blocks[0]) if blocks else 0, size), np.uint8)
     with chosen.raw.path.open("rb", buffering=0) as source, (folder / f"{split}_images.npy").open("wb") as out:
         out.write(npy_header((len(members), *shape)))
-        for start in range(0, len(members), step):
-            block = members[start : start + step]
+        for block in blocks:
             for row, index in zip(buffer, block.tolist(), strict=False):
                 source.seek(index * size)
                 source.readinto(row.data)

@@ -15,6 +15,7 @@ import torch
 
 from moca.engine.folder import STEPS, TASKS
 from moca.settings import Run
+from moca.state import torch_bytes
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
@@ -80,9 +81,7 @@ class FirstTask:
             return
         self.trained_by = None
         if self.to_come:
-            content = io.BytesIO()
-            torch.save(run.state(), content)
-            self.kept, self.name = content.getvalue(), run.folder.path.name
+            self.kept, self.name = bytes(torch_bytes(run.state())), run.folder.path.name
             self.lines = {name: (run.folder.path / name).read_bytes() for name in (STEPS, TASKS)}
 
     def _hand_over(self, run: Running) -> None:

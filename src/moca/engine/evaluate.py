@@ -10,6 +10,7 @@ from moca.at_once import MOST, at_once
 from moca.data import Protocol, Transform
 from moca.engine.resident import resident
 from moca.models import Model
+from moca.models.evaluating import evaluating
 from moca.streams import Stream
 
 
@@ -63,14 +64,11 @@ def in_evaluation(
 ) -> Tensor:
     """What a network makes of these raw images (the model, its encoder, or what a learner predicts by) while the model
     is in evaluation mode; its own mode is left as it was."""
-    device, training = next(model.parameters()).device, model.training
+    device = next(model.parameters()).device
     transform, images = Transform.plain(protocol, device), resident(images, device)
     batches = index.to(images.device).split(at_once(images, MOST[device.type]))
-    model.eval()
-    try:
+    with evaluating(model):
         return torch.cat([network(transform(images[some].to(device))) for some in batches])
-    finally:
-        model.train(training)
 
 
 def _share(correct: Tensor) -> float:

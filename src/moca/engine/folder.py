@@ -17,7 +17,6 @@ Torch is imported where tensors are read or written, so that runs can be listed 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shlex
@@ -48,12 +47,15 @@ _PART = ".part"
 """At the end of the name of a file that is not whole yet."""
 
 
-def make_folder(path: Path) -> bool:
-    """Make a new folder; False where something of that name is there."""
-    with _writing(path), suppress(FileExistsError):
-        path.mkdir(parents=True)
-        return True
-    return False
+def new_folder(path: Path) -> Path:
+    """Make a folder of that name, or where there is something called so name-2, name-3, ..."""
+    folder, number = path, 1
+    while True:
+        with _writing(folder), suppress(FileExistsError):
+            folder.mkdir(parents=True)
+            return folder
+        number += 1
+        folder = path.with_name(f"{path.name}-{number}")
 
 
 def described(
@@ -105,10 +107,9 @@ class RunFolder:
         """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
         folder = cls(path)
         folder.claim()
-        if any(entry.name not in (LOCK, TRACEBACK, SETTINGS + _PART) for entry in path.iterdir()):
-            folder.release()
-            raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
         try:
+            if any(entry.name not in (LOCK, TRACEBACK, SETTINGS + _PART) for entry in path.iterdir()):
+                raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
             folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
         except MocaError:
             folder.release()
@@ -154,12 +155,10 @@ class RunFolder:
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
         """Keep a state to go on from, and how long the line files were then."""
-        import torch
+        from moca.state import torch_bytes
 
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
-        content = io.BytesIO()
-        torch.save({"state": state, "lengths": lengths}, content)
-        self.write_bytes(CHECKPOINT, content.getbuffer())
+        self.write_bytes(CHECKPOINT, torch_bytes({"state": state, "lengths": lengths}))
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
         """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
@@ -197,11 +196,10 @@ class RunFolder:
     def save_model(self, state: dict[str, Any], about: dict[str, Any]) -> None:
         """Keep the weights, with facts about them, and what else the state of a learning holds."""
         import safetensors.torch
-        import torch
 
-        content = io.BytesIO()
-        torch.save({name: part for name, part in state.items() if name != "model"}, content)
-        self.write_bytes(LEARNING, content.getbuffer())
+        from moca.state import torch_bytes
+
+        self.write_bytes(LEARNING, torch_bytes({name: part for name, part in state.items() if name != "model"}))
         tensors = {name: tensor.contiguous() for name, tensor in state["model"].items()}
         self.write_bytes(MODEL, safetensors.torch.save(tensors, {"moca": json.dumps(about)}))
 

@@ -20,7 +20,7 @@ from moca.engine.asked import above, kept
 from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
 from moca.errors import MocaError
 from moca.locking import is_held
-from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, word
 from moca.settings.older import renewed
 
 RUNS = Path("runs")
@@ -261,7 +261,7 @@ def _unlike(run: Listed, usual: dict[str, Any]) -> str:
     other = {name.removesuffix(".name") for name in unlike if name.endswith(".name")}  # its options are others anyway
     told = [
         f"{name.removesuffix('.name').removesuffix('.size').removeprefix('perturb.').removeprefix('learner.')}"
-        f"={_word(value)}"
+        f"={word(value)}"
         for name, value in unlike.items()
         if name.endswith(".name") or name.partition(".")[0] not in other
     ]
@@ -276,10 +276,6 @@ def _flat(settings: dict[str, Any]) -> dict[str, Any]:
         value = settings[name]
         flat |= {f"{name}.{key}": of for key, of in value.items()} if isinstance(value, dict) else {name: value}
     return dict(sorted(flat.items()))
-
-
-def _word(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 SORTS: dict[str, Callable[[Listed], Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,6 +20,7 @@ from moca.engine.progress import ProgressBar
 from moca.errors import Interrupted, MocaError
 from moca.generator.training import Pair, Training, steps_of
 from moca.locking import is_held, lock
+from moca.state import torch_bytes
 
 _FORMAT = 1
 _EVERY = 60.0
@@ -129,10 +129,9 @@ def _trained(
 
 def _write(path: Path, training: Training, wanted: int) -> dict[str, Any]:
     """In one go, so that a crash never leaves half of it."""
-    content, kept = io.BytesIO(), {"wanted": wanted, "state": training.state_dict()}
-    torch.save(kept, content)
+    kept = {"wanted": wanted, "state": training.state_dict()}
     part = path.with_suffix(".part")
-    part.write_bytes(content.getbuffer())
+    part.write_bytes(torch_bytes(kept))
     part.replace(path)
     return kept
 

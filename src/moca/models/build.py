@@ -11,6 +11,7 @@ from torch import nn
 from moca.errors import MocaError, first_line
 from moca.models.encoders.base import Encoder
 from moca.models.encoders.pretrained import Pretrained
+from moca.models.evaluating import evaluating
 from moca.models.heads import build_head
 from moca.models.model import WRAP, Model
 from moca.parts import ENCODERS
@@ -100,17 +101,14 @@ def make_encoder(choice: Choice, shape: Shape) -> Any:
 
 def _features(body: nn.Module, shape: Shape, name: str) -> int:
     """The length of the features of an encoder that does not say it: what it makes of two black images."""
-    training = body.training
     where = next((tensor.device for tensor in (*body.parameters(), *body.buffers())), torch.device("cpu"))
     try:
-        with torch.no_grad():
-            made = body.eval()(torch.zeros(2, *shape, device=where))
+        with torch.no_grad(), evaluating(body):
+            made = body(torch.zeros(2, *shape, device=where))
     except Exception as error:
         size, other = "x".join(map(str, shape)), {p.dtype for p in body.parameters()} - {torch.float32}
         hint = "; moca hands it float32: make it so with .float() (precision=bf16 computes in less)" if other else ""
         raise MocaError(f"model '{name}' cannot take images of {size}: {first_line(error)}{hint}") from None
-    finally:
-        body.train(training)
     if not isinstance(made, torch.Tensor) or made.dim() != 2 or len(made) != 2:
         got = tuple(made.shape) if isinstance(made, torch.Tensor) else type(made).__name__
         raise MocaError(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 
 from moca.models.batch_norm.layer import BatchNorm2d
+from moca.models.evaluating import evaluating
 from moca.models.model import Model
 from moca.models.per_sample import per_sample_gradients
 
@@ -38,17 +39,13 @@ def gradient_products(model: Model, x: Tensor, y: Tensor) -> Tensor:
     the slope at what comes out; a sample's gradient by the layer's weights is a product of the two, and its whole
     gradient is never held. In the model's precision; the model, its mode and its statistics stay as they are.
     """
-    training = model.training
-    model.eval()
-    try:
+    with evaluating(model):
         with torch.enable_grad(), _calls(model) as calls:
             loss = F.cross_entropy(model(x), y, reduction="sum")
         if not (_each_once(model, calls) and all(_plain_call(call, len(x)) for call in calls)):
             return _of_the_whole(model, x, y)
         slopes = torch.autograd.grad(loss, [call.output for call in calls])
         return torch.stack([_products(*pair) for pair in zip(calls, slopes, strict=True)]).sum(0)
-    finally:
-        model.train(training)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
+from moca.models.evaluating import evaluating
 from moca.models.model import Model
 
 _NUMBERS = 2**27
@@ -27,11 +28,6 @@ def per_sample_gradients(model: Model, x: Tensor, y: Tensor) -> Iterator[dict[st
         return F.cross_entropy(functional_call(model, weights, (x.unsqueeze(0),)), y.unsqueeze(0))
 
     for part in zip(x.split(at_once), y.split(at_once), strict=True):
-        training = model.training
-        with model.in_float32():
-            model.eval()
-            try:
-                gradients = vmap(grad(loss), (None, 0, 0))(weights, *part)
-            finally:
-                model.train(training)
+        with model.in_float32(), evaluating(model):
+            gradients = vmap(grad(loss), (None, 0, 0))(weights, *part)
         yield {name: rows.reshape(len(rows), -1) for name, rows in gradients.items()}

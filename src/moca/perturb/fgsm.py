@@ -12,10 +12,7 @@ from moca.perturb.base import Perturbation, uphill
 class FGSM(Perturbation):
     """n = sign of the gradient of CE(g(h), y_old) with respect to h."""
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The classifier."""
-        return ("model",)
+    needs = ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The fast gradient sign at each replayed feature."""

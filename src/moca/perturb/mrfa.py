@@ -24,6 +24,7 @@ class MRFA(Perturbation):
     site: Literal["feature", "stages"] = option("feature", "steps from the final feature, or after every stage")
     step: float = option(0.1, "length of a stage's step, relative to its output", gt=0)
 
+    needs = ("model",)
     recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
 
     def check(self) -> None:
@@ -31,11 +32,6 @@ class MRFA(Perturbation):
         super().check()
         if self.site == "stages":
             self.needs_images = "it makes its steps inside the encoder"  # type: ignore[misc]
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The network."""
-        return ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The way up the replayed samples' loss."""

@@ -64,8 +64,8 @@ def _spelling(cls: type[Settings], field: str) -> str:
 
 
 def word(value: Any) -> str:
-    """A setting in short."""
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    """A setting in short; in files several values are a list."""
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def spelt(value: Any) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from moca.engine.folder import make_folder
+from moca.engine.folder import new_folder
 from moca.parts import option
 from moca.trackers.base import About, Point, Tracker
 
@@ -40,11 +40,7 @@ class TensorBoard(Tracker):
             return about.folder / "tensorboard"
         if run:
             return Path(run)
-        place, number = Path(self.dir).expanduser().resolve() / about.name, 1
-        while not make_folder(place):
-            number += 1
-            place = place.with_name(f"{about.name}-{number}")
-        return place
+        return new_folder(Path(self.dir).expanduser().resolve() / about.name)
 
     def _introduce(self, about: About) -> None:
         settings: dict[str, Any] = {name: _plain(value) for name, value in about.settings.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.growth import refuse_growth
-from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part
+from moca.data.source import MOST_BYTES, Options, Part, Pixels, Source, array_part, in_blocks
 from moca.errors import MocaError
 
 _SPLITS = {"train": ("train",), "test": ("t10k", "test")}
@@ -54,9 +54,8 @@ def _part(path: Path, split: str, most: int | None) -> Part | None:
                 raise MocaError(f"{images} holds no images (its shape is {shape}); check the file")
             size = max(1, math.prod(shape[1:]))
             refuse_growth(images, shape[0] * size, most)
-            step = max(1, BLOCK_BYTES // size)
-            for start in range(0, shape[0], step):
-                count = min(step, shape[0] - start)
+            for some in in_blocks(shape[0], size):
+                count = some.stop - some.start
                 yield _read(file, images, count * size).reshape(count, *shape[1:], 1)
 
     with _opened(labels) as file:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.growth import refuse_growth
-from moca.data.source import BLOCK_BYTES, MOST_BYTES, Options, Part, Pixels, Source, array_part, as_pixels
+from moca.data.source import MOST_BYTES, Options, Part, Pixels, Source, array_part, as_pixels, in_blocks
 from moca.errors import MocaError
 
 _IMAGES = {
@@ -96,9 +96,8 @@ def _part(path: Path, arrays: Mapping[str, Array], split: str, most: int | None)
             size = max(1, math.prod(shape[1:]) * dtype.itemsize)
             if path.is_file():
                 refuse_growth(path, shape[0] * size, most)
-            step = max(1, BLOCK_BYTES // size)
-            for start in range(0, shape[0], step):
-                count = min(step, shape[0] - start)
+            for some in in_blocks(shape[0], size):
+                count = some.stop - some.start
                 flat = np.frombuffer(_exactly(stream, count * size), dtype)
                 yield as_pixels(flat.reshape(count, *shape[1:]), where)
 

@@ -26,6 +26,7 @@ class Angles(Recording):
 
     leads_to, about = "angle_deviation", "angle deviation in training"
     wants = ("new.features", "new.y", "replay.features", "replay.moved", "replay.y")
+    remembers = ("features", "labels")
 
     def __init__(self, run: Running) -> None:
         super().__init__(run)
@@ -89,7 +90,3 @@ class Angles(Recording):
             },
             "recorded",
         )
-
-    def state(self) -> dict[str, Any]:
-        """With the features of the task so far."""
-        return super().state() | {"features": self.features, "labels": self.labels}

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from torch import Tensor
 
 from moca.engine.watch import StepRecord, TaskRecord
-from moca.state import on
+from moca.state import Stateful, on
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
     from moca.measures.analysis import Analysis
 
 
-class Recording:
+class Recording(Stateful):
     """One kind of thing to be recorded. What it found in each task is in `tasks`, of plain values and tensors."""
 
     leads_to: ClassVar[str]
@@ -28,6 +28,7 @@ class Recording:
     """Outputs of a step."""
     looks: ClassVar[Literal["late", "through"]] = "late"
     """At steps spread over the last epoch of a task, or over all of it."""
+    remembers: ClassVar[tuple[str, ...]] = ("tasks",)
 
     def __init__(self, run: Running) -> None:
         self.run, self.tasks = run, list[dict[str, Any]]()
@@ -42,13 +43,9 @@ class Recording:
         """What came of it, if anything did."""
         raise NotImplementedError
 
-    def state(self) -> dict[str, Any]:
-        """All that is needed to go on."""
-        return {"tasks": self.tasks}
-
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
-        self.__dict__.update(on("cpu", state))
+        """Go on from where `state` was taken; a checkpoint is read to the run's device."""
+        super().load_state_dict(on("cpu", state))
 
     @property
     def old(self) -> list[int]:

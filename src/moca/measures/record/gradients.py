@@ -36,6 +36,7 @@ class Gradients(Recording):
         "replay.moved",
         "replay.moved.gradient",
     )
+    remembers = ("grams",)
 
     def __init__(self, run: Running) -> None:
         super().__init__(run)
@@ -96,7 +97,3 @@ class Gradients(Recording):
                 if name in task
             },
         )
-
-    def state(self) -> dict[str, Any]:
-        """With the sums of the task so far."""
-        return super().state() | {"grams": self.grams}

@@ -26,6 +26,7 @@ class Moved(Recording):
     leads_to, about = "perturbation_angle", "angle of the perturbation"
     wants = ("replay.features", "replay.moved", "replay.old")
     looks = "through"
+    remembers = ("counts", "degrees", "course")
 
     def __init__(self, run: Running) -> None:
         super().__init__(run)
@@ -75,10 +76,6 @@ class Moved(Recording):
             "recorded",
             {f"counts in bins of 2 degrees, task {task['learned']}": task["counts"].numpy() for task in self.tasks},
         )
-
-    def state(self) -> dict[str, Any]:
-        """With the counts of the task so far."""
-        return super().state() | {"counts": self.counts, "degrees": self.degrees, "course": self.course}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from where `state` was taken; an older moca did not add up the degrees."""
