@@ -14,6 +14,7 @@ import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
+from moca.classifier.classifier import Classifier
 from moca.classifier.lesson import teach
 from moca.classifier.pictures import digests_of
 from moca.classifier.telling import copies_told, twice_told
@@ -47,6 +48,17 @@ def test_classes_that_the_accuracy_hides_are_named(model):
     taught = teach(model, images, labels, options=OPTIONS | {"epochs": 1}, device="cpu")
     assert (taught.held, taught.unjudged) == (11, ["few"])
     assert (taught.new_after, taught.missed) == (pytest.approx(10 / 11), ["some"])
+    assert sorted(taught.told_right) == [("many", 10, 10), ("some", 0, 1)]
+    assert taught.each_alike == 0.5, "however many images of a class are held out"
+
+
+def test_what_is_held_out_passes_the_model_once_before_and_once_after_a_lesson(model, folder, monkeypatch):
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    asked, scores = [], Classifier._scores
+    monkeypatch.setattr(Classifier, "_scores", lambda self, x: asked.append(len(x)) or scores(self, x))
+    taught = teach(model, folder("feb", 2), device="cpu")
+    assert asked == [taught.old_held, taught.old_held + taught.held]
+    assert sum(held for _, _, held in taught.told_right) == asked[1]
 
 
 def test_how_many_images_have_been_read_is_told(model, folder):

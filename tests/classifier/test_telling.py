@@ -46,7 +46,7 @@ def test_on_how_little_it_rests():
     assert told(held=1, old_held=4).endswith("held-out images: 4 of the old classes and 1 of this lesson.")
     assert told(held=0).startswith("There were too few images to hold any out")
     assert told(unjudged=["ring", 7]) == "No image is held out of ring, 7: how well that is told is not known."
-    assert told(missed=["bar"]) == "No held-out image is told right of bar."
+    assert told(told_right=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image is told right of bar."
     assert told(held=0, held_out=0.0, unjudged=["ring"]) == ""
     assert "whether any were forgotten is not known" in told(version=2, old_held=0)
 

@@ -170,7 +170,13 @@ def test_what_it_knows(moca, taught, tmp_path):
     assert "er_ace with gaussian" in out
     assert "1 *" in out
     lines = {" ".join(line.split()) for line in out.splitlines()}
-    assert {"bar 0 1 18", "bar 1 1 18"} <= lines, "18 images of each in memory"
+    told = [
+        f"{name} 1 18 {right} of {held}"
+        for name, right, held in ModelFolder(Path("bars")).about()["lesson"]["told_right"]
+    ]
+    assert len(told) == 2 and set(told) <= lines, (
+        "18 images of each in memory, and how many of the others are told right"
+    )
     assert "memory.png (the first 10 of each class, of up to 18)" in out
     with Image.open(tmp_path / "memory.png") as sheet:
         assert sheet.size > (100, 50)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -34,17 +34,20 @@ class Kept:
         unknown = 0 if self.seen is None else len(self.seen) - len(self.seen_of)
         object.__setattr__(self, "seen_of", [None] * unknown + self.seen_of)
 
-    def accuracy(self, classifier: Classifier) -> float | None:
-        """The share of the images to judge by that are told right; None where there are none."""
-        return classifier.score(self.images, self.labels) if self.images is not None and len(self.labels) else None
-
-    def missed(self, classifier: Classifier) -> list[Label]:
-        """The classes of whose images to judge by none is told right."""
+    def judged(self, classifier: Classifier) -> list[bool]:
+        """Which of the images to judge by are told right."""
         if self.images is None or not self.labels:
             return []
-        told = zip(classifier.predict(self.images).tolist(), self.labels, strict=True)
-        right = {label for answer, label in told if answer == label}
-        return [label for label in dict.fromkeys(self.labels) if label not in right]
+        answers = classifier.predict(self.images).tolist()
+        return [answer == label for answer, label in zip(answers, self.labels, strict=True)]
+
+    def by_class(self, right: Sequence[bool]) -> list[tuple[Label, int, int]]:
+        """Each class with how many of its images to judge by are told right, and how many there are."""
+        counts = {label: [0, 0] for label in self.labels}
+        for label, told in zip(self.labels, right, strict=True):
+            counts[label][0] += told
+            counts[label][1] += 1
+        return [(label, good, held) for label, (good, held) in counts.items()]
 
     def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
         """The places of those images that were taught as another class, and which. One that comes as both is not among
@@ -55,18 +58,22 @@ class Kept:
         as_before = {row for row, label in told if taught.get(row, label) == label}
         return {place: taught[row] for place, (row, _) in enumerate(told) if row not in as_before}
 
-    def with_more(self, images: Tensor, labels: list[Label], digests: Digests, taught: list[Label]) -> Kept:
-        """So many of each class at the most, the first ones."""
+    def beside(self, images: Tensor, labels: list[Label]) -> Kept:
+        """These and more images to judge by, however many."""
         parts = [some for some in (self.images, images) if some is not None and len(some)]  # none has any shape
-        names, count, chosen = self.labels + labels, dict[Label, int](), []
-        for place, name in enumerate(names):
+        return Kept(torch.cat(parts) if parts else None, self.labels + labels, self.seen, self.seen_of)
+
+    def learnt(self, digests: Digests, taught: list[Label]) -> Kept:
+        """After a lesson of images with these digests: so many of each class at the most, the first ones."""
+        count, chosen = dict[Label, int](), []
+        for place, name in enumerate(self.labels):
             count[name] = count.get(name, 0) + 1
             if count[name] <= _HELD:
                 chosen.append(place)
         seen = torch.from_numpy(digests.copy())
         seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        held = torch.cat(parts)[chosen] if parts else None
-        return Kept(held, [names[i] for i in chosen], seen, [*self.seen_of, *taught])
+        held = None if self.images is None else self.images[chosen]
+        return Kept(held, [self.labels[i] for i in chosen], seen, [*self.seen_of, *taught])
 
     def without(self, label: Label) -> Kept:
         """Nothing of a class, nor what may be of it."""

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
-from moca.classifier.kept import Kept
 from moca.classifier.pictures import Said, digests_of, labelled
 from moca.data import splitting
 from moca.data.fingerprint import Digests
@@ -56,8 +55,8 @@ class Lesson:
     """Images that the accuracy of the classes known before rests on."""
     unjudged: list[Label] = field(default_factory=list)
     """Classes of this lesson of which no image is held out, so that no accuracy says anything of them."""
-    missed: list[Label] = field(default_factory=list)
-    """Classes, old ones too, of whose held-out images none is told right after the lesson."""
+    told_right: list[tuple[Label, int, int]] = field(default_factory=list)
+    """Each class, old ones too, with how many of its held-out images are told right after the lesson, of how many."""
     held_out: float = 0.0
     """The share that was to be held out."""
     twice: int = 0
@@ -68,6 +67,17 @@ class Lesson:
     """Images that the same class had already in this lesson, so that they do not count."""
     first_copy: tuple[str, ...] = ()
     """The first of these: the one that counts, and its copy."""
+
+    @property
+    def missed(self) -> list[Label]:
+        """Classes, old ones too, of whose held-out images none is told right after the lesson."""
+        return [name for name, right, _ in self.told_right if not right]
+
+    @property
+    def each_alike(self) -> float | None:
+        """Accuracy after the lesson where every class counts as much as any other, however many images are held out
+        of it."""
+        return share_of([right / held for _, right, held in self.told_right])
 
 
 def teach(
@@ -123,7 +133,7 @@ def teach(
         places = np.array([number[name] for name in y])
         held = torch.from_numpy(splitting.held_out(places, digests, list(map(str, classes)), held_out, seed=0, least=0))
         answers = [y[i] for i in torch.nonzero(held).flatten().tolist()]
-        old_before = kept.accuracy(classifier)
+        old_before = share_of(kept.judged(classifier))
 
         def step(done: int, steps: int) -> None:
             if done == 1 and not known and say and (line := _choices_told(classifier, options or {})):
@@ -132,8 +142,10 @@ def teach(
                 said(done, steps)
 
         classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=step)
-        old_after, judged = kept.accuracy(classifier), classifier.prepared(x[held]) if held.any() else x[held]
-        more = kept.with_more(judged, answers, digests, y)
+        judged = classifier.prepared(x[held]) if held.any() else x[held]
+        both = kept.beside(judged, answers)
+        right = both.judged(classifier)
+        old_after = share_of(right[: len(kept.labels)])
         lesson = Lesson(
             images=int((~held).sum()),
             known=int((~fresh).sum()) - len(again),
@@ -143,23 +155,28 @@ def teach(
             left_out="".join(lost),
             old_before=old_before,
             old_after=old_after,
-            new_after=Kept(judged, answers).accuracy(classifier),
+            new_after=share_of(right[len(kept.labels) :]),
             version=folder.next,
             used=old_before is None or old_after is None or old_before - old_after <= tolerate,
             otherwise=dict(otherwise),
             first_otherwise=first,
             old_held=len(kept.labels),
-            unjudged=[name for name in classes if name not in more.labels],
-            missed=more.missed(classifier),
+            unjudged=[name for name in classes if name not in both.labels],
+            told_right=both.by_class(right),
             held_out=held_out,
             twice=len(twice),
             first_twice=first_twice,
             copies=len(copies),
             first_copy=first_copy,
         )
-        classifier.kept_ = more
+        classifier.kept_ = both.learnt(digests, y)
         folder.add(classifier, asdict(lesson), lesson.used)
         return lesson
+
+
+def share_of(right: Sequence[float]) -> float | None:
+    """What is told right, as a share; None where nothing is judged."""
+    return sum(right) / len(right) if right else None
 
 
 def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, device: str = "auto") -> int:
@@ -173,7 +190,9 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
                 f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
             )
         if folder.current in having or not having:
-            folder.add(folder.load(Classifier, device=device).forget(label), {"forgot": label})
+            without = folder.load(Classifier, device=device).forget(label)
+            kept = without.kept_
+            folder.add(without, {"forgot": label, "told_right": kept.by_class(kept.judged(without))})
         for number in having if all_versions else ():
             if folder.about(number)["classes"] == [label]:  # it knows nothing else
                 folder.remove(number)

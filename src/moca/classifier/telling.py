@@ -84,7 +84,10 @@ def basis_told(lesson: Lesson) -> str:
         return ""
     told = []
     if not lesson.held and lesson.held_out:
-        told.append("There were too few images to hold any out, so how well this lesson was learnt is not known.")
+        told.append(
+            "There were too few images to hold any out, so how well this lesson was learnt is not known; "
+            "a larger share (--held-out) may hold some out."
+        )
     few = [f"{number} of {whose}"
            for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
            if 0 < number < _FEW]  # fmt: skip

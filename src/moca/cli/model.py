@@ -114,6 +114,9 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
     ):
         if after is not None:
             table.add_row(name, _percent(before), _percent(after))
+    alike = _percent(lesson.each_alike)
+    if alike not in (_percent(lesson.old_after), _percent(lesson.new_after)):
+        table.add_row("all classes, each counting alike", "", alike)
     if table.row_count:
         console.print(table)
     if told := basis_told(lesson):
@@ -210,10 +213,13 @@ def show(
         kind, samples = "vectors", f"{channels} numbers"
     say(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
     versions = folder.versions if folder.exists() else []
-    table = _table("class", "learnt in version", f"{kind} in memory")
+    judged = folder.about()["lesson"].get("told_right", ()) if versions else ()
+    told_right = {name: f"{right} of {held}" for name, right, held in judged}
+    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, told right"] * bool(told_right))
     came = folder.taught_in() if versions else {}
     for name in names:
-        table.add_row(Text(str(name)), str(came.get(name, "")), str(len(memory.get(name, ()))))
+        row = (str(came.get(name, "")), str(len(memory.get(name, ()))), told_right.get(name, "none"))
+        table.add_row(Text(str(name)), *row[: len(table.columns) - 1])
     console.print(table)
     if versions:
         table = _table("version", "when", "what", "images", "old classes", "new")
