@@ -3,6 +3,9 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+SEVERAL = "moca compare takes several values, each by itself, with spaces between (in Python a list)"
+"""What is said where values that commas or spaces join were taken for one."""
+
 
 class MocaError(Exception):
     """Something the user asked for cannot be done; the message says why and what to do instead."""

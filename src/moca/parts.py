@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
-from moca.errors import MocaError, first_line, nearest
+from moca.errors import SEVERAL, MocaError, first_line, nearest
 
 PLUGINS = "moca.plugins"
 """The entry-point group of packages that bring parts: what each names is loaded, and registers what it has."""
@@ -180,7 +180,7 @@ class Kind:
             if name in kind.built_in and name != "none":
                 alike = f"it is a {kind.name}: {kind.setting}={name}"
         if len(name.replace(",", " ").split()) > 1:
-            alike = "several values, each by itself, are for moca compare"
+            alike = SEVERAL
         raise MocaError(f"unknown {self.name} {name!r}; {alike}")
 
     def refuse_others(self, part: Any, name: str) -> None:

@@ -16,6 +16,7 @@ from moca.data import Split
 from moca.engine.choose import Pick, best, methods, seeds_apart
 from moca.engine.plan import folder_name, plan
 from moca.errors import Interrupted
+from moca.report.comparison import Comparison
 from tests.engine.test_run import assert_same_run
 
 TINY = {
@@ -183,3 +184,15 @@ def test_the_command_and_its_report(tmp_path, capsys):
     assert told[0] == told[1]
     assert "Summary, on the test images" in page
     assert "Summary, on a held-out share (0.2) of the training images" in page
+
+
+def test_the_gain_of_what_was_chosen_is_told_by_the_comparison_and_by_a_report_of_its_folder(toy):
+    settings = TINY | {"perturb": ["none", "gaussian"], "lr": [0.1, 0.2]}
+    chosen = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="c")
+    plain, moved = (pick.label for pick in chosen.picks)
+    for made in (chosen, Comparison.load("c")):
+        (tested,) = (setting for setting in made.settings if not setting.held_out)
+        row = next(row for row in tested.rows if row.perturbed)
+        assert tested.chosen and tested.own_learner(row) is next(row for row in tested.rows if not row.perturbed)
+    assert f"{moved} " in str(chosen) and f" {plain}: " in str(chosen)
+    assert not any(setting.chosen for setting in chosen.choosing.settings)

@@ -34,13 +34,13 @@ def result(folder, accuracy, seed=0, status="finished", message="", notes=(), **
     )
 
 
-def comparison(folder, methods):
+def comparison(folder, methods, **given):
     """A comparison from each method's final accuracies, seeds from 0 on, or from its results."""
     entries = []
     for label, runs in methods.items():
         for seed, run in enumerate(runs):
             entries.append((label, result(folder, run, seed, **method(label)) if isinstance(run, float) else run))
-    return Comparison(entries, folder)
+    return Comparison(entries, folder, **given)
 
 
 def method(label):

@@ -8,6 +8,7 @@ from moca.report import tables
 from moca.report.exhibit import Exhibit
 from moca.report.page import render, write_report
 from moca.report.table import Cell, Table
+from moca.report.verdict import verdict
 from tests.report.made_results import comparison, matrix, result
 from tests.report.seen_page import cells, data_of, text_of
 
@@ -39,6 +40,28 @@ def test_each_perturbation_is_held_against_its_own_learner(tmp_path):
     assert cells(page, "er+wap")["Gain on its learner"].startswith("+15.00")
     assert cells(page, "er", "learners")["derpp"].startswith("−20.00")
     assert cells(page, "derpp", "learners")["er"].startswith("+20.00")
+
+
+def test_where_settings_were_chosen_for_each_a_perturbation_is_held_against_its_learner_with_those_of_its_own(tmp_path):
+    def runs(accuracies, **settings):
+        return [result(tmp_path, accuracy, seed, **settings) for seed, accuracy in enumerate(accuracies)]
+
+    tuned = {
+        "er lr=0.1": runs([0.5, 0.6], lr=0.1, memory=50),
+        "er+wap lr=0.01": runs([0.6, 0.8], perturb="wap", lr=0.01, memory=50),
+        "derpp+wap lr=0.01": runs([0.6, 0.8], learner="derpp", perturb="wap", lr=0.01, memory=50),
+        "er+wap lr=0.01 memory=99": runs([0.6, 0.8], perturb="wap", lr=0.01, memory=99),
+    }
+    (as_given,), (chosen,) = (comparison(tmp_path, tuned, chosen=known).settings for known in (False, True))
+    assert tables.against_own_learner(as_given) == []
+    ((row, own, gain),) = tables.against_own_learner(chosen)
+    assert (row.label, own.label) == ("er+wap lr=0.01", "er lr=0.1"), "not another learner, nor another memory"
+    assert gain.spread.mean == pytest.approx(0.15)
+    assert verdict(chosen).startswith("er+wap lr=0.01 gains most on er lr=0.1: +15.00")
+    assert "without perturbation, either with the settings chosen for it." in tables.summary(chosen, [None] * 4).caption
+    several = tuned | {"er lr=0.3": runs([0.4, 0.4], lr=0.3, memory=50)}
+    (setting,) = comparison(tmp_path, several, chosen=True).settings
+    assert tables.against_own_learner(setting) == [], "which of them was chosen is not known"
 
 
 def test_learners_are_held_against_those_with_the_same_memory(tmp_path):

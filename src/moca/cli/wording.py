@@ -2,7 +2,7 @@
 
 import re
 
-from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError
+from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
 
 from moca.settings import Bench, Run
 from moca.settings.meant import meant
@@ -29,6 +29,11 @@ def hinted(error: CycloptsError) -> str:
             if error.keyword
             else f"{called} needs {error.argument.name}: {told}"
         )
+    if isinstance(error, CoercionError) and command == ("compare",) and error.token and "," in error.token.value:
+        option, given = error.token.keyword, error.token.value
+        if option in ("--seeds", "--seed"):
+            apart = " ".join(given.replace(",", " ").split())
+            return f"{option} {given} is no whole number; these seeds are --seed {apart}."
     if "Unused Tokens: [" in message:
         extra = message.partition("[")[2].partition("]")[0]
         if command == ("model", "forget"):

@@ -10,11 +10,8 @@ from pathlib import Path
 from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
-from moca.report.comparison import Comparison
+from moca.report.comparison import CHOSEN, Comparison
 from moca.whole import whole
-
-CHOSEN = "chosen.json"
-"""The file that says what was chosen, in the folder of the comparison."""
 
 
 class Chosen(Comparison):
@@ -29,7 +26,7 @@ class Chosen(Comparison):
         picks: Sequence[Pick],
         share: float,
     ) -> None:
-        super().__init__(results, folder, cost)
+        super().__init__(results, folder, cost, chosen=True)
         self.choosing = choosing
         """The runs on held-out images."""
         self.picks = list(picks)
@@ -66,7 +63,7 @@ class Chosen(Comparison):
         from moca.report.page import write_report  # a run alone needs no page
 
         runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
-        return write_report(Comparison(runs, self.folder, self.cost), about=self.told)
+        return write_report(Comparison(runs, self.folder, self.cost, chosen=True), about=self.told)
 
 
 def told_in(folder: Path) -> str:

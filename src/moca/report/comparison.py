@@ -8,7 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.box import SIMPLE
@@ -18,14 +18,18 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.engine.alike import SHARED, SHARED_IN_SHORT
+from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
 from moca.report import sameness, tidy
 from moca.report.loading import load
 from moca.report.spread import Spread
-from moca.settings import Run
+from moca.settings import Run, word
 from moca.whole import whole
+
+CHOSEN = "chosen.json"
+"""The file that says what was chosen, in the folder of a comparison that chose settings before it tested them."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,8 @@ class Setting:
 
     title: str
     rows: list[Row]
+    chosen: bool = False
+    """Whether each method has the settings that were chosen for it, which may then differ from its learner's."""
 
     @property
     def results(self) -> list[Result]:
@@ -115,12 +121,17 @@ class Setting:
         return "held-out training images" if self.held_out else "test images"
 
     def own_learner(self, row: Row) -> Row | None:
-        """The method that differs from this one in nothing but its having no perturbation."""
+        """The method that differs from this one in nothing but its having no perturbation; where settings were chosen
+        for each, the same learner with those chosen for it."""
         if not row.perturbed:
             return None
+        plain = [other for other in self.rows if not other.perturbed]
         wanted = sameness.method(row.run, without=("perturb",))
-        plain = (other for other in self.rows if not other.perturbed)
-        return next((other for other in plain if sameness.method(other.run, without=("perturb",)) == wanted), None)
+        same = [other for other in plain if sameness.method(other.run, without=("perturb",)) == wanted]
+        if same or not self.chosen:
+            return same[0] if same else None
+        at_best = [other for other in plain if _asked(other.run) == _asked(row.run)]
+        return at_best[0] if len(at_best) == 1 else None  # of several, which an earlier choice left, none is its own
 
 
 class Comparison:
@@ -132,11 +143,12 @@ class Comparison:
         folder: Path,
         cost: Cost | None = None,
         left_out: Sequence[str] = (),
+        chosen: bool = False,
     ) -> None:
         self.folder, self.cost = folder.absolute(), cost
         self.left_out = list(left_out)
         """Runs that were found but cannot be compared, each with the reason."""
-        self.settings = _apart(results)
+        self.settings = _apart(results, chosen)
         """Its methods in groups: those apart that learn another stream or are judged on other images."""
 
     @classmethod
@@ -150,7 +162,8 @@ class Comparison:
         if not several:
             raise MocaError("give at least one folder of runs")
         labelled, left_out = load([Path(place) for place in several])
-        return cls(labelled, Path(several[0]) if len(several) == 1 else Path(), left_out=left_out)
+        chosen = len(several) == 1 and (Path(several[0]) / CHOSEN).is_file()
+        return cls(labelled, Path(several[0]) if len(several) == 1 else Path(), left_out=left_out, chosen=chosen)
 
     @property
     def results(self) -> list[Result]:
@@ -270,15 +283,24 @@ def _table(setting: Setting) -> Table:
     return table
 
 
-def _apart(results: Sequence[tuple[str, Result]]) -> list[Setting]:
+def _apart(results: Sequence[tuple[str, Result]], chosen: bool) -> list[Setting]:
     apart: dict[str, dict[str, list[Result]]] = {}
     for (label, result), stream in zip(results, sameness.streams([run for _, run in results]), strict=True):
         apart.setdefault(stream, {}).setdefault(label, []).append(result)
     held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
     titles = sameness.titles([_telling(rows) for rows in held_out_last])
-    return [
+    made = [
         Setting(title, [Row(label, runs) for label, runs in rows.items()])
         for title, rows in zip(titles, held_out_last, strict=True)
+    ]
+    return [replace(setting, chosen=chosen and not setting.held_out) for setting in made]
+
+
+def _asked(run: Run) -> list[str]:
+    """The learner, and what else was asked of it than to learn the stream, which methods of a setting share."""
+    return [
+        run.learner.name,
+        *(word(getattr(run, name)) for name in PROBLEM if name not in (*sameness.STREAM, "data_dir")),
     ]
 
 

@@ -72,7 +72,8 @@ def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
         f"{setting.title}. Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over "
         "seeds, which a single seed does not have. "
         + (
-            f"The gain, in percentage points, is that on the same learner without perturbation. {_TEST} "
+            "The gain, in percentage points, is that on the same learner without perturbation"
+            f"{_at_best(setting)}. {_TEST} "
             if gained
             else ""
         )
@@ -95,6 +96,10 @@ def against_own_learner(setting: Setting) -> list[tuple[Row, Row, Difference]]:
     return [(row, own, gain) for (row, own), gain in zip(pairs, gains, strict=True)]
 
 
+def _at_best(setting: Setting) -> str:
+    return ", either with the settings chosen for it" * setting.chosen
+
+
 def perturbations(setting: Setting) -> Table | None:
     """Each perturbation against its own learner."""
     rows = [(Cell(row.label), Cell(own.label), *_told(gain)) for row, own, gain in against_own_learner(setting)]
@@ -102,8 +107,8 @@ def perturbations(setting: Setting) -> Table | None:
         return None
     head = ("Method", "Its learner", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
     caption = (
-        f"{setting.title}: each perturbation against its own learner, final accuracy on {setting.judged}, in "
-        f"percentage points. {_TEST}"
+        f"{setting.title}: each perturbation against its own learner{_at_best(setting)}, final accuracy on "
+        f"{setting.judged}, in percentage points. {_TEST}"
     )
     return Table("perturbations", head, rows, caption, setting.title)
 

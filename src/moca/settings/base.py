@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-from moca.errors import MocaError, nearest
+from moca.errors import SEVERAL, MocaError, nearest
 
 S = TypeVar("S", bound="Settings")
 
@@ -157,7 +157,7 @@ def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
         reason = " or ".join([reasons[0], *(other.removeprefix("must be ") for other in reasons[1:])])
         given = first["input"]
         if reason.endswith("number") and isinstance(given, str | tuple) and "," in (text := word(given)):
-            given, reason = text, f"{reason}; several values, each by itself, are for moca compare"
+            given, reason = text, f"{reason}; {SEVERAL}"
         raise MocaError(f"{where or 'settings'} = {given!r}: {reason}") from None
 
 
