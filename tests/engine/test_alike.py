@@ -109,7 +109,8 @@ def test_the_same_bits(learner, at_a_time, trained_apart, steps, tmp_path, monke
 
 def test_nothing_is_adjusted_in_the_first_task(apart, steps, tmp_path):
     """Nor before it, nor in its middle."""
-    settings = FAST | {"learner": ["er", "er:adjust=1", "er:adjust=auto"], "seeds": 1, "evaluate_every": 2}
+    learners = ["er", "er:adjust=1", "er:adjust=auto"]
+    settings = FAST | {"learner": learners, "seeds": 1, "evaluate_every": 2, "batch": 120}
     expected = apart(**settings, out=tmp_path / "apart")
     alone = steps.count(0)
     steps.clear()
