@@ -22,3 +22,5 @@ PAIRS = [(name, _fitting(name, turn)) for turn, name in enumerate(PERTURBABLE) i
 BOTH = {f"{learner}+{perturb}": {**PLAIN[learner], "perturb": perturb} for learner, perturb in PAIRS}
 EVERY = PLAIN | MOVED | BOTH
 """Each learner alone, each perturbation with er, and each other learner that takes one with one of them."""
+MOST = {name: method for name, method in EVERY.items() if name not in PERTURBABLE}
+"""Without those alone that are here with a perturbation too, for what holds of a method if it holds with more to it."""

@@ -19,7 +19,7 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("learner", PLAIN)
 def test_every_learner_goes_through(make_trainer, train, learner, odd):
-    trainer = make_trainer((5, 5, 5, 5), **PLAIN[learner] | ODD[odd])
+    trainer = make_trainer((4, 4, 4, 4), **PLAIN[learner] | ODD[odd])
     history = train(trainer)
     assert len(history) == trainer.schedule.total
     assert all(math.isfinite(loss) for losses in history for loss in losses.values())

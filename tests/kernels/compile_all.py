@@ -33,16 +33,21 @@ def check(kernel, constants, **types):
 tile = {"STRETCHES": 64, "TOGETHER": 8, "TILE_R": 128, "TILE_C": 32, "BLOCKS": 8}
 equal = dict.fromkeys(("weights", "heaviest", "pixels"))
 still = dict.fromkeys(("running_mean", "running_var", "keep", "take0", "take1", "take2"))
-moved = ({}, {"residual": None}, still)
-weighted = (still, still | {"residual": None})
-cases = [*product(((1, equal, moved), (3, equal, moved), (1, {}, weighted)), (False, True))]
-for (batches, rows, lists), relu in [*cases, ((1, {"pixels": 1}, weighted), True)]:
+alone = {"residual": None}
+cases = (  # each switch both ways; what they switch does not depend on each other
+    (1, equal, True, (alone,)),
+    (3, equal, False, ({}, alone | still)),
+    (1, {}, False, (still,)),
+    (1, {"pixels": 1}, True, (alone | still,)),
+)
+for batches, rows, relu, lists in cases:
     shape = tile | {"BATCHES": batches, "RELU": relu} | rows
     check(batch_norm._sums, {k: v for k, v in shape.items() if k not in ("RELU", "BLOCKS")})
     check(batch_norm._input_gradient, shape)
     for missing in lists:
         check(batch_norm._normalise, shape | missing)
-    for missing in ({}, {"y": None, "dz": None}):
+    unmasked = {"y": None, "dz": None}  # what a residual was added to is looked up, and only for the ReLU
+    for missing in ({}, unmasked) if relu else (unmasked,):
         check(batch_norm._gradient_sums, {k: v for k, v in shape.items() if k != "BLOCKS"} | missing)
 for unit, missing in product((False, True), ({}, {"old": None})):
     check(sphere._displace, {"UNIT": unit, "BLOCK": 512} | missing)
