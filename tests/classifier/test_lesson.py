@@ -393,8 +393,8 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
         f"1 image is a copy of another and does not count (the first: {place / 'bar 0/same.png'} is "
         f"{place / 'bar 0/0-4.png'})."
     )
-    counts = f"the first one counts: {both[0]}, not {both[1]}."
-    assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
+    counts = f"the first counts: {both[0]}, not {both[1]}."
+    assert twice_told(lesson) == f"1 image is in two classes, and {counts}"
     again = teach(model, place, device="cpu")
     assert (again.twice, again.otherwise) == (0, {}), "by now it was learnt as the first, which has not changed"
     assert twice_told(again) == copies_told(again) == ""

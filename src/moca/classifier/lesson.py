@@ -57,7 +57,7 @@ class Lesson:
     unjudged: list[Label] = field(default_factory=list)
     """Classes of this lesson of which no image is held out, so that no accuracy says anything of them."""
     missed: list[Label] = field(default_factory=list)
-    """Classes, old ones too, of whose held-out images none is told right after the lesson."""
+    """Classes, old ones too, none of whose held-out images is classified correctly after the lesson."""
     held_out: float = 0.0
     """The share that was to be held out."""
     twice: int = 0

@@ -88,7 +88,7 @@ def check_shares(held_out: float, tolerate: float) -> None:
     if not 0 <= held_out < 1:
         raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     if not 0 <= tolerate <= 1:
-        raise MocaError(f"--tolerate {tolerate:g} is no share from 0 to 1 (20 points are 0.2)")
+        raise MocaError(f"--tolerate {tolerate:g} is not a share from 0 to 1 (20 points are 0.2)")
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
