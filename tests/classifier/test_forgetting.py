@@ -164,7 +164,9 @@ def test_in_every_version(folder, tmp_path):
     teach(model, folder("jan", 0, 1, 2), options=options, held_out=0.2, device="cpu")
     teach(model, folder("feb", 3), held_out=0.2, tolerate=1, device="cpu")
     assert forget(model, "bar 1", device="cpu") == 3
-    assert model.about()["lesson"] == {"forgot": "bar 1"}
+    lesson = model.about()["lesson"]
+    assert lesson["forgot"] == "bar 1"
+    assert [(name, held) for name, _, held in lesson["correct"]] == [("bar 0", 4), ("bar 2", 4), ("bar 3", 4)]
     assert "bar 1" in model.about(1)["classes"]
     assert forget(model, "bar 2", all_versions=True, device="cpu") == 4
     secret = {image.tobytes() for image in bars(2, 20)}

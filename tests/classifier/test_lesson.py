@@ -48,7 +48,7 @@ def test_classes_that_the_accuracy_hides_are_named(model):
     taught = teach(model, images, labels, options=OPTIONS | {"epochs": 1}, device="cpu")
     assert (taught.held, taught.unjudged) == (11, ["few"])
     assert (taught.new_after, taught.missed) == (pytest.approx(10 / 11), ["some"])
-    assert sorted(taught.told_right) == [("many", 10, 10), ("some", 0, 1)]
+    assert sorted(taught.correct) == [("many", 10, 10), ("some", 0, 1)]
     assert taught.each_alike == 0.5, "however many images of a class are held out"
 
 
@@ -58,7 +58,7 @@ def test_what_is_held_out_passes_the_model_once_before_and_once_after_a_lesson(m
     monkeypatch.setattr(Classifier, "_scores", lambda self, x: asked.append(len(x)) or scores(self, x))
     taught = teach(model, folder("feb", 2), device="cpu")
     assert asked == [taught.old_held, taught.old_held + taught.held]
-    assert sum(held for _, _, held in taught.told_right) == asked[1]
+    assert sum(held for _, _, held in taught.correct) == asked[1]
 
 
 def test_how_many_images_have_been_read_is_told(model, folder):
@@ -405,8 +405,8 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
         f"1 image is a copy of another and does not count (the first: {place / 'bar 0/same.png'} is "
         f"{place / 'bar 0/0-4.png'})."
     )
-    counts = f"the first one counts: {both[0]}, not {both[1]}."
-    assert twice_told(lesson) == f"1 image is there under two classes, and {counts}"
+    counts = f"the first counts: {both[0]}, not {both[1]}."
+    assert twice_told(lesson) == f"1 image is in two classes, and {counts}"
     again = teach(model, place, device="cpu")
     assert (again.twice, again.otherwise) == (0, {}), "by now it was learnt as the first, which has not changed"
     assert twice_told(again) == copies_told(again) == ""

@@ -33,7 +33,7 @@ def test_what_a_lesson_cost_is_told_where_it_is_much():
     def told(before, after, used=True):
         return cost_told(Lesson(9, 0, 1, old_before=before, old_after=after, used=used), "so")
 
-    assert told(0.95, 0.76) == "The old classes lost 19 points; back: so"
+    assert told(0.95, 0.76) == "The old classes lost 19 points; to go back: so"
     assert told(0.95, 0.86) == told(0.95, 0.5, used=False) == told(None, None) == told(0.5, 0.9) == ""
 
 
@@ -45,14 +45,14 @@ def test_on_how_little_it_rests():
     assert told(held=9) == "The accuracies rest on few held-out images: 9 of this lesson."
     assert told(held=1, old_held=4).endswith("held-out images: 4 of the old classes and 1 of this lesson.")
     assert told(held=0).startswith("There were too few images to hold any out")
-    assert told(unjudged=["ring", 7]) == "No image is held out of ring, 7: how well that is told is not known."
-    assert told(told_right=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image is told right of bar."
+    assert told(unjudged=["ring", 7]) == "No image of ring, 7 is held out, so its accuracy is not known."
+    assert told(correct=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image of bar is classified correctly."
     assert told(held=0, held_out=0.0, unjudged=["ring"]) == ""
     assert "whether any were forgotten is not known" in told(version=2, old_held=0)
 
 
 def test_images_of_another_class_are_told_with_their_class():
     lesson = Lesson(3, 0, 0, otherwise={"ring": 1}, first_otherwise="a.png")
-    told = "1 image was learnt before as another class, which is corrected: 1 as 'ring' (the first: a.png)."
+    told = "1 image was learnt before as another class, now corrected: 1 as 'ring' (the first: a.png)."
     assert otherwise_told(lesson) == told
     assert otherwise_told(Lesson(1, 0, 0)) == ""

@@ -158,7 +158,7 @@ def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
     for name in ("0-0.png", "0-1.png"):
         (tmp_path / "january" / "bar 0" / name).rename(tmp_path / "other" / "bar 1" / name)
     out = moca("learn", "other", "--model", "bars")[1]
-    told = "2 images were learnt before as another class, which is corrected: 2 as 'bar 0' (the first: other/bar 1"
+    told = "2 images were learnt before as another class, now corrected: 2 as 'bar 0' (the first: other/bar 1"
     assert told in out
     assert "Learnt 2 images of 1 that came again, 0 held out." in out
     assert "Nothing new" in moca("learn", "other", "--model", "bars")[1]
@@ -171,11 +171,10 @@ def test_what_it_knows(moca, taught, tmp_path):
     assert "1 *" in out
     lines = {" ".join(line.split()) for line in out.splitlines()}
     told = [
-        f"{name} 1 18 {right} of {held}"
-        for name, right, held in ModelFolder(Path("bars")).about()["lesson"]["told_right"]
+        f"{name} 1 18 {right} of {held}" for name, right, held in ModelFolder(Path("bars")).about()["lesson"]["correct"]
     ]
     assert len(told) == 2 and set(told) <= lines, (
-        "18 images of each in memory, and how many of the others are told right"
+        "18 images of each in memory, and how many of the others are classified correctly"
     )
     assert "memory.png (the first 10 of each class, of up to 18)" in out
     with Image.open(tmp_path / "memory.png") as sheet:
@@ -263,7 +262,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
             ("learn", ".", "--model", "bars", "--held-out", "2"),
             "the share held out is 2.0; it must be from 0",
         ),
-        (("learn", ".", "--model", "bars", "--tolerate", "20"), "--tolerate 20 is no share from 0 to 1 (20 points"),
+        (("learn", ".", "--model", "bars", "--tolerate", "20"), "--tolerate 20 is not a share from 0 to 1 (20 points"),
     ],
 )
 def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):

@@ -56,7 +56,7 @@ def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
     code, out, _ = moca("runs")
     assert code == 0 and "No run in runs (there is no such folder here). Begin one: moca run; or name" in out
     code, _, err = moca("runs", "nowhere")
-    assert code == 1 and "'nowhere' is no folder of runs: there is none" in err
+    assert code == 1 and "'nowhere' is not a folder of runs: there is none" in err
 
 
 def test_names_with_markup_are_printed_as_they_are(moca, tmp_path):

@@ -186,7 +186,7 @@ NAN = np.where(np.arange(15).reshape(-1, 1, 1, 1) == 14, np.nan, X / 255)
 WRONG = {
     "range": ((X / 1.0, Y), r"floats from 0 to 255, not from 0 to 1; divide them by their largest value"),
     "normalised": ((X / 127.5 - 1, Y), r"floats from -1 to 1, not from 0 to 1; .*leave normalisation out"),
-    "not a number": ((NAN, Y), r"images of train have pixels that are no number \(NaN\)"),
+    "not a number": ((NAN, Y), r"images of train have pixels that are NaN"),
     "infinite": ((X / 255 + np.where(X == 255, np.inf, 0), Y), r"floats from 0 to inf"),
     "whole numbers": ((X.astype(np.int64), Y), r"of type int64; give uint8 \(0 to 255\), or floats from 0 to 1"),
     "objects": ((np.array([X[0], X[1, :4]], object), [0, 1]), r"of type object; give uint8"),
@@ -204,7 +204,7 @@ WRONG = {
     "an array alone": (X, r"train is a ndarray; give a pair \(images, labels\)"),
     "a tensor alone": (tensors(X), r"train is a Tensor; give a pair"),
     "a name": ("cifar10", r"train is a str; .*a set by name with moca.load"),
-    "no pairs": ([(X[0], 1, 2), (X[1], 2, 3)], r"train\[0\] is no pair \(image, label\)"),
+    "no pairs": ([(X[0], 1, 2), (X[1], 2, 3)], r"train\[0\] is not a pair \(image, label\)"),
     "mixed sizes": ([(X[0], 0), (X[1, :4], 1)], r"train\[1\] has 4x8 pixels, images before it 8x8; resize all to one"),
     "bad item": ([(X[0], 0), (X[1] / 1.0, 1)], r"images of train\[1\] are floats from 0 to 25\d"),
     "mode": ([(Image.new("F", (4, 4)), 0), (X[0], 1)], r"train\[0\] cannot be used \(pixels of type F.*convert it"),

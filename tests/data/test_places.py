@@ -178,7 +178,7 @@ def test_folders_that_are_no_classes_are_not_told_to_hold_images(tmp_path):
 def test_a_folder_without_data_is_refused_before_all_its_files_are_listed(tmp_path, source, monkeypatch):
     (tmp_path / "empty").mkdir()
     monkeypatch.setattr(loading, "_listing", lambda path: pytest.fail("listed"))
-    with pytest.raises(MocaError, match=r"holds no data set that is known here"):
+    with pytest.raises(MocaError, match=r"holds no data set that moca recognises"):
         load(tmp_path / "empty")
     monkeypatch.undo()
     monkeypatch.setattr(loading, "_FILES", 20)

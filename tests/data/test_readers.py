@@ -93,7 +93,7 @@ def test_several_data_sets_in_one_folder_are_refused(tmp_path):
 
 def test_a_folder_without_data_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(MocaError, match=r"holds no data set that is known here"):
+    with pytest.raises(MocaError, match=r"holds no data set that moca recognises"):
         add("mine", tmp_path / "empty")
 
 
@@ -495,5 +495,5 @@ def test_a_folder_that_has_no_classes_says_why(tmp_path):
         ("one", r"it has one class \('ring'\), and at least two"),
         ("one/ring", "give the folder above it"),
     ):
-        with pytest.raises(MocaError, match=f"holds no data set that is known here: .*{why}"):
+        with pytest.raises(MocaError, match=f"holds no data set that moca recognises: .*{why}"):
             located(tmp_path / name)

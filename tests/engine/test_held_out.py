@@ -202,5 +202,5 @@ def test_a_class_is_forgotten_by_them_too():
 
 @pytest.mark.parametrize("learner", ["finetune", "ewc", "pass", "teacher:of=finetune"])
 def test_without_a_memory_there_is_nowhere_to_keep_them(learner):
-    with pytest.raises(MocaError, match=r"adjust=auto keeps samples in the memory, .* has none; give a number"):
+    with pytest.raises(MocaError, match=r"adjust=auto needs a memory, .* has none; give a number"):
         choice_of(LEARNERS, f"{learner}{',' if ':' in learner else ':'}adjust=auto").make()

@@ -239,7 +239,7 @@ def test_without_replay_only_new_data_move_the_statistics(bn_passes):
 
 @pytest.mark.parametrize("method", [("er", "fgsm"), ("er_ace", "none"), ("derpp", "gaussian"), ("finetune", "none")])
 def test_unknown_combinations_are_refused(method):
-    with pytest.raises(MocaError, match="bn_passes=official is not known for") as error:
+    with pytest.raises(MocaError, match="bn_passes=official is not available for") as error:
         setup(*method)
     assert "\n" not in str(error.value)
 

@@ -314,7 +314,7 @@ def test_ctrl_c_on_the_command_line_and_resume(tmp_path):
 
 
 def test_a_finished_run_cannot_go_on(finished):
-    with pytest.raises(MocaError, match="cannot go on: it has finished"):
+    with pytest.raises(MocaError, match="cannot be resumed: it has finished"):
         moca.resume(finished.folder)
 
 

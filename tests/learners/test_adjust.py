@@ -52,7 +52,7 @@ def test_what_a_softmax_learns_from_replay_is_the_balanced_answer_and_the_lead()
 
 @pytest.mark.parametrize("learner", ["icarl:adjust=1", "teacher:of=icarl,adjust=1"])
 def test_distances_know_no_lead(learner):
-    with pytest.raises(MocaError, match=r"adjust is for logits, .* by distances; leave it out"):
+    with pytest.raises(MocaError, match=r"adjust needs logits, .* by distances; leave it out"):
         choice_of(LEARNERS, learner).make()
 
 

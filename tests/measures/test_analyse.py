@@ -204,7 +204,7 @@ def test_what_was_asked_for_and_is_not_there_is_one_line(runs, capsys):
         (["--only", "implict"], "there is no analysis 'implict'; did you mean 'implicit_augmentation'?"),
         (
             ["--only", "implicit_augmentation", "--classes", "bird"],
-            "'bird' is no class of an earlier task; known: 0, 1, 2, 3, 4",
+            "'bird' is not a class of an earlier task; known: 0, 1, 2, 3, 4",
         ),
     ):
         code, told = said(capsys, runs / "gaussian-0", *words)

@@ -74,7 +74,7 @@ def test_what_is_wrong_is_told_in_one_line(model, tmp_path, capsys, monkeypatch)
         assert f"port {port} of 127.0.0.1 cannot be used" in said and "--port" in said
     assert "it needs a key; for example" in typed(model.path, "--host", "0.0.0.0", capsys=capsys)
     assert "8 or more plain characters" in typed(model.path, "--api-key", "short", capsys=capsys)
-    assert "no address of this machine" in typed(model.path, "--host", "no.such.host.invalid", capsys=capsys)
+    assert "is not an address of this machine" in typed(model.path, "--host", "no.such.host.invalid", capsys=capsys)
     assert "there is no port 70000" in typed(model.path, "--port", "70000", capsys=capsys)
     assert "no room for one request of --max-mb 64" in typed(model.path, "--max-waiting-mb", "9", capsys=capsys)
     assert "limits are numbers above 0" in typed(model.path, "--max-images", "0", capsys=capsys)

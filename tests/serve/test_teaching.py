@@ -62,7 +62,7 @@ def test_a_new_class_from_a_few_images(model):
         lesson = ended(client)
         assert (lesson["known"], lesson["otherwise"], lesson["version"]) == (0, {"bar 0": 5}, 3)
         assert lesson["warnings"][0] == (
-            "5 images were learnt before as another class, which is corrected: 5 as 'bar 0' (the first: x.png)."
+            "5 images were learnt before as another class, now corrected: 5 as 'bar 0' (the first: x.png)."
         )
 
 

@@ -206,8 +206,8 @@ MISTAKES = [
     ({"learner": "finetune", "perturb": "vt"}, "'finetune' cannot take 'vt': it replays nothing"),
     ({"learner": "icarl", "perturb": "vt"}, "'icarl' cannot take 'vt': .*use perturb=none or another learner"),
     ({"learner": "er+wap"}, "learner = 'er.wap': give two settings, learner=er and perturb=wap"),
-    ({"learner": "derpp", "bn_passes": "official"}, "bn_passes=official is not known for derpp with none"),
-    ({"learner": "icarl", "bn_passes": "official"}, "bn_passes=official is not known for icarl with none"),
+    ({"learner": "derpp", "bn_passes": "official"}, "bn_passes=official is not available for derpp with none"),
+    ({"learner": "icarl", "bn_passes": "official"}, "bn_passes=official is not available for icarl with none"),
     # The short form.
     ({"perturb": "wap:steps"}, "expected option=value after ':', found 'steps'"),
     ({"perturb": "wap:steps=1,steps=2"}, "'steps' is given twice"),

@@ -273,7 +273,7 @@ class Classifier:
         return np.asarray(self.classes_[self.decision_function(images).argmax(1)])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of images whose class is told right."""
+        """The share of images that are classified correctly."""
         self._check_learnt()
         self.refuse_pictures(X)
         x, labels, _ = labelled(X, y, self.shape_)

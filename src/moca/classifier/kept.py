@@ -35,14 +35,14 @@ class Kept:
         object.__setattr__(self, "seen_of", [None] * unknown + self.seen_of)
 
     def judged(self, classifier: Classifier) -> list[bool]:
-        """Which of the images to judge by are told right."""
+        """Which of the images to judge by are classified correctly."""
         if self.images is None or not self.labels:
             return []
         answers = classifier.predict(self.images).tolist()
         return [answer == label for answer, label in zip(answers, self.labels, strict=True)]
 
     def by_class(self, right: Sequence[bool]) -> list[tuple[Label, int, int]]:
-        """Each class with how many of its images to judge by are told right, and how many there are."""
+        """Each class with how many of its images to judge by are classified correctly, and how many there are."""
         counts = {label: [0, 0] for label in self.labels}
         for label, told in zip(self.labels, right, strict=True):
             counts[label][0] += told

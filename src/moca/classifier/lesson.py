@@ -55,8 +55,8 @@ class Lesson:
     """Images that the accuracy of the classes known before rests on."""
     unjudged: list[Label] = field(default_factory=list)
     """Classes of this lesson of which no image is held out, so that no accuracy says anything of them."""
-    told_right: list[tuple[Label, int, int]] = field(default_factory=list)
-    """Each class, old ones too, with how many of its held-out images are told right after the lesson, of how many."""
+    correct: list[tuple[Label, int, int]] = field(default_factory=list)
+    """Each class, old ones too: how many held-out images are classified correctly after the lesson, of how many."""
     held_out: float = 0.0
     """The share that was to be held out."""
     twice: int = 0
@@ -70,14 +70,14 @@ class Lesson:
 
     @property
     def missed(self) -> list[Label]:
-        """Classes, old ones too, of whose held-out images none is told right after the lesson."""
-        return [name for name, right, _ in self.told_right if not right]
+        """Classes, old ones too, none of whose held-out images is classified correctly after the lesson."""
+        return [name for name, right, _ in self.correct if not right]
 
     @property
     def each_alike(self) -> float | None:
         """Accuracy after the lesson where every class counts as much as any other, however many images are held out
         of it."""
-        return share_of([right / held for _, right, held in self.told_right])
+        return share_of([right / held for _, right, held in self.correct])
 
 
 def teach(
@@ -162,7 +162,7 @@ def teach(
             first_otherwise=first,
             old_held=len(kept.labels),
             unjudged=[name for name in classes if name not in both.labels],
-            told_right=both.by_class(right),
+            correct=both.by_class(right),
             held_out=held_out,
             twice=len(twice),
             first_twice=first_twice,
@@ -175,7 +175,7 @@ def teach(
 
 
 def share_of(right: Sequence[float]) -> float | None:
-    """What is told right, as a share; None where nothing is judged."""
+    """What is classified correctly, as a share; None where nothing is judged."""
     return sum(right) / len(right) if right else None
 
 
@@ -192,7 +192,7 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
         if folder.current in having or not having:
             without = folder.load(Classifier, device=device).forget(label)
             kept = without.kept_
-            folder.add(without, {"forgot": label, "told_right": kept.by_class(kept.judged(without))})
+            folder.add(without, {"forgot": label, "correct": kept.by_class(kept.judged(without))})
         for number in having if all_versions else ():
             if folder.about(number)["classes"] == [label]:  # it knows nothing else
                 folder.remove(number)

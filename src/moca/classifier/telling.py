@@ -47,9 +47,7 @@ def otherwise_told(lesson: Lesson) -> str:
     count = sum(lesson.otherwise.values())
     were = counted(count, "image was", "images were")
     classes = _listed([f"{number} as '{name}'" for name, number in lesson.otherwise.items()])
-    return (
-        f"{were} learnt before as another class, which is corrected: {classes} (the first: {lesson.first_otherwise})."
-    )
+    return f"{were} learnt before as another class, now corrected: {classes} (the first: {lesson.first_otherwise})."
 
 
 def twice_told(lesson: Lesson) -> str:
@@ -58,7 +56,7 @@ def twice_told(lesson: Lesson) -> str:
         return ""
     (first, other), more = lesson.first_twice, f" (and {lesson.twice - 1} more)" if lesson.twice > 1 else ""
     there = counted(lesson.twice, "image is", "images are")
-    return f"{there} there under two classes, and the first one counts: {first}, not {other}{more}."
+    return f"{there} in two classes, and the first counts: {first}, not {other}{more}."
 
 
 def copies_told(lesson: Lesson) -> str:
@@ -75,7 +73,7 @@ def cost_told(lesson: Lesson, back: str) -> str:
     if lesson.old_before is None or lesson.old_after is None or not lesson.used:
         return ""
     lost = lesson.old_before - lesson.old_after
-    return f"The old classes lost {100 * lost:.0f} points; back: {back}" if lost > _COSTLY else ""
+    return f"The old classes lost {100 * lost:.0f} points; to go back: {back}" if lost > _COSTLY else ""
 
 
 def basis_told(lesson: Lesson) -> str:
@@ -94,9 +92,9 @@ def basis_told(lesson: Lesson) -> str:
     if few:
         told.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
     if lesson.held and lesson.unjudged:
-        told.append(f"No image is held out of {_listed(lesson.unjudged)}: how well that is told is not known.")
+        told.append(f"No image of {_listed(lesson.unjudged)} is held out, so its accuracy is not known.")
     if lesson.missed:
-        told.append(f"No held-out image is told right of {_listed(lesson.missed)}.")
+        told.append(f"No held-out image of {_listed(lesson.missed)} is classified correctly.")
     if lesson.old_after is None and lesson.version > 1:
         told.append("No images of classes known before are held out, so whether any were forgotten is not known.")
     return " ".join(told)

@@ -88,7 +88,7 @@ def check_shares(held_out: float, tolerate: float) -> None:
     if not 0 <= held_out < 1:
         raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     if not 0 <= tolerate <= 1:
-        raise MocaError(f"--tolerate {tolerate:g} is no share from 0 to 1 (20 points are 0.2)")
+        raise MocaError(f"--tolerate {tolerate:g} is not a share from 0 to 1 (20 points are 0.2)")
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
@@ -213,12 +213,12 @@ def show(
         kind, samples = "vectors", f"{channels} numbers"
     say(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
     versions = folder.versions if folder.exists() else []
-    judged = folder.about()["lesson"].get("told_right", ()) if versions else ()
-    told_right = {name: f"{right} of {held}" for name, right, held in judged}
-    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, told right"] * bool(told_right))
+    judged = folder.about()["lesson"].get("correct", ()) if versions else ()
+    correct = {name: f"{right} of {held}" for name, right, held in judged}
+    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(correct))
     came = folder.taught_in() if versions else {}
     for name in names:
-        row = (str(came.get(name, "")), str(len(memory.get(name, ()))), told_right.get(name, "none"))
+        row = (str(came.get(name, "")), str(len(memory.get(name, ()))), correct.get(name, "none"))
         table.add_row(Text(str(name)), *row[: len(table.columns) - 1])
     console.print(table)
     if versions:

@@ -115,7 +115,7 @@ def _refuse_range(images: NDArray[Any], split: str) -> None:
     blocks = [images[some] for some in in_blocks(len(images), images[:1].nbytes)]
     low, high = min(float(b.min()) for b in blocks), max(float(b.max()) for b in blocks)
     if any(bool(np.isnan(b).any()) for b in blocks):
-        raise MocaError(f"images of {split} have pixels that are no number (NaN); remove them")
+        raise MocaError(f"images of {split} have pixels that are NaN; remove them")
     if low < 0 or high > 1:
         raise MocaError(
             f"images of {split} are floats from {low:g} to {high:g}, not from 0 to 1; divide them by their largest "
@@ -139,7 +139,7 @@ def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
     for index in range(len(data)):
         item = data[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
-            raise MocaError(f"{split}[{index}] is no pair (image, label); give a data set of such pairs")
+            raise MocaError(f"{split}[{index}] is not a pair (image, label); give a data set of such pairs")
         image, alpha = _one(item[0], f"{split}[{index}]")
         transparent |= alpha
         if index == 0:

@@ -37,7 +37,7 @@ def run_folders(*places: Path) -> list[Path]:
     for place in places:
         if not place.is_dir():
             why = "it is a file" if place.exists() else "there is none"
-            raise MocaError(f"'{place}' is no folder of runs: {why}")
+            raise MocaError(f"'{place}' is not a folder of runs: {why}")
         for folder, below, names in os.walk(place):
             below.sort()
             if SETTINGS in names:

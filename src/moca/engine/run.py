@@ -46,7 +46,7 @@ def _now() -> str:
 def refuse_ended(out: Path) -> None:
     """A run that has ended cannot go on."""
     if (out / RESULT).is_file():
-        raise MocaError(f"run '{out}' cannot go on: it has {Result.load(out).status}")
+        raise MocaError(f"run '{out}' cannot be resumed: it has {Result.load(out).status}")
 
 
 class Running:

@@ -149,9 +149,9 @@ class Learner(Part, Stateful):
         """Refuse to take from scores in which no class leads, or to fit with nothing to fit to."""
         name = type(self).__name__
         if self.adjust and not self.has_logits:
-            raise MocaError(f"adjust is for logits, and {name} tells classes by distances; leave it out")
+            raise MocaError(f"adjust needs logits, but {name} classifies by distances; leave it out")
         if self.holds_out and not self.has_memory:
-            raise MocaError(f"adjust=auto keeps samples in the memory, and {name} has none; give a number")
+            raise MocaError(f"adjust=auto needs a memory, and {name} has none; give a number")
 
     def attach(
         self,

@@ -1,4 +1,4 @@
-"""EWC: elastic weight consolidation, online; weights that mattered to earlier tasks are held where they were.
+"""EWC: elastic weight consolidation, online; weights that matter to earlier tasks are held near their old values.
 
 Paper: Kirkpatrick et al., PNAS 2017, arXiv 1612.00796; online form: Schwarz et al., ICML 2018, arXiv 1805.06370.
 """

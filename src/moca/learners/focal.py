@@ -1,4 +1,4 @@
-"""Focal: experience replay with the focal loss, which counts samples less the surer they are.
+"""Focal: experience replay with the focal loss, which gives less weight to confidently classified samples.
 
 Paper: Lin et al., ICCV 2017, arXiv 1708.02002.
 """

@@ -1,4 +1,4 @@
-"""GSS: gradient-based sample selection, greedy; the memory keeps samples whose gradients point different ways.
+"""GSS: gradient-based sample selection, greedy; the memory keeps samples whose gradients differ in direction.
 
 Paper: Aljundi, Lin, Goujaud, Bengio, NeurIPS 2019, arXiv 1903.08671.
 """

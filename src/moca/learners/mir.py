@@ -1,4 +1,4 @@
-"""MIR: maximally interfered retrieval; replays what the coming step would forget most.
+"""MIR: maximally interfered retrieval; replays the samples that the coming step would harm most.
 
 Paper: Aljundi, Caccia, Belilovsky, Caccia, Lin, Charlin, Tuytelaars, NeurIPS 2019, arXiv 1908.04742.
 """

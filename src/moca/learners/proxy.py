@@ -1,4 +1,4 @@
-"""Prototype replay: PASS without noise, each old class is its mean feature as it was.
+"""Prototype replay: PASS without noise; each old class is replayed as its mean feature.
 
 Paper: Yu et al., TMLR 2023, arXiv 2210.05398 (the baseline of its proxy setting).
 """

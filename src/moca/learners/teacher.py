@@ -1,4 +1,4 @@
-"""Teacher: a slow average of the weights beside any learner, which learns from it too; Mean-ER, CLS-ER, MKD.
+"""Teacher: any learner with a moving average of its weights to distil from; Mean-ER, CLS-ER, MKD.
 
 Paper: Arani et al., ICLR 2022, arXiv 2201.12604 (mean, cls); Michel et al., ICML 2024, arXiv 2309.02870 (mkd).
 """

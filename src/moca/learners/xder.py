@@ -1,4 +1,4 @@
-"""X-DER: DER++ with a softmax for each time, whose memory keeps up: logits of later classes are implanted (RPC form).
+"""X-DER: DER++ with separate softmaxes for past and current classes; stored logits learn later classes (RPC form).
 
 Paper: Boschini et al., TPAMI 2022, arXiv 2201.00766.
 """

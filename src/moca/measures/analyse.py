@@ -185,7 +185,7 @@ class EndedRun:
     def learning(self) -> Learning:
         """As it ended."""
         if not self.result.finished:
-            raise MocaError(f"there is no final model, the run has {self.result.status}")
+            raise MocaError(f"there is no final model: the run has {self.result.status}")
         if not self.weights:
             raise MocaError(_NOT_KEPT)
         settings, stream = self.material

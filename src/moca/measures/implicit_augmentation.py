@@ -192,7 +192,7 @@ def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) 
     present = {name: c for name, c in old.items() if c in held}
     for name in named:
         if name not in old:
-            raise MocaError(f"'{name}' is no class of an earlier task; {nearest(name, old)}")
+            raise MocaError(f"'{name}' is not a class of an earlier task; {nearest(name, old)}")
         if name not in present:
             raise MocaError(f"the memory holds no image of class '{name}'; it has {', '.join(sorted(present))}")
     if named:

@@ -1,4 +1,4 @@
-"""FGSM on features: an adversarial direction that ignores the network, which the paper shows to hurt.
+"""FGSM on features: an adversarial direction that ignores the encoder, which the paper shows to hurt.
 
 Paper: Goodfellow et al., ICLR 2015, arXiv 1412.6572; on features: Yu et al., TMLR 2023, arXiv 2210.05398.
 """

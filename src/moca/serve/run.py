@@ -82,7 +82,7 @@ def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, str]:
     try:
         family, _, _, _, place = socket.getaddrinfo(host or "::", port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise MocaError(f"'{host}' is no address of this machine: {error.strerror}") from None
+        raise MocaError(f"'{host}' is not an address of this machine: {error.strerror}") from None
     return family, str(place[0])
 
 

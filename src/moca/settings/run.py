@@ -229,7 +229,7 @@ class Run(Settings):
             return self
         name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.make()
         if self.classes == "unknown" and self.memory.per == "class" and learner.has_memory:
-            raise MocaError("a memory per class needs a known number of classes; say the samples in all: memory=200")
+            raise MocaError("a memory per class needs a known number of classes; give the total: memory=200")
         if self.classes == "unknown" and self.head.name == "simplex":
             raise MocaError("a simplex head cannot grow, so its classes must be known; use head=linear or head=cosine")
         if self.memory.size == 0 and learner.has_memory:
@@ -249,7 +249,9 @@ class Run(Settings):
         if self.bn_passes not in ("replay", "clean", "official"):
             self._check_passes(learner.batches)
         elif self.bn_passes == "official" and learner.official_passes(perturb) is None:
-            raise MocaError(f"bn_passes=official is not known for {name} with {self.perturb.name}; use bn_passes=clean")
+            raise MocaError(
+                f"bn_passes=official is not available for {name} with {self.perturb.name}; use bn_passes=clean"
+            )
         return self
 
     def _check_passes(self, letters: str) -> None:

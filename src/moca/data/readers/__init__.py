@@ -73,4 +73,4 @@ def located(path: Path) -> Path:
         "; give an image folder (a subfolder for each of two classes or more: <class>/*.png or train/<class>/*.png), "
         "CIFAR, idx, npz or parquet files, or an archive of these"
     )
-    raise MocaError(f"{path} holds no data set that is known here{why}")
+    raise MocaError(f"{path} holds no data set that moca recognises{why}")
