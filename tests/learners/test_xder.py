@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from moca import Batch, MocaError
 from moca.learners.xder import XDER, implanted
@@ -219,7 +220,23 @@ class TestTheMemory:
         with pytest.raises(MocaError, match="xder needs a memory of at least one sample a class, here 6"):
             attached(XDER(), (0, 1), memory=memory(size))
 
-    def test_the_running_statistics_come_from_the_stream(self, make_trainer):
-        """By its recipe."""
-        assert all(recipe["bn_passes"] == "n" for recipe in XDER.recipes.values())
-        assert all(recipe["head"] == "simplex" for recipe in XDER.recipes.values())
+    def test_logits_are_stored_as_training_sees_them(self, learner, model):
+        """New and old samples normalised among themselves, whatever the running statistics; which stay."""
+        model.encoder = nn.BatchNorm1d(3)
+        model.eval()
+        held = memory()
+        one = learner(held, gamma=0.5)
+        before = {name: buffer.clone() for name, buffer in model.encoder.named_buffers()}
+        one.end_task(Batch(image=5 + torch.randn(8, 3), y=torch.tensor([2, 3] * 4)))
+        stored, past = held.all(), torch.tensor([True, True, False, False, False, False])
+        fresh = stored["y"] >= 2
+        images, y = stored["image"][fresh], stored["y"][fresh]
+        normalised = (images - images.mean(0)) / (images.var(0, unbiased=False) + model.encoder.eps).sqrt()
+        logits = model.classify(normalised).detach()
+        torch.testing.assert_close(stored["logits"][fresh], implanted(logits, logits, y, past, 0.5))
+        assert all(torch.equal(buffer, before[name]) for name, buffer in model.encoder.named_buffers())
+        assert not model.training
+
+    def test_the_head_is_a_simplex(self):
+        """By its recipe; running statistics are those of all methods."""
+        assert all(recipe["head"] == "simplex" and "bn_passes" not in recipe for recipe in XDER.recipes.values())

@@ -5,6 +5,7 @@ Paper: Boschini et al., TPAMI 2022, arXiv 2201.00766.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.learners.base import Filling, Losses, among
+from moca.models.auxiliary import auxiliary_logits
 from moca.parts import option
 
 if TYPE_CHECKING:
@@ -39,9 +41,9 @@ class XDER(Filling):
     expected_adjust = 0.0
     remembers = ("drawn",)
     recipes = {
-        "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex", "bn_passes": "n"},
-        "online": {"lr": 0.03, "head": "simplex", "bn_passes": "n"},
-        "small": {"lr": 0.03, "head": "simplex", "bn_passes": "n", "alpha": 0.3, "beta": 1.0, "eta": 0.15},
+        "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex"},
+        "online": {"lr": 0.03, "head": "simplex"},
+        "small": {"lr": 0.03, "head": "simplex", "alpha": 0.3, "beta": 1.0, "eta": 0.15},
     }
 
     def prepare(self) -> None:
@@ -98,11 +100,11 @@ class XDER(Filling):
         device, kept = self.came.device, self.memory.all()
         stay, index = self._shares(kept.get("y", self.came[:0]), samples.y, self.memory.size)
         y, image = samples.y[index].to(device), samples.image[index.to(samples.image.device)].to(device)
-        logits = self.asked(self.model, image)
+        logits = self._said(image)
         new = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old & ~self.current, self.gamma)}
         if len(stay):
             old = {name: values[stay] for name, values in kept.items()}
-            now = self.asked(self.model, old["image"])
+            now = self._said(old["image"])
             old["logits"] = implanted(old["logits"], now, old["y"], ~self.old, self.gamma)
             new = {name: torch.cat([old[name], values]) for name, values in new.items()}
         if (self.old & self.current).any():  # the first ones of a class stay: they must be of any task
@@ -110,8 +112,17 @@ class XDER(Filling):
             new = {name: values[order] for name, values in new.items()}
         self.memory.rewrite(**new)
 
+    def _said(self, images: Tensor) -> Tensor:
+        """The logits of raw images as in training, which they are to be compared with: normalised by the statistics of
+        the images themselves. With running statistics old ones would be taken for classes of now."""
+        self.model.train()
+        logits = self.asked(partial(auxiliary_logits, self.model), images)
+        self.model.eval()
+        return logits
+
     def _shares(self, stored: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Which rows stay, of the labels that are stored, and which are taken, by chance, of those that came.
+        """Which rows stay, of the labels that are stored, and which are taken, by chance, of those that came; classes
+        mixed.
 
         Each class has the same part. In that of one that came again, every sample that ever came has the same chance.
         """
@@ -130,7 +141,10 @@ class XDER(Filling):
             of_class = (y == c).nonzero().flatten()
             order = self.random.permutation(len(of_class)).to(y.device)
             chosen.append(of_class[order[: taken[c]]])
-        return torch.cat(stay), torch.cat(chosen)
+        return self._mixed(torch.cat(stay)), self._mixed(torch.cat(chosen))
+
+    def _mixed(self, rows: Tensor) -> Tensor:
+        return rows[self.random.permutation(len(rows)).to(rows.device)]
 
 
 def _mean_above_zero(values: Tensor) -> Tensor:

@@ -1,5 +1,7 @@
 """X-DER in plain loops."""
 
+from copy import deepcopy
+
 import torch
 import torch.nn.functional as F
 
@@ -89,9 +91,6 @@ class Twin(Plain):
             mine = [row for row in self.memory if row["y"] == c][: room - round(room * now / (before + now))]
             quota[c] = min(now, room - len(mine))
             old += mine
-        later = set(range(self.stream.classes)) - self.seen_before
-        for row, logits in zip(old, self.logits_of([row["image"] for row in old]), strict=True):
-            row["logits"] = self.implant(row["logits"], logits, row["y"], later)
         first = [c for c in classes if c not in self.seen_before]
         luck = self.chance.permutation(len(first)).tolist()
         left = size - len(old) - sum(quota.values())
@@ -102,13 +101,23 @@ class Twin(Plain):
             mine = [i for i, label in zip(task.train.tolist(), labels, strict=True) if label == c]
             order = self.chance.permutation(len(mine)).tolist()
             fresh += [{"image": self.stream.train.images[mine[i]], "y": c} for i in order[: quota[c]]]
+        old, fresh = self.mixed(old), self.mixed(fresh)
+        later = set(range(self.stream.classes)) - self.seen_before
+        for row, logits in zip(old, self.logits_of([row["image"] for row in old]), strict=True):
+            row["logits"] = self.implant(row["logits"], logits, row["y"], later)
         for row, logits in zip(fresh, self.logits_of([row["image"] for row in fresh]), strict=True):
             row["logits"] = self.implant(logits, logits, row["y"], self.seen_before - self.now)
         self.memory = old + fresh
         if self.seen_before & self.now:
-            self.memory = [self.memory[i] for i in self.chance.permutation(len(self.memory)).tolist()]
+            self.memory = self.mixed(self.memory)
         self.came_before += labels
 
+    def mixed(self, rows):
+        return [rows[i] for i in self.chance.permutation(len(rows)).tolist()]
+
     def logits_of(self, images):
+        """Normalised together, by a copy, whose running statistics nobody needs."""
+        if not images:
+            return []
         with torch.no_grad():
-            return [self.model(self.transform(image[None], augment=False))[0] for image in images]
+            return deepcopy(self.model).train()(self.transform(torch.stack(images), augment=False))
