@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import moca
-from moca import MocaError, cli, traces
+from moca import MocaError, cli, user_tracebacks
 from moca.engine.learning import Learning
 from moca.engine.listing import listed
 
@@ -190,7 +190,7 @@ def test_a_defect_of_ours_is_raised_where_no_code_of_the_users_takes_part(tmp_pa
     monkeypatch.setattr(Learning, "step", fail)
     with pytest.raises(LookupError) as raised:
         moca.compare(**SMALL, learner=["er", "derpp"], out=tmp_path / "out")
-    assert traces.noted(raised.value) is None
+    assert user_tracebacks.noted(raised.value) is None
 
 
 def defined(module, code):
@@ -207,8 +207,8 @@ def test_the_line_named_is_one_of_the_package_that_was_called():
     engine = defined("moca.engine.learning", "def step(losses, *given): losses(*given)")
     with pytest.raises(KeyError) as raised:
         engine["step"](user["losses"], helper["helped"], library["rearrange"])
-    assert traces.in_a_line(raised.value) == "KeyError: 'b h w' (mine.helpers.py:2, in helped)"
-    assert traces.from_theirs_on(raised.value).splitlines()[1] == '  File "mine.learner.py", line 1, in losses'
+    assert user_tracebacks.in_a_line(raised.value) == "KeyError: 'b h w' (mine.helpers.py:2, in helped)"
+    assert user_tracebacks.from_theirs_on(raised.value).splitlines()[1] == '  File "mine.learner.py", line 1, in losses'
 
 
 def test_an_exception_that_another_took_the_place_of():
@@ -217,15 +217,15 @@ def test_an_exception_that_another_took_the_place_of():
     engine = defined("moca.engine.capture", code)
     with pytest.raises(RuntimeError) as raised:
         engine["step"](user["losses"])
-    assert traces.in_a_line(raised.value) == "KeyError: 'b h w' (mine.py:1, in losses)"
+    assert user_tracebacks.in_a_line(raised.value) == "KeyError: 'b h w' (mine.py:1, in losses)"
 
 
 def test_without_a_line_of_the_users_it_is_the_innermost():
     engine = defined("moca.engine.learning", "def step():\n    raise KeyError('b h w')")
     with pytest.raises(KeyError) as raised:
         engine["step"]()
-    assert traces.in_a_line(raised.value) == "KeyError: 'b h w' (moca.engine.learning.py:2, in step)"
-    assert "test_failing_parts.py" in traces.from_theirs_on(raised.value)
+    assert user_tracebacks.in_a_line(raised.value) == "KeyError: 'b h w' (moca.engine.learning.py:2, in step)"
+    assert "test_failing_parts.py" in user_tracebacks.from_theirs_on(raised.value)
 
 
 def test_what_a_part_gave_wrongly_is_a_failure_to_whoever_lists_runs(tmp_path, monkeypatch):

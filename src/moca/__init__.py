@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from moca.batch import Batch
     from moca.classifier import ContinualClassifier, load_model
     from moca.data import Dataset, load
-    from moca.data.own import dataset
+    from moca.data.from_python import dataset
     from moca.engine.result import Result
     from moca.engine.watch import Watcher
     from moca.errors import MocaError
@@ -49,7 +49,7 @@ _HOME = {
     "analyse": "moca.measures.analyse",
     "class_incremental": "moca.streams",
     "compare": "moca.api",
-    "dataset": "moca.data.own",
+    "dataset": "moca.data.from_python",
     "load": "moca.data",
     "load_model": "moca.classifier",
     "option": "moca.parts",

@@ -1,6 +1,6 @@
 """The `moca` command, also as `python -m moca`."""
 
-from moca.starting import loading
+from moca.importing import loading
 
 
 def main() -> None:

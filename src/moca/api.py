@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from moca import traces
+from moca import user_tracebacks
 from moca.data.loading import placed
 from moca.defaults import choices_told, unused_told
-from moca.engine import asked as asking
 from moca.engine import choose as choosing
 from moca.engine import compare as comparing
-from moca.engine import tracking
-from moca.engine.asked import ASKED, CHOOSING
+from moca.engine import request, tracking
 from moca.engine.compare import Outcome
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
@@ -26,6 +24,7 @@ from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.plan import Plan, folder_name, in_short, label, plan
 from moca.engine.progress import ProgressBar
+from moca.engine.request import ASKED, CHOOSING
 from moca.engine.result import Result
 from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
@@ -34,7 +33,7 @@ from moca.errors import Interrupted, MocaError
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
-from moca.settings.meant import refuse_unknown_keywords
+from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
 
@@ -128,7 +127,7 @@ def resume_comparison(
     """Go on with all runs of a comparison that was stopped, and begin those that were not begun, as it was asked for
     last; with other `jobs` or trackers, if they are given."""
     folder = _path(out)
-    options, _ = asking.kept(folder)
+    options, _ = request.kept(folder)
     given = {name: value for name, value in {"jobs": jobs, "track": track}.items() if value is not None}
     return compare(**options | given, out=folder, progress=progress, say=say)
 
@@ -184,10 +183,10 @@ def compare(
         plans = plan(given, numbers, folder)
         chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         how = None if choose is None else choosing.asked(choose)
-        words = asking.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
+        words = request.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
 
         def begun() -> None:
-            asking.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
+            request.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
             _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
 
         if how is None:
@@ -230,7 +229,7 @@ def _compared(
         raise Interrupted(f"stopped; {again} goes on{told}")
     if all_failed:
         if not any(p.folder.exists() for p in plans):
-            asking.forget(goes_on or folder)
+            request.forget(goes_on or folder)
         others = " (all other runs failed too)" if len(plans) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
     return comparison
@@ -267,7 +266,7 @@ def _alone(
             (ending,) = take_turns([Job(opened, pick_device(settings.device))], at_a_time=1)
         except Exception as error:
             if settings.with_own_code or watchers:
-                traces.note(error, RunFolder(folder).keep_failure(error))
+                user_tracebacks.note(error, RunFolder(folder).keep_failure(error))
             raise
     if isinstance(ending, MocaError):
         raise ending

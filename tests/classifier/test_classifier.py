@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import moca
 from moca import MocaError
-from moca.classifier import ContinualClassifier, classifier, pictures
+from moca.classifier import ContinualClassifier, classifier, images
 from moca.learners.er_ace import ERACE
 from moca.perturb.gaussian import Gaussian
 from tests.classifier.conftest import SIDE, bars, lesson
@@ -168,8 +168,8 @@ def test_photographs_are_brought_to_a_handy_size(small, tmp_path):
 
 
 def test_photographs_do_not_pile_up_behind_a_small_first_image(small, tmp_path, monkeypatch):
-    held, shaped = [], pictures._shaped
-    monkeypatch.setattr(pictures, "_shaped", lambda images, *a: held.extend(images) or shaped(images, *a))
+    held, shaped = [], images._shaped
+    monkeypatch.setattr(images, "_shaped", lambda images, *a: held.extend(images) or shaped(images, *a))
     for label, side in ((0, 20), (1, 90)):
         (tmp_path / str(label)).mkdir()
         for number in range(3):

@@ -15,9 +15,9 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier import lesson as lessons
 from moca.classifier.classifier import Classifier
+from moca.classifier.images import digests_of
 from moca.classifier.lesson import teach
-from moca.classifier.pictures import digests_of
-from moca.classifier.telling import copies_told, twice_told
+from moca.classifier.summary import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 8, "memory": 60}
@@ -169,7 +169,7 @@ def test_a_model_that_did_not_keep_of_which_class_its_images_were(model, small):
 
 
 def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
-    monkeypatch.setattr("moca.classifier.kept._HELD", 3)
+    monkeypatch.setattr("moca.classifier.held_out._HELD", 3)
     teach(model, folder("jan", 0, 1), options=OPTIONS, held_out=0.5, device="cpu")
     teach(model, folder("feb", 0, 2, seed=1), held_out=0.5, device="cpu")
     kept = model.load(ContinualClassifier, device="cpu").kept_

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from moca.data import add, catalogue
-from moca.data.checking import contents
 from moca.data.fingerprint import tags
+from moca.data.integrity import contents
 from moca.data.store import Store
 from tests.data.made import npz, small_set
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from moca.data import add, catalogue, check, listing, load, remove, show
-from moca.data.proving import NotTheSame
+from moca.data.verification import NotTheSame
 from moca.errors import MocaError
 from moca.streams import class_incremental
 from tests.data import made

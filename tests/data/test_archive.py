@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from moca.data import add, archive, growth
+from moca.data import add, archive, decompression
 from moca.data.archive import extract, is_archive
 from moca.errors import MocaError
 from tests.data import made
@@ -89,7 +89,7 @@ def test_a_file_twice_is_refused(tmp_path):
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_bombs_are_refused(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
+    monkeypatch.setattr(decompression, "_SMALL", 1 << 20)
     path = tmp_path / "bomb"
     if kind == "zip":
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
@@ -203,7 +203,7 @@ def test_folders_and_attributes_are_forgotten_once_they_are_read(tmp_path):
 
 @pytest.mark.parametrize("where", ["between", "after"])
 def test_bytes_that_belong_to_no_file_count_too(where, tmp_path, monkeypatch):
-    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
+    monkeypatch.setattr(decompression, "_SMALL", 1 << 20)
     size = 16 << 20
     body = member("d", tarfile.DIRTYPE, size=size).tobuf(tarfile.USTAR_FORMAT) if where == "between" else b""
     with gzip.open(tmp_path / "a.tar.gz", "wb") as out:

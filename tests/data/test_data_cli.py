@@ -4,7 +4,7 @@ from moca.cli.data import app
 from moca.cli.parts import about
 from moca.data import load
 from moca.errors import MocaError
-from moca.generator.kept import place_of
+from moca.generator.store import place_of
 from moca.locking import lock
 from tests.data import made
 

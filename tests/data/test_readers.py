@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from moca.data import add, catalogue, growth, load
+from moca.data import add, catalogue, decompression, load
 from moca.data.readers import located
 from moca.data.sizing import handy_size
 from moca.errors import MocaError
@@ -463,7 +463,7 @@ def zeros_idx(path, count):
 
 @pytest.mark.parametrize("make", [zeros_npz, zeros_idx])
 def test_a_small_file_of_many_images_is_refused_before_it_fills_the_disk(make, tmp_path, monkeypatch, store_dir):
-    monkeypatch.setattr(growth, "_SMALL", 1 << 20)
+    monkeypatch.setattr(decompression, "_SMALL", 1 << 20)
     monkeypatch.setattr("moca.data.writer.image_digests", lambda images: pytest.fail("images were written"))
     with pytest.raises(MocaError, match=r"is refused: it grows to more than 100 times its size"):
         add("mine", make(tmp_path / "a.npz", 16 << 10))
@@ -471,8 +471,8 @@ def test_a_small_file_of_many_images_is_refused_before_it_fills_the_disk(make, t
 
 
 def test_a_packed_file_may_not_grow_more_than_its_archive_may(tmp_path, monkeypatch):
-    monkeypatch.setattr(growth, "_SMALL", 1 << 16)
-    monkeypatch.setattr(growth, "_RATIO", 2000)
+    monkeypatch.setattr(decompression, "_SMALL", 1 << 16)
+    monkeypatch.setattr(decompression, "_RATIO", 2000)
     archive = made.tar(tmp_path / "a.tar.gz", zeros_idx(tmp_path / "a", 4 << 10))
     with pytest.raises(MocaError, match=r"is refused: it grows to more than"):
         add("mine", archive)

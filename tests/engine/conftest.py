@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moca.engine import children
+from moca.engine import subprocesses
 from moca.engine.material import Material
 from moca.engine.trainer import Trainer
 from moca.settings import Run, validate
@@ -71,7 +71,7 @@ def shell_children(monkeypatch):
                 super().__init__(["sh", "-c", given, words[4]] if given else words, **how)
                 begun.append(self)
 
-        monkeypatch.setattr(children.subprocess, "Popen", Child)
+        monkeypatch.setattr(subprocesses.subprocess, "Popen", Child)
         return begun
 
     return use

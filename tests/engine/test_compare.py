@@ -18,8 +18,8 @@ import torch
 import moca
 from moca import MocaError, Result
 from moca.cli.lines import as_lines
-from moca.engine import children, pack
 from moca.engine import compare as comparing
+from moca.engine import pack, subprocesses
 from moca.engine.folder import RunFolder
 from moca.engine.plan import plan
 from moca.errors import Interrupted
@@ -134,7 +134,7 @@ def test_processes_share_the_runs_of_a_comparison(made, tmp_path):
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, monkeypatch, jobs, ends, shell_children):
     """The other one ends it, or is stopped."""
-    shell_children(lambda folder, _: f"cp -r {made.folder / folder.name}/. $0; printf '{children.IMAGES}\\t1\\n'")
+    shell_children(lambda folder, _: f"cp -r {made.folder / folder.name}/. $0; printf '{subprocesses.IMAGES}\\t1\\n'")
     monkeypatch.setattr(pack, "_POLL", 0.02)
     theirs, ours = (next(r.folder.name for r in made.results if r.settings.seed.seed == 3 and end in r.folder.name)
                     for end in ("er-s3", "vt-s3"))  # fmt: skip
@@ -179,7 +179,7 @@ def test_a_run_that_another_process_ends_while_it_is_made_ready_here_is_taken_as
 def test_a_child_that_comes_too_late_leaves_its_run_to_the_other_process(made, tmp_path, ended, shell_children):
     """Which has ended it; or lets go of it, and the next child does it."""
     copy = f"cp -r {made.folder / 'er-s0'}/. $0"
-    first = f"{copy}; exit 1" if ended else f"exit {children.HELD}"
+    first = f"{copy}; exit 1" if ended else f"exit {subprocesses.HELD}"
     begun = shell_children(lambda _, number: copy if number else first)
     done = moca.compare(**FAST, jobs=2, out=tmp_path)
     assert forget_times(done.results) == forget_times(made.results[:1])
@@ -190,7 +190,7 @@ def test_the_child_says_so(tmp_path, made):
     shutil.copy(made.folder / "er-s0" / "settings.json", tmp_path)
     other = RunFolder(tmp_path)
     other.claim()
-    assert as_lines(tmp_path, keep_model=False, track=None) == children.HELD
+    assert as_lines(tmp_path, keep_model=False, track=None) == subprocesses.HELD
 
 
 def test_a_child_has_its_run_before_torch_is_loaded(tmp_path, made):
@@ -200,7 +200,7 @@ def test_a_child_has_its_run_before_torch_is_loaded(tmp_path, made):
     other.claim()
     command = [sys.executable, "-X", "importtime", "-m", "moca", "resume", str(tmp_path), "--progress", "lines"]
     tried = subprocess.run(command, capture_output=True, text=True)
-    assert tried.returncode == children.HELD
+    assert tried.returncode == subprocesses.HELD
     assert not re.search(r" torch$", tried.stderr, re.MULTILINE)
 
 

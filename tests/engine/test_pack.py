@@ -17,15 +17,15 @@ from moca import MocaError, Result
 from moca.engine import compare as comparing
 from moca.engine import pack
 from moca.engine import run as running
-from moca.engine.alike import FirstTask
 from moca.engine.cost import Cost
+from moca.engine.first_task import FirstTask
 from moca.engine.folder import RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.plan import Plan
 from moca.engine.run import Running
-from moca.engine.telling import Telling
+from moca.engine.step_reports import StepReports
 from moca.engine.trainer import Trainer
 from moca.errors import Held, Interrupted, out_of_memory
 from moca.settings import Run, validate
@@ -362,13 +362,13 @@ def test_everything_that_a_run_does_is_on_its_own_stream(tmp_path, monkeypatch):
     watched(running, "Trainer", lambda settings, stream, outputs: settings.seed.seed)
     watched(Learning, "step", lambda learning, raw, y: learning.settings.seed.seed)
     watched(Running, "_evaluate", lambda run, interrupt: run.trainer.settings.seed.seed)
-    watched(Telling, "tell", lambda telling: telling.watchers[0].folder.settings().seed.seed)
+    watched(StepReports, "flush", lambda reports: reports.watchers[0].folder.settings().seed.seed)
     watched(RunFolder, "save_checkpoint", lambda folder, state: folder.settings().seed.seed)
     endings = take_turns(jobs_of([plan_of(tmp_path, f"s{seed}", seed=seed) for seed in range(5)]), 2)
     assert all(e.status == "finished" for e in endings)
     assert len(made) == 2, "the next run takes the stream of the one that ended"
     for work in seen.values():
-        assert {name for name, _ in work} == {"Trainer", "step", "_evaluate", "tell", "save_checkpoint"}
+        assert {name for name, _ in work} == {"Trainer", "step", "_evaluate", "flush", "save_checkpoint"}
         assert len({stream for _, stream in work}) == 1
         assert work[0][1] is not None
     assert {seen[0][0][1], seen[1][0][1]} == {1, 2}

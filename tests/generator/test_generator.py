@@ -7,8 +7,8 @@ import torch
 
 from moca.errors import Interrupted, MocaError
 from moca.generator import generator_of
-from moca.generator.kept import place_of, wide_place
 from moca.generator.network import Critic, Generator, Guess, within_reach
+from moca.generator.store import place_of, wide_place
 from moca.generator.training import Training
 
 

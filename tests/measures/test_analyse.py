@@ -21,7 +21,7 @@ from moca.measures.analyse import ASKED_FOR, KNOWN, _unrecorded
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
 from moca.measures.record.recorder import KINDS
 from moca.report.comparison import Comparison
-from moca.report.together import Group, groups
+from moca.report.side_by_side import Group, groups
 from moca.settings import Run, validate
 
 SMALL = {"epochs": 1, "batch": 100, "tasks": 2, "model": "mlp:width=16,features=2", "device": "cpu", "threads": 1}

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from moca.recipes.cells import cells
 from moca.recipes.claims import Claim, claims, rows
-from moca.recipes.found import Entry
+from moca.recipes.matching import Entry
 
 PLAIN = next(cell for cell in cells() if cell.id == "t1-offline-none")
 

@@ -8,8 +8,8 @@ from moca.measures.analysis import Analysis, write
 from moca.measures.lead import MULTIPLES, summary
 from moca.measures.record.lead import NAME
 from moca.recipes.cells import cells
-from moca.recipes.found import Entry
 from moca.recipes.leads import rows
+from moca.recipes.matching import Entry
 
 PLAIN = next(cell for cell in cells() if cell.id == "t1-offline-none")
 

@@ -11,7 +11,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.recipes import cells, experiment, missing
-from moca.recipes.standing import Standing
+from moca.recipes.status import Standing
 from tests.recipes.conftest import TINY
 
 

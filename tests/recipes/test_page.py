@@ -5,7 +5,7 @@ from pathlib import Path
 
 from moca.recipes import cells, missing
 from moca.recipes.page import render
-from moca.recipes.standing import Standing
+from moca.recipes.status import Standing
 
 ROOT = Path(__file__).parents[2]
 

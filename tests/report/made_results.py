@@ -10,7 +10,7 @@ from moca.measures.pictures import sheet
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.report.analysis_plots import of_panels
 from moca.report.comparison import Comparison
-from moca.report.together import Line, Panel
+from moca.report.side_by_side import Line, Panel
 from moca.settings import Run, validate
 
 ENVIRONMENT = {"moca": "0.1.0", "torch": "2.8.0", "python": "3.11.7", "device": "x86_64", "threads": 1}

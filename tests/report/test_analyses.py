@@ -15,8 +15,8 @@ from moca.report.exhibit import analyses
 from moca.report.facets import MOST
 from moca.report.figures import save_figures
 from moca.report.page import render
+from moca.report.side_by_side import Line, Panel, groups, heights, panels, widths
 from moca.report.table import UNKNOWN
-from moca.report.together import Line, Panel, groups, heights, panels, widths
 from tests.report.made_results import analysed, comparison, result
 from tests.report.seen_page import cells, data_of, text_of
 

@@ -17,7 +17,7 @@ from moca.classifier import ModelFolder
 from moca.classifier.lesson import teach
 from moca.serve import app as service
 from moca.serve import teaching
-from moca.serve.in_use import InUse
+from moca.serve.current_version import InUse
 from moca.serve.limits import Limits
 from moca.serve.run import bound, server_of
 from moca.serve.teaching import LessonRules, Teaching

@@ -12,10 +12,10 @@ from PIL import Image
 
 from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
+from moca.classifier.images import pictures
 from moca.classifier.lesson import teach
-from moca.classifier.pictures import pictures
 from moca.serve import app as service
-from moca.serve.in_use import InUse
+from moca.serve.current_version import InUse
 from moca.serve.limits import Limits
 from moca.serve.uploads import Upload, pixels_of
 from tests.classifier.conftest import bars

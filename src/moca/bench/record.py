@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from moca.atomic import whole
 from moca.bench.cells import OFFICIAL, Announce, Cell, Configuration, measure, work_of
 from moca.bench.measure import Work
 from moca.bench.official import has_twin
@@ -17,7 +18,6 @@ from moca.engine.numerics import Numerics
 from moca.environment import hardware, versions
 from moca.errors import MocaError
 from moca.settings import Bench
-from moca.whole import whole
 
 _WORKLOAD = {
     "images": "random, 3 x 32 x 32",

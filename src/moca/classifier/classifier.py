@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moca.classifier.forgetting import without, without_samples
-from moca.classifier.kept import Kept
-from moca.classifier.pictures import BadInput, Said, Shape, are_vectors, digests_of, labelled, pictures, vectors
+from moca.classifier.held_out import Kept
+from moca.classifier.images import BadInput, Said, Shape, are_vectors, digests_of, labelled, pictures, vectors
+from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
-from moca.data.given import Label
 from moca.data.in_memory import Dataset, Split, channel_statistics
 from moca.data.protocol import Protocol, own_protocol, vector_protocol
 from moca.data.source import Pixels

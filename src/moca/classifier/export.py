@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from moca import __version__
+from moca.atomic import whole
 from moca.data import Transform
 from moca.engine.learning import Learning
 from moca.errors import MocaError, first_line
-from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier

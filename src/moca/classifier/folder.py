@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 
 from moca import __version__
-from moca.data.given import Label
+from moca.atomic import whole
+from moca.data.arrays import Label
 from moca.engine.folder import MODEL, SETTINGS, RunFolder
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
 from moca.state import torch_bytes
-from moca.traces import noted
-from moca.whole import whole
+from moca.user_tracebacks import noted
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier

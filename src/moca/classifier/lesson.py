@@ -15,10 +15,10 @@ from torch import Tensor
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
-from moca.classifier.pictures import Said, digests_of, labelled
+from moca.classifier.images import Said, digests_of, labelled
 from moca.data import splitting
+from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
-from moca.data.given import Label
 from moca.errors import MocaError
 
 if TYPE_CHECKING:

@@ -26,9 +26,9 @@ from moca.cli.serve import serve
 from moca.cli.show import aside, complain, say, show_about, show_comparison, show_lines, show_result
 from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError, MocaWarning
+from moca.importing import loading
 from moca.paths import from_here
-from moca.starting import loading
-from moca.traces import from_theirs_on, noted
+from moca.user_tracebacks import from_theirs_on, noted
 
 app = App(
     name="moca",
@@ -108,7 +108,7 @@ def resume(
     keep_model
         Of a run: write the final weights.
     """
-    from moca.engine.asked import ASKED
+    from moca.engine.request import ASKED
 
     whole = (folder / ASKED).is_file()
     if progress == "lines" and not whole:

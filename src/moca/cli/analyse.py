@@ -13,8 +13,8 @@ from rich.console import Console
 
 from moca.cli.show import busy, complain, console, say
 from moca.errors import Interrupted, MocaError, nearest
+from moca.importing import loading
 from moca.paths import from_here
-from moca.starting import loading
 
 if TYPE_CHECKING:
     from moca.measures.analyse import Analysed
@@ -116,7 +116,7 @@ def _analysed(folders: Sequence[Path], also: Sequence[str], **options: Any) -> t
 
 def _show(setting: Setting, only: Sequence[str] | None) -> None:
     from moca.cli.analysis_tables import tables
-    from moca.report.together import analyses, groups
+    from moca.report.side_by_side import analyses, groups
 
     methods = groups(setting.rows, only)
     for part in tables(setting.title, methods, console) if analyses(methods) else ():

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.report.labels import folded
+from moca.report.side_by_side import OF, analyses, grid, plain_numbers
 from moca.report.tables import any_scale
-from moca.report.together import OF, analyses, grid, plain_numbers
 
 if TYPE_CHECKING:
-    from moca.report.together import Group
+    from moca.report.side_by_side import Group
 
 _ENDLESS = 10_000
 """Columns in which anything fits."""

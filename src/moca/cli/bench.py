@@ -16,8 +16,8 @@ from rich.text import Text
 from moca.cli.options import given, with_options
 from moca.cli.show import console, say
 from moca.errors import Interrupted
+from moca.importing import loading
 from moca.settings import Bench, validate
-from moca.starting import loading
 
 if TYPE_CHECKING:
     from moca.bench import Cell, Configuration, Record

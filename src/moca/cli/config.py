@@ -11,7 +11,7 @@ from typing import Any
 
 from moca.errors import Interrupted, MocaError, first_line
 from moca.settings import word
-from moca.settings.meant import refuse_unknown
+from moca.settings.suggestions import refuse_unknown
 
 _IN_PYTHON = ("progress", "say", "watch")
 """What `moca.run` and `moca.compare` take beside options."""

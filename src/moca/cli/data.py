@@ -12,7 +12,7 @@ from rich.table import Column, Table
 
 from moca.cli.show import in_bytes, say
 from moca.errors import MocaError
-from moca.starting import loading
+from moca.importing import loading
 
 if TYPE_CHECKING:
     from moca.data.inventory import Listed
@@ -90,7 +90,7 @@ def add(
         Threads that decode images [default: as many as cores, up to 4].
     """
     from moca.data.adding import add as take
-    from moca.data.proving import NotTheSame
+    from moca.data.verification import NotTheSame
 
     with _Bar() as bar:
         try:
@@ -130,7 +130,7 @@ def check(name: str, *, data_dir: DataDir = None) -> int:
     name
         A stored set.
     """
-    from moca.data.checking import check as examine
+    from moca.data.integrity import check as examine
 
     result = examine(name, data_dir=data_dir)
     say(f"{name}: {result.info.images:,} images, fingerprint {result.fingerprint[:16]}")

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moca.engine.children import HELD, IMAGES
 from moca.engine.folder import RunFolder
+from moca.engine.subprocesses import HELD, IMAGES
 from moca.errors import Held
-from moca.starting import loading
+from moca.importing import loading
 
 
 def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int:

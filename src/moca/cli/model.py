@@ -19,7 +19,7 @@ from rich.text import Text
 
 from moca.cli.show import aside, console, say
 from moca.errors import Interrupted, MocaError
-from moca.starting import loading
+from moca.importing import loading
 
 if TYPE_CHECKING:
     from moca.classifier.lesson import Lesson
@@ -92,7 +92,7 @@ def check_shares(held_out: float, tolerate: float) -> None:
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.telling import basis_told, copies_told, cost_told, counted, otherwise_told, twice_told
+    from moca.classifier.summary import basis_told, copies_told, cost_told, counted, otherwise_told, twice_told
 
     if lesson.left_out:
         say(lesson.left_out, "red")
@@ -145,7 +145,7 @@ def predict(
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.pictures import files_of, readable
+        from moca.classifier.images import files_of, readable
         from moca.data.place import readable as spelt
 
     if not images:
@@ -196,7 +196,7 @@ def show(
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.telling import what_it_was
+        from moca.classifier.summary import what_it_was
 
     folder = ModelFolder(model)
     classifier = Classifier.load(model, device="cpu")

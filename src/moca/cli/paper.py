@@ -12,14 +12,14 @@ from rich.text import Text
 
 from moca.cli.show import aside, console, say
 from moca.errors import Interrupted, MocaError
+from moca.importing import loading
 from moca.settings import Run, validate
-from moca.starting import loading
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moca.recipes.experiment import Experiment
-    from moca.recipes.standing import Standing
+    from moca.recipes.status import Standing
 
 app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
 
@@ -55,7 +55,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     """Show cells: the paper's number, ours, a verdict, and the commands that make them."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
-        from moca.recipes.found import experiments
+        from moca.recipes.matching import experiments
 
     for name in (name for name in names if name in drawn()):
         console.print(Text(f"{name}: {exhibits()[name]}", "bold"))
@@ -142,7 +142,7 @@ def report(
 def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: int) -> Standing:
     with loading():
         from moca.recipes import cells
-        from moca.recipes.standing import Standing
+        from moca.recipes.status import Standing
 
     if not names:
         raise MocaError("say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them")

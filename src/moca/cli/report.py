@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from moca.cli.show import busy, console, say
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
+from moca.importing import loading
 from moca.paths import from_here
-from moca.starting import loading
 
 _MOST_TOLD = 8
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from moca.cli.model import Device, Model, check_shares
 from moca.cli.show import say
 from moca.errors import MocaError
-from moca.starting import loading
+from moca.importing import loading
 
 
 def serve(

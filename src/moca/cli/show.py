@@ -59,7 +59,7 @@ _IN_FULL = {
 
 def show_result(result: Result) -> None:
     """The numbers of one run and where its files are."""
-    from moca.report.sameness import judged
+    from moca.report.grouping import judged
 
     table = Table(box=None, show_header=False)
     for name, value in result.numbers().items():

@@ -5,7 +5,7 @@ import re
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
 
 from moca.settings import Bench, Run
-from moca.settings.meant import meant
+from moca.settings.suggestions import meant
 
 _OPTIONS = sorted(
     {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose"}, key=len, reverse=True

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moca.data.adding import Added, add
-    from moca.data.checking import Checked, check
+    from moca.data.from_python import dataset
     from moca.data.in_memory import Dataset, Split
+    from moca.data.integrity import Checked, check
     from moca.data.inventory import listing, remove
     from moca.data.loading import load
-    from moca.data.own import dataset
     from moca.data.protocol import Protocol
     from moca.data.sheet import Shown, show
     from moca.data.store import Store
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "Added": "adding",
-    "Checked": "checking",
+    "Checked": "integrity",
     "Dataset": "in_memory",
     "Protocol": "protocol",
     "Shown": "sheet",
@@ -46,8 +46,8 @@ _HOMES = {
     "Store": "store",
     "Transform": "transform",
     "add": "adding",
-    "check": "checking",
-    "dataset": "own",
+    "check": "integrity",
+    "dataset": "from_python",
     "listing": "inventory",
     "load": "loading",
     "remove": "inventory",

@@ -10,16 +10,16 @@ import numpy as np
 
 from moca.data import catalogue, provider
 from moca.data.catalogue import Known
+from moca.data.decompression import most_bytes
+from moca.data.duplicates import repeats
 from moca.data.fingerprint import Differences
-from moca.data.growth import most_bytes
 from moca.data.naming import named, refuse_empty
-from moca.data.proving import origin, prove
+from moca.data.progress import Watch, silent
 from moca.data.readers import open_source
-from moca.data.repeats import repeats
 from moca.data.source import Options, Source
 from moca.data.splitting import Chosen, as_given, salt_of, split_off
 from moca.data.store import Info, Store, is_name
-from moca.data.watch import Watch, silent
+from moca.data.verification import origin, prove
 from moca.data.writer import write_arrays, write_splits
 from moca.errors import MocaError, nearest
 

@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from moca.data.growth import grows, most_bytes, refused
+from moca.data.decompression import grows, most_bytes, refused
 from moca.errors import MocaError
 
 _MEMBERS = 2_000_000

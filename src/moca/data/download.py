@@ -12,7 +12,7 @@ from pathlib import Path
 
 from moca import __version__
 from moca.data.catalogue import Download
-from moca.data.watch import Watch
+from moca.data.progress import Watch
 from moca.errors import MocaError
 
 _PIECE = 1 << 18

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moca.data import catalogue
-from moca.data.checking import stored
+from moca.data.integrity import stored
 from moca.data.store import Info, Store
 from moca.errors import MocaError
 
@@ -52,7 +52,7 @@ def remove(name: str, *, data_dir: Path | str | None = None) -> bool:
     store = Store(data_dir)
     name, generator = stored(name, store), False
     if any((store.directory / "generators").glob("*")):
-        from moca.generator.kept import remove_generator  # loads torch
+        from moca.generator.store import remove_generator  # loads torch
 
         generator = remove_generator(name, store)
     store.remove(name)

@@ -16,10 +16,10 @@ from moca.data.adding import add
 from moca.data.digits import load_digits
 from moca.data.in_memory import Dataset, Split
 from moca.data.place import exists, is_broken, named, refuse_unfit
+from moca.data.progress import Watch
 from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
 from moca.data.store import Store
-from moca.data.watch import Watch
 from moca.errors import MocaError, nearest
 
 _DEPTH = 5

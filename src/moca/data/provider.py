@@ -12,9 +12,9 @@ from moca.data.archive import extract, is_archive
 from moca.data.catalogue import Known
 from moca.data.download import Unreachable, fetch
 from moca.data.place import exists, readable, refuse_unfit
+from moca.data.progress import Watch
 from moca.data.readers import recognised
 from moca.data.store import Store
-from moca.data.watch import Watch
 from moca.errors import MocaError
 from moca.locking import lock
 

@@ -28,9 +28,9 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from moca.atomic import whole
 from moca.errors import MocaError
 from moca.locking import lock
-from moca.whole import whole
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 VARIABLE = "MOCA_DATA"

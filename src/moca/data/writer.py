@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from moca.data.fingerprint import Digests, Labels, canonical_order, image_digests
 from moca.data.moments import Moments
+from moca.data.progress import Watch
 from moca.data.source import Part, Source, in_blocks
-from moca.data.watch import Watch
 from moca.errors import MocaError
 
 Shape = tuple[int, int, int]

@@ -10,17 +10,17 @@ from functools import partial
 from pathlib import Path
 
 from moca.cores import cores
-from moca.engine.alike import FirstTask, beginning
-from moca.engine.asked import ASKED, here_only
-from moca.engine.children import side_by_side
 from moca.engine.cost import Cost
 from moca.engine.device import pick_device
+from moca.engine.first_task import FirstTask, beginning
 from moca.engine.folder import RESULT, SETTINGS, TRACEBACK, RunFolder
 from moca.engine.pack import Job, take_turns
 from moca.engine.plan import Plan
 from moca.engine.progress import ProgressBar
+from moca.engine.request import ASKED, here_only
 from moca.engine.result import Result
 from moca.engine.run import Running
+from moca.engine.subprocesses import side_by_side
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import Held, MocaError

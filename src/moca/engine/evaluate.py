@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from moca.at_once import MOST, at_once
 from moca.data import Protocol, Transform
 from moca.engine.resident import resident
+from moca.inference_batches import MOST, at_once
 from moca.models import Model
 from moca.models.evaluating import evaluating
 from moca.streams import Stream

@@ -27,12 +27,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moca import __version__, traces
-from moca.engine.asked import above
+from moca import __version__, user_tracebacks
+from moca.engine.request import above
 from moca.errors import Held, MocaError, out_of_memory
 from moca.locking import is_held, lock
 from moca.settings import Run, validate
-from moca.settings.older import renewed
+from moca.settings.migration import renewed
 
 if TYPE_CHECKING:
     import torch
@@ -223,7 +223,7 @@ class RunFolder:
 
     def keep_failure(self, error: Exception) -> str:
         """Keep the traceback of a run with code of the user's own; the line that tells of it."""
-        said = traces.in_a_line(error)
+        said = user_tracebacks.in_a_line(error)
         try:
             with _writing(self.path):
                 self.path.mkdir(parents=True, exist_ok=True)

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from moca import __version__
-from moca.engine.asked import above, kept
 from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
+from moca.engine.request import above, kept
 from moca.errors import MocaError
 from moca.locking import is_held
 from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, word
-from moca.settings.older import renewed
+from moca.settings.migration import renewed
 
 RUNS = Path("runs")
 """Where runs go unless told otherwise."""

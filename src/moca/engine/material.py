@@ -8,7 +8,7 @@ from typing import Any
 
 from moca.arrivals import arriving
 from moca.data import Dataset, Store, catalogue, load
-from moca.data.own import dataset
+from moca.data.from_python import dataset
 from moca.data.sizing import handy_size
 from moca.defaults import complete
 from moca.engine.device import pick_device

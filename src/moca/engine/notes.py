@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moca.engine.alike import SHARED
+from moca.engine.first_task import SHARED
 
 if TYPE_CHECKING:
     from moca.engine.run import Running

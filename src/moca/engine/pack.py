@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from moca.engine.alike import FirstTask
+from moca.engine.first_task import FirstTask
 from moca.engine.interrupt import Interrupt
 from moca.engine.result import Result
 from moca.engine.run import Running

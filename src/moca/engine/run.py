@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from moca.engine.alike import FirstTask
 from moca.engine.evaluate import Stopped, evaluate
+from moca.engine.first_task import FirstTask
 from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
 from moca.engine.journal import Journal
 from moca.engine.notes import notes
 from moca.engine.result import Result, Status
-from moca.engine.telling import Telling
+from moca.engine.step_reports import StepReports
 from moca.engine.tested import Tested, mean_over
 from moca.engine.trainer import Trainer
 from moca.engine.watch import Advance, Guard, Progress, Watcher
@@ -85,7 +85,7 @@ class Running:
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
         self.tested = Tested(self.trainer.schedule)
         self.seconds = 0.0
-        self.telling = Telling(self.watchers, self.trainer.learning.device)
+        self.step_reports = StepReports(self.watchers, self.trainer.learning.device)
         if self.recorder:
             self.recorder.attach(self)
 
@@ -158,14 +158,14 @@ class Running:
         try:
             self._ask()
             for step in self.trainer.steps():
-                self.telling.add(schedule, step)
+                self.step_reports.add(schedule, step)
                 self._ask()
                 if every and schedule.steps_done % every == 0:
                     self._look()
                 if interrupt.requested:
                     break
                 yield
-            self.telling.tell()
+            self.step_reports.flush()
         finally:
             self.seconds += time.perf_counter() - begun
 
@@ -244,7 +244,7 @@ class Running:
 
     def give_up(self) -> None:
         """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
-        self.advance(len(self.telling.waiting) - self.steps_done, "waits")
+        self.advance(len(self.step_reports.waiting) - self.steps_done, "waits")
         self.first_task.leave(self)
         self.folder.release()
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from moca.at_once import at_once
 from moca.batch import Batch
 from moca.errors import MocaError
+from moca.inference_batches import at_once
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
 from moca.models.model import Model
 from moca.parts import Part, option, path_of

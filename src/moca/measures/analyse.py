@@ -23,13 +23,13 @@ from moca.locking import is_held
 from moca.measures import implicit_augmentation
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, same, sought, write
 from moca.measures.confusion import forgetting_by_class
-from moca.measures.of_model import OF_MODEL, OfModel, first_tasks
+from moca.measures.final_model import OF_MODEL, OfModel, first_tasks
 from moca.measures.record.recorder import KINDS
 from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.paths import from_here
 from moca.settings import Choice, Run, validate
-from moca.settings.meant import refuse_unknown_keywords
+from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
 _RECORDED = {kind.leads_to: kind.about for kind in KINDS.values()}

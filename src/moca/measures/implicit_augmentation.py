@@ -23,8 +23,8 @@ from moca.engine.progress import ProgressBar
 from moca.errors import MocaError, nearest
 from moca.generator import Pair
 from moca.measures.analysis import Analysis, Axis, Plot
+from moca.measures.final_model import OfModel
 from moca.measures.inversion import invert
-from moca.measures.of_model import OfModel
 from moca.measures.pictures import sheet
 from moca.perturb import Perturbation, perturbation
 from moca.random import Random

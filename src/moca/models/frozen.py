@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.backends import cudnn
 
-from moca.at_once import MOST, at_once
 from moca.data import Dataset, Protocol, Split, Transform
 from moca.data.protocol import vector_protocol
 from moca.errors import MocaError, MocaWarning
+from moca.inference_batches import MOST, at_once
 from moca.models.build import made_encoder
 from moca.settings import Choice
 

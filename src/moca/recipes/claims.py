@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from moca.recipes.found import Entry
+from moca.recipes.matching import Entry
 from moca.report.significance import LEVEL, paired
 from moca.report.spread import Spread
 

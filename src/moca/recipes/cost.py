@@ -11,7 +11,7 @@ from pathlib import Path
 from moca.data import catalogue
 from moca.data.protocol import setting_of
 from moca.engine.result import Result
-from moca.report.sameness import protocol
+from moca.report.grouping import protocol
 from moca.settings import Run
 
 _HOW = (

@@ -17,7 +17,7 @@ from moca.engine.plan import label
 from moca.engine.schedule import batches_of
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
-from moca.report import sameness
+from moca.report import grouping
 from moca.settings import Run, spelt, validate
 
 _OPTIONS = ("lambda", "fixed_angle", "steps")
@@ -63,7 +63,7 @@ class Experiment:
 
 def identity(run: Run) -> str:
     """Equal for runs, with nothing left open, that differ at most in their seed and where they were run."""
-    return sameness.method(run, without=_NO_OTHER)
+    return grouping.method(run, without=_NO_OTHER)
 
 
 def waits_for(cell: Cell) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from moca.measures.analysis import analyses_of
 from moca.measures.record.lead import at_the_end
-from moca.recipes.footing import RULE
-from moca.recipes.found import Entry
+from moca.recipes.equal_footing import RULE
+from moca.recipes.matching import Entry
 from moca.report.spread import Spread
 
 _HEAD = ["where", "method", "n", "as trained", "adjust=1", "at best", "best adjust"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from moca.atomic import whole
 from moca.data import catalogue
 from moca.engine import compare
 from moca.engine.device import check_execution
@@ -20,7 +21,6 @@ from moca.measures.analysis import FILE as ANALYSIS
 from moca.recipes.experiment import Experiment
 from moca.settings import Run, validate
 from moca.streams import Stream
-from moca.whole import whole
 
 
 def carry_out(

@@ -9,11 +9,11 @@ from typing import Any
 from moca.recipes.cells import exhibits
 from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
+from moca.recipes.equal_footing import rows as footing_rows
 from moca.recipes.experiment import rules
-from moca.recipes.footing import rows as footing_rows
-from moca.recipes.found import NEAR, SEEDS, TENTH, Entry, experiments
 from moca.recipes.leads import rows as lead_rows
-from moca.recipes.standing import Standing, Sums
+from moca.recipes.matching import NEAR, SEEDS, TENTH, Entry, experiments
+from moca.recipes.status import Standing, Sums
 from moca.report.significance import LEVEL
 
 COUNTS = (

@@ -21,7 +21,7 @@ from moca.report.comparison import Setting
 from moca.report.labels import named_places
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import DASHES, FAINT, INK, RULE, legend, save, shown, style
-from moca.report.together import (
+from moca.report.side_by_side import (
     MARKED,
     Line,
     Panel,

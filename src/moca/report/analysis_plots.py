@@ -26,7 +26,7 @@ from moca.report.plotting import (
     shown,
     significant,
 )
-from moca.report.together import MARKED, Line, Panel, heights, old_classes, shades, widths
+from moca.report.side_by_side import MARKED, Line, Panel, heights, old_classes, shades, widths
 
 _MOST_NAMED = 20
 """Names along an axis."""

@@ -7,11 +7,11 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from moca.atomic import whole
 from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
 from moca.report.comparison import CHOSEN, Comparison
-from moca.whole import whole
 
 
 class Chosen(Comparison):

@@ -17,16 +17,16 @@ from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
-from moca.engine.alike import SHARED, SHARED_IN_SHORT
+from moca.atomic import whole
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
+from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
-from moca.report import sameness, tidy
+from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.spread import Spread
 from moca.settings import Run, word
-from moca.whole import whole
 
 CHOSEN = "chosen.json"
 """The file that says what was chosen, in the folder of a comparison that chose settings before it tested them."""
@@ -108,7 +108,7 @@ class Setting:
     @property
     def judged(self) -> str:
         """The images behind the numbers."""
-        return sameness.judged(self.results[0].settings)
+        return grouping.judged(self.results[0].settings)
 
     @property
     def held_out(self) -> bool:
@@ -126,8 +126,8 @@ class Setting:
         if not row.perturbed:
             return None
         plain = [other for other in self.rows if not other.perturbed]
-        wanted = sameness.method(row.run, without=("perturb",))
-        same = [other for other in plain if sameness.method(other.run, without=("perturb",)) == wanted]
+        wanted = grouping.method(row.run, without=("perturb",))
+        same = [other for other in plain if grouping.method(other.run, without=("perturb",)) == wanted]
         if same or not self.chosen:
             return same[0] if same else None
         at_best = [other for other in plain if _asked(other.run) == _asked(row.run)]
@@ -285,10 +285,10 @@ def _table(setting: Setting) -> Table:
 
 def _apart(results: Sequence[tuple[str, Result]], chosen: bool) -> list[Setting]:
     apart: dict[str, dict[str, list[Result]]] = {}
-    for (label, result), stream in zip(results, sameness.streams([run for _, run in results]), strict=True):
+    for (label, result), stream in zip(results, grouping.streams([run for _, run in results]), strict=True):
         apart.setdefault(stream, {}).setdefault(label, []).append(result)
     held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
-    titles = sameness.titles([_telling(rows) for rows in held_out_last])
+    titles = grouping.titles([_telling(rows) for rows in held_out_last])
     made = [
         Setting(title, [Row(label, runs) for label, runs in rows.items()])
         for title, rows in zip(titles, held_out_last, strict=True)
@@ -300,7 +300,7 @@ def _asked(run: Run) -> list[str]:
     """The learner, and what else was asked of it than to learn the stream, which methods of a setting share."""
     return [
         run.learner.name,
-        *(word(getattr(run, name)) for name in PROBLEM if name not in (*sameness.STREAM, "data_dir")),
+        *(word(getattr(run, name)) for name in PROBLEM if name not in (*grouping.STREAM, "data_dir")),
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from moca.engine.result import Result
 from moca.report.comparison import Setting
-from moca.report.sameness import judged
+from moca.report.grouping import judged
 from moca.settings import RECIPE, Choice, Run, Seeds, word
 from moca.settings.arrival import Arrival
 

@@ -10,10 +10,10 @@ from moca.report.analysis_plots import of_panels
 from moca.report.comparison import Setting
 from moca.report.facets import colours
 from moca.report.plotting import Plot
+from moca.report.side_by_side import OF, Group, grid, groups, panels, plain_numbers, plots, shared_out
+from moca.report.side_by_side import analyses as found_in
 from moca.report.table import Cell, Table
 from moca.report.tables import any_scale
-from moca.report.together import OF, Group, grid, groups, panels, plain_numbers, plots, shared_out
-from moca.report.together import analyses as found_in
 
 _PLANE = (
     "Old classes are filled circles in cool colours, classes of the last task open triangles in warm ones; a line from "

@@ -11,7 +11,7 @@ from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.measures.analysis import analyses_of
 from moca.paths import from_here
-from moca.report import sameness
+from moca.report import grouping
 
 
 def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
@@ -38,9 +38,9 @@ def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
     """Of runs with the same settings and seed one that finished, and of these the one that was looked into most, since
     one seed is no sample of two; and the others, each with the reason."""
     alike: dict[tuple[str, str, str], list[Result]] = {}
-    for result, stream in zip(results, sameness.streams(results), strict=True):
+    for result, stream in zip(results, grouping.streams(results), strict=True):
         run = result.settings
-        alike.setdefault((stream, sameness.method(run), str(run.seed)), []).append(result)
+        alike.setdefault((stream, grouping.method(run), str(run.seed)), []).append(result)
     kept, left_out = [], []
     for twins in alike.values():
         best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, len(analyses_of(twin))))
@@ -64,11 +64,11 @@ def labelled(runs: Sequence[Result]) -> list[tuple[str, Result]]:
     """Learners without perturbation first, each with its perturbations behind it; names need only tell runs of one
     stream apart."""
     by_stream: dict[str, list[Result]] = {}
-    for result, stream in zip(runs, sameness.streams(runs), strict=True):
+    for result, stream in zip(runs, grouping.streams(runs), strict=True):
         by_stream.setdefault(stream, []).append(result)
     made: list[tuple[str, Result]] = []
     for results in by_stream.values():
-        labels = sameness.labels([result.settings for result in results])
+        labels = grouping.labels([result.settings for result in results])
         made += sorted(zip(labels, results, strict=True), key=_order)
     return made
 

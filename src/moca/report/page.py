@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
+from moca.atomic import whole
 from moca.errors import MocaError
 from moca.report import conditions, plots, tables
 from moca.report.comparison import Comparison, Setting, notes
@@ -25,7 +26,6 @@ from moca.report.plotting import Plot
 from moca.report.sweeps import sweeps
 from moca.report.table import Table
 from moca.report.verdict import verdict
-from moca.whole import whole
 
 REPORT = "report.html"
 _MOST_OPEN = 12

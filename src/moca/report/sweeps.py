@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moca.report import sameness
+from moca.report import grouping
 from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, evenly
 from moca.settings import ELSEWHERE, VARIANTS, Run
@@ -74,7 +74,7 @@ def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> lis
     """What the methods are called apart from the number in which each of them differs from itself."""
     same = several[0][0][0] if several and place[-1] not in VARIANTS else 0  # those are in a name unless they are off
     runs = [_with(points[0][1].run, place, same) for points in several]
-    return sameness.labels(runs)
+    return grouping.labels(runs)
 
 
 def _with(run: Run, place: Place, value: float) -> Run:
@@ -89,7 +89,7 @@ def _with(run: Run, place: Place, value: float) -> Run:
 
 def _flat(run: Run) -> Iterator[tuple[Place, Any]]:
     """What makes a method, number by number and word by word."""
-    settings = run.model_dump(mode="json", by_alias=True, exclude={*ELSEWHERE, *sameness.STREAM})
+    settings = run.model_dump(mode="json", by_alias=True, exclude={*ELSEWHERE, *grouping.STREAM})
     for name, value in settings.items():
         if isinstance(value, dict):
             yield from (((name, option), chosen) for option, chosen in value.items())

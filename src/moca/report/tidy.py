@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moca.atomic import whole
 from moca.engine.result import Result
 from moca.settings import Run, word
-from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.report.comparison import Comparison

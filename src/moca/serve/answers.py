@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from moca.data.given import Label
+from moca.data.arrays import Label
 from moca.serve.teaching import State
 
 

@@ -18,13 +18,13 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from PIL import Image
 
 from moca import __version__
-from moca.classifier.telling import basis_told, copies_told, cost_told, otherwise_told, what_it_was
-from moca.data.given import Label
+from moca.classifier.summary import basis_told, copies_told, cost_told, otherwise_told, what_it_was
+from moca.data.arrays import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
 from moca.serve import answers, page
+from moca.serve.current_version import InUse, Version
 from moca.serve.guard import Guard
-from moca.serve.in_use import InUse, Version
 from moca.serve.limits import Limits
 from moca.serve.teaching import Busy, Status, Teaching
 from moca.serve.uploads import Upload, pixels_of, read, readable

@@ -13,10 +13,10 @@ import uvicorn
 from fastapi import FastAPI
 from PIL import Image
 
-from moca.classifier.telling import counted
+from moca.classifier.summary import counted
 from moca.errors import MocaError
 from moca.serve.app import create_app
-from moca.serve.in_use import InUse
+from moca.serve.current_version import InUse
 from moca.serve.limits import Limits
 from moca.serve.teaching import LessonRules, Teaching
 

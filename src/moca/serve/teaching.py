@@ -20,7 +20,7 @@ import torch
 
 from moca.classifier.folder import ModelFolder
 from moca.classifier.lesson import Lesson, forget, teach
-from moca.data.given import Label
+from moca.data.arrays import Label
 from moca.errors import MocaError
 from moca.serve.uploads import Readable
 

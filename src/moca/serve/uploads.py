@@ -9,7 +9,7 @@ from typing import NamedTuple
 from fastapi import HTTPException, UploadFile
 from PIL import Image
 
-from moca.classifier.pictures import Shape, fitted
+from moca.classifier.images import Shape, fitted
 from moca.data.decode import TooLarge, decode, reason
 from moca.data.source import Pixels
 from moca.serve.limits import Limits

@@ -11,7 +11,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from moca.data.growth import refuse_growth
+from moca.data.decompression import refuse_growth
 from moca.data.source import MOST_BYTES, Options, Part, Pixels, Source, array_part, in_blocks
 from moca.errors import MocaError
 

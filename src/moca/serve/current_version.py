@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
-from moca.data.given import Label
+from moca.data.arrays import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
 from moca.learners import Learner

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from moca.starting import loading
+from moca.importing import loading
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
 def test_ctrl_c_while_modules_are_loaded_ends_at_once_in_one_line():
     program = """
 import os, signal
-from moca.starting import loading
+from moca.importing import loading
 with loading():
     try:
         os.kill(os.getpid(), signal.SIGINT)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moca.classifier.lesson import Lesson
-from moca.data.given import Label
+from moca.data.arrays import Label
 
 _FEW = 10
 """Images below which an accuracy is little more than chance."""

@@ -14,7 +14,7 @@ _GROUP = {"cpu": 50, "cuda": 500}
 """Steps that are told together; of steps with outputs, which take room, no more than on a CPU."""
 
 
-class Telling:
+class StepReports:
     """The steps of a run that its watchers have not been told about."""
 
     def __init__(self, watchers: Sequence[Watcher], device: torch.device) -> None:
@@ -27,9 +27,9 @@ class Telling:
         self.waiting.append((place, step))
         self.with_outputs += bool(step.outputs)
         if len(self.waiting) == self.most or self.with_outputs == _GROUP["cpu"]:
-            self.tell()
+            self.flush()
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Read the losses of all steps that wait from the device, once for all who watch."""
         if not self.waiting:
             return

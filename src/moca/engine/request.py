@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moca.atomic import whole
 from moca.errors import MocaError
 from moca.parts import TRACKERS
 from moca.settings import Choice, spelt
-from moca.whole import whole
 
 if TYPE_CHECKING:
     from moca.engine.plan import Plan

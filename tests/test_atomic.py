@@ -2,7 +2,7 @@
 
 import pytest
 
-from moca.whole import whole
+from moca.atomic import whole
 
 
 def test_two_writers_at_once_leave_what_the_last_one_wrote(tmp_path):

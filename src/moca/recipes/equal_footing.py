@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from moca.measures.analysis import analyses_of
 from moca.measures.record.rules import final_accuracies
-from moca.recipes.found import Entry
+from moca.recipes.matching import Entry
 from moca.report.significance import paired
 from moca.report.spread import Spread
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
-from moca.data.given import Label
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier

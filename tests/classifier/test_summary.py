@@ -3,7 +3,7 @@
 import pytest
 
 from moca.classifier.lesson import Lesson
-from moca.classifier.telling import basis_told, cost_told, otherwise_told, what_it_was
+from moca.classifier.summary import basis_told, cost_told, otherwise_told, what_it_was
 
 
 @pytest.mark.parametrize(

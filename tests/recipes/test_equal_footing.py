@@ -11,8 +11,8 @@ from moca.engine.folder import RunFolder
 from moca.measures.analysis import Analysis, Axis, Plot, write
 from moca.measures.record.rules import NAME
 from moca.recipes.cells import cells
-from moca.recipes.footing import rows
-from moca.recipes.found import Entry
+from moca.recipes.equal_footing import rows
+from moca.recipes.matching import Entry
 
 PLAIN = next(cell for cell in cells() if cell.id == "t1-offline-none")
 

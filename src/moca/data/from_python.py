@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from moca.data.arrays import Given, Label, Shape, given
+from moca.data.duplicates import repeats
 from moca.data.fingerprint import Contents, Digests, Labels, Place, canonical_order, image_digests
-from moca.data.given import Given, Label, Shape, given
 from moca.data.in_memory import Dataset, Split
 from moca.data.moments import Moments
 from moca.data.naming import refuse_empty
 from moca.data.protocol import own_protocol
-from moca.data.repeats import repeats
 from moca.data.splitting import held_out
 from moca.errors import MocaError, nearest
 

@@ -9,7 +9,7 @@ import torch
 import moca
 from moca import MocaError, api
 from moca.cli import main
-from moca.engine import asked
+from moca.engine import request
 from moca.engine.folder import RunFolder
 from moca.engine.listing import Listed, not_begun
 from moca.engine.plan import plan
@@ -76,8 +76,8 @@ def test_what_was_asked_for_in_words_is_gone_once_an_object_is_added(tmp_path):
 
 
 def test_the_folder_may_have_any_name(tmp_path):
-    moca.compare(**FAST, out=tmp_path / asked.CHOOSING)
-    assert asked.above(tmp_path / asked.CHOOSING / "er-s0") == tmp_path / asked.CHOOSING
+    moca.compare(**FAST, out=tmp_path / request.CHOOSING)
+    assert request.above(tmp_path / request.CHOOSING / "er-s0") == tmp_path / request.CHOOSING
 
 
 def test_one_that_chooses_goes_on_with_both_parts(tmp_path):
@@ -113,7 +113,7 @@ ODD = {
 @pytest.mark.filterwarnings("ignore:icarl with wap is left out")
 def test_every_form_of_a_setting_is_the_same_in_words(tmp_path):
     plans = plan(ODD, [0], tmp_path)
-    words = json.loads(json.dumps(asked.options(ODD, plans, [])))
+    words = json.loads(json.dumps(request.options(ODD, plans, [])))
     again = plan(words, [0], tmp_path)
     assert [p.folder for p in again] == [p.folder for p in plans]
     assert [p.settings for p in again] == [p.settings for p in plans]
@@ -124,7 +124,7 @@ def test_trackers_are_kept_and_objects_of_python_leave_no_words(tmp_path):
     (one,) = plan(FAST, [0], tmp_path)
     tracker = api.tracking.as_choice("tensorboard:every=10")
     assert isinstance(tracker, Choice)
-    assert asked.options(FAST, [one], [tracker], jobs=None)["track"] == ["tensorboard:every=10"]
+    assert request.options(FAST, [one], [tracker], jobs=None)["track"] == ["tensorboard:every=10"]
     settings = FAST | {"model": torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))}
     moca.compare(**settings, out=tmp_path / "own")
     assert not (tmp_path / "own" / "compare.json").exists()

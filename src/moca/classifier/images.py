@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from moca.data.arrays import Label, given, labels_of
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.fingerprint import Digests, image_digests
-from moca.data.given import Label, given, labels_of
 from moca.data.place import readable as spelt
 from moca.data.readers.folder import has_classes, images_by_class, is_hidden, splits, why_not
 from moca.data.sizing import HANDY, handy_side

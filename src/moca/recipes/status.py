@@ -10,7 +10,7 @@ from pathlib import Path
 from moca.recipes.cells import Cell, columns
 from moca.recipes.cost import Pace
 from moca.recipes.experiment import Experiment
-from moca.recipes.found import SEEDS, Entry, Found, entries, experiments
+from moca.recipes.matching import SEEDS, Entry, Found, entries, experiments
 from moca.report.spread import Spread
 
 

@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 
 from moca import MocaError, Result
-from moca.engine.children import side_by_side
 from moca.engine.folder import RunFolder
 from moca.engine.progress import ProgressBar
+from moca.engine.subprocesses import side_by_side
 from tests.engine.helpers import begin, complete, finish
 
 SHORT = {

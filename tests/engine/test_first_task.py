@@ -8,7 +8,7 @@ import pytest
 
 import moca
 from moca.engine import compare as comparing
-from moca.engine.alike import FirstTask, beginning
+from moca.engine.first_task import FirstTask, beginning
 from moca.engine.folder import STEPS, TASKS
 from moca.engine.plan import plan
 from moca.engine.run import Running

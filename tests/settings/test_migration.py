@@ -7,7 +7,7 @@ import pytest
 
 from moca.engine.result import Result
 from moca.settings import Run, validate
-from moca.settings.older import renewed
+from moca.settings.migration import renewed
 
 RESULTS = Path(__file__).parents[2] / "results"
 FILES = sorted(RESULTS.rglob("settings.json"))

@@ -1,8 +1,8 @@
 import numpy as np
 
 from moca.data import add, load
+from moca.data.duplicates import repeats
 from moca.data.fingerprint import Contents, image_digests
-from moca.data.repeats import repeats
 from tests.data import made
 from tests.data.test_data_cli import moca_data
 

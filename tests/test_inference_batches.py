@@ -2,7 +2,7 @@
 
 import torch
 
-from moca.at_once import at_once
+from moca.inference_batches import at_once
 
 
 def test_fewer_of_large_images():

@@ -9,7 +9,7 @@ import pytest
 
 from moca.recipes.cells import cells, in_exhibits
 from moca.recipes.experiment import experiment
-from moca.recipes.found import Entry, Found, alike, entries, experiments, reached
+from moca.recipes.matching import Entry, Found, alike, entries, experiments, reached
 from moca.report.spread import Spread
 
 RESULTS = Path(__file__).parents[2] / "results"
