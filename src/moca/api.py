@@ -11,7 +11,7 @@ from typing import Any
 
 from moca import user_tracebacks
 from moca.data.loading import placed
-from moca.defaults import choices_told, unused_told
+from moca.defaults import choices_in_words, unused_in_words
 from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import request, tracking
@@ -78,7 +78,7 @@ def run(
     given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
-    lines = [*choices_told([(given, complete, stream.dataset)]), unused_told(settings, [complete])]
+    lines = [*choices_in_words([(given, complete, stream.dataset)]), unused_in_words(settings, [complete])]
     name = label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, lines)
@@ -186,13 +186,13 @@ def compare(
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
         plans = plan(given, numbers, folder)
-        chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
+        chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         how = None if choose is None else choosing.asked(choose)
         words = request.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
 
         def begun() -> None:
             request.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
-            _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
+            _tell(say, [*chosen, unused_in_words(settings, [p.settings for p in plans])])
 
         if how is None:
             return _compared(plans, carry_out(plans, begun=begun), folder, Comparison)

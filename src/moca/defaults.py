@@ -82,7 +82,7 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     }
 
 
-def choices_told(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
+def choices_in_words(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
     """One line per data set with the settings that were chosen automatically, and why; none if all were given.
 
     Each run is a triple: the settings as given, the completed settings, and the data set.
@@ -113,7 +113,7 @@ def _chosen(given: Run, run: Run) -> list[str]:
     return chosen + [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
 
 
-def unused_told(given: Container[str], runs: Iterable[Run]) -> str:
+def unused_in_words(given: Container[str], runs: Iterable[Run]) -> str:
     """One line naming the learners that ignore the memory, if one was given; empty if all use it."""
     with_memory = [run for run in runs if "memory" in given and run.memory.size]
     ignoring = dict.fromkeys(run.learner.name for run in with_memory if not run.uses_memory)

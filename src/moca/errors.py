@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-SEVERAL = "moca compare takes several values, each by itself, with spaces between (in Python a list)"
+SEVERAL = "moca compare takes several values, separated by spaces (in Python a list)"
 """The hint when several values, joined by commas or spaces, were given as one."""
 
 

@@ -216,7 +216,7 @@ def register(part: Any = None, *, name: str | None = None) -> Any:
     if called in kind.built_in or kind.registered.get(called, part) is not part:
         raise MocaError(f"there is a {kind.name} '{called}' already; register yours under another name")
     if "." in called or ":" in called or "+" in called:
-        raise MocaError(f"'{called}' cannot be a name: '.', ':' and '+' have a meaning of their own")
+        raise MocaError(f"'{called}' cannot be a name: '.', ':' and '+' have a special meaning")
     kind.registered[called] = part
     return part
 
