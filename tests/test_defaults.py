@@ -9,7 +9,7 @@ from PIL import Image
 import moca
 from moca.data import catalogue
 from moca.data.sizing import handy_size
-from moca.defaults import choices_told, complete, own_recipe, unused_told
+from moca.defaults import choices_in_words, complete, own_recipe, unused_in_words
 from moca.engine.material import Material
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.recipes import load_recipe
@@ -54,7 +54,7 @@ def test_none_is_left_open(digits):
     """As Python has it, and settings of version 0.1."""
     given = {"tasks": None, "class_order": None, "model": None}
     assert completed(digits, **given) == completed(digits)
-    (line,) = choices_told([(validate(Run, given), completed(digits), digits)])
+    (line,) = choices_in_words([(validate(Run, given), completed(digits), digits)])
     assert "tasks 5, model convnet" in line
 
 
@@ -113,7 +113,7 @@ def test_a_recipe_may_set_options_of_the_learner(cifar100, protocol, form):
     assert str(run.head) == "linear"
     assert completed(cifar100(protocol), learner="icarl:form=offline").learner.form == "offline", "what was given wins"
     assert complete(run, cifar100(protocol)) == run
-    (told,) = choices_told([(validate(Run, {"learner": "icarl"}), run, cifar100(protocol))])
+    (told,) = choices_in_words([(validate(Run, {"learner": "icarl"}), run, cifar100(protocol))])
     assert ("learner icarl:form=online" in told) == (form == "online")
 
 
@@ -156,18 +156,18 @@ def test_what_is_given_wins(digits, perturb):
 
 def test_what_was_chosen_is_told_in_a_line(digits):
     given = validate(Run, {"epochs": 3})
-    (line,) = choices_told([(given, complete(given, digits), digits)])
+    (line,) = choices_in_words([(given, complete(given, digits), digits)])
     assert line.startswith("digits: ")
     assert "\n" not in line
     assert "memory 30" in line
     assert "epochs" not in line
     run = complete(given, digits)
-    assert choices_told([(run, run, digits)]) == [], "nothing was left open"
+    assert choices_in_words([(run, run, digits)]) == [], "nothing was left open"
 
 
 def test_what_was_chosen_for_several_runs_is_told_in_one_line(digits):
     several = [validate(Run, {"learner": learner, "lr": 1, "perturb": "vt"}) for learner in ("er", "pass")]
-    (line,) = choices_told([(given, complete(given, digits), digits) for given in several])
+    (line,) = choices_in_words([(given, complete(given, digits), digits) for given in several])
     assert line == (
         "digits: tasks 5, model convnet, epochs 20, batch 32, optimiser sgd or adam:weight_decay=0.0002, schedule "
         "cosine, head cosine:scale=10.0 or linear, memory 30, perturb vt:lambda=0.5, learner "
@@ -188,7 +188,7 @@ def test_what_was_chosen_for_several_runs_is_told_in_one_line(digits):
 )
 def test_a_memory_that_was_given_to_learners_without_one_is_told(digits, learners, given, said):
     runs = [completed(digits, learner=learner, **given) for learner in learners]
-    assert unused_told(given, runs) == (said and f"the memory given is not used by {said}: no samples are kept")
+    assert unused_in_words(given, runs) == (said and f"the memory given is not used by {said}: no samples are kept")
 
 
 @pytest.mark.parametrize(

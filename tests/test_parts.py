@@ -336,7 +336,7 @@ class TestRegister:
 
     @pytest.mark.parametrize("name", ["a.b", "a:b", "a+b"])
     def test_what_cannot_be_a_name(self, name):
-        with pytest.raises(MocaError, match=r"cannot be a name: '.', ':' and '.' have a meaning of their own"):
+        with pytest.raises(MocaError, match=r"cannot be a name: '.', ':' and '.' have a special meaning"):
             register(Mine, name=name)
 
     @pytest.mark.parametrize("part", [5, "mine", Mine()])

@@ -1,10 +1,10 @@
-"""The `moca` command, also as `python -m moca`."""
+"""Entry point of the `moca` command, also as `python -m moca`."""
 
 from moca.importing import loading
 
 
 def main() -> None:
-    """Load the command line, and hand over."""
+    """Import the command line and run it."""
     with loading():
         from moca.cli import main as command
     command()

@@ -1,4 +1,4 @@
-"""The Python interface: the same runs as on the command line, and parts of the user's own."""
+"""The Python interface: the same runs as on the command line, plus user-defined parts."""
 
 import operator
 import os
@@ -11,7 +11,7 @@ from typing import Any
 
 from moca import user_tracebacks
 from moca.data.loading import placed
-from moca.defaults import choices_told, unused_told
+from moca.defaults import choices_in_words, unused_in_words
 from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import request, tracking
@@ -47,26 +47,27 @@ def run(
     say: Callable[[str], None] | None = None,
     **settings: Any,
 ) -> Result:
-    """Train one learner on one stream of tasks, and test it on every task after each of them.
+    """Train one learner on a stream of tasks; after each task, test it on all tasks.
 
     Args:
         out: The folder for the run's files; by default a new one under `runs`.
-        progress: Whether a progress bar is shown.
-        keep_model: Whether the folder keeps the weights at the end, for `analyse` and `load_model`.
-        watch: Watchers of your own, which are told about steps, tasks and the end.
+        progress: Whether to show a progress bar.
+        keep_model: Whether to save the final weights in the folder, for `analyse` and `load_model`.
+        watch: Your own watchers, which are notified of steps, tasks and the end of the run.
         track: A tracker by name, such as `"tensorboard"`, or a list of them.
-        say: Gets what was chosen for you, and what of yours is not used, a line each: `say=print`.
-        **settings: What `moca run --help` lists, by the same names: `data`, `learner`, `perturb`, `memory`, `tasks`,
-            `epochs`, `model`, `seed`, `device`, ... What is left open is filled in from the data set's recipe. `data`
+        say: Called with one line for the settings chosen for you, and one for settings of yours that have no effect:
+            `say=print`.
+        **settings: The options of `moca run --help`, under the same names: `data`, `learner`, `perturb`, `memory`,
+            `tasks`, `epochs`, `model`, `seed`, `device`, ... Settings left out come from the data set's recipe. `data`
             may also be a `Dataset` or `Stream`, images and labels as a pair of arrays (or two pairs, for training and
             test), or a torch `Dataset`; `model` a torch module or a function that makes one; `learner` and `perturb`
-            a class or an object of your own.
+            your own class or object.
 
     Returns:
-        The accuracies and what follows from them; the same is in the folder.
+        The accuracies and the metrics computed from them; the run folder holds the same.
 
     Raises:
-        MocaError: Where something cannot be done; one line says why, and what to do.
+        MocaError: If the run cannot be done; the message says in one line why, and what to do.
 
     Example:
         >>> result = moca.run(learner="derpp", perturb="gaussian:lambda=0.5", epochs=2, seed=1)
@@ -77,10 +78,10 @@ def run(
     given, trackers = _checked(settings), tracking.chosen(track)
     material = Material()
     complete, stream = material(given)
-    told = [*choices_told([(given, complete, stream.dataset)]), unused_told(settings, [complete])]
+    lines = [*choices_in_words([(given, complete, stream.dataset)]), unused_in_words(settings, [complete])]
     name = label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
-        begun = partial(_tell, say, told)
+        begun = partial(_tell, say, lines)
         watchers = [*_several(watch), *(tracker.make() for tracker in trackers)]
         return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watchers, begun)
 
@@ -94,23 +95,24 @@ def resume(
     track: Any = (),
     **own: Any,
 ) -> Result:
-    """Go on with an interrupted run exactly where it stopped, and in the trackers that it had.
+    """Resume an interrupted run exactly where it stopped, with the trackers it had.
 
     Args:
         out: The run's folder.
-        progress: Whether a progress bar is shown; or what is called with the steps just done and where the run is.
-        keep_model: As of `run`.
-        watch: As of `run`.
-        track: Trackers beside those that it had.
-        **own: Parts of the run that exist in Python only, handed in again: `moca.resume(folder, data=mine, model=net)`.
+        progress: Whether to show a progress bar; or a function that is called with the number of steps just done and
+            where the run is.
+        keep_model: As in `run`.
+        watch: As in `run`.
+        track: Trackers in addition to those the run had.
+        **own: Parts of the run that exist only in Python, passed again: `moca.resume(folder, data=mine, model=net)`.
     """
     refuse_unknown_keywords(resume, own)
     folder = _path(out)
     refuse_ended(folder)
-    kept, given = RunFolder.open(folder), tracking.chosen(track)
-    settings = validate(Run, dict(kept.settings()) | own)
+    run_folder, given = RunFolder.open(folder), tracking.chosen(track)
+    settings = validate(Run, dict(run_folder.settings()) | own)
     complete, stream = Material()(settings)
-    trackers = {tracker.name: tracker for tracker in (*tracking.kept(kept), *given)}
+    trackers = {tracker.name: tracker for tracker in (*tracking.kept(run_folder), *given)}
     watchers = [*_several(watch), *(tracker.make() for tracker in trackers.values())]
     name = in_short(settings)
     return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
@@ -124,8 +126,10 @@ def resume_comparison(
     track: Any = None,
     say: Callable[[str], None] | None = None,
 ) -> Comparison:
-    """Go on with all runs of a comparison that was stopped, and begin those that were not begun, as it was asked for
-    last; with other `jobs` or trackers, if they are given."""
+    """Resume a stopped comparison, including runs that were not started yet, with the options it was last called with.
+
+    `jobs` and `track` override those options.
+    """
     folder = _path(out)
     options, _ = request.kept(folder)
     given = {name: value for name, value in {"jobs": jobs, "track": track}.items() if value is not None}
@@ -146,25 +150,26 @@ def compare(
 ) -> Comparison:
     """Run every combination of the settings that are given as lists, with every seed.
 
-    Called again with the same `out` it goes on where it stopped; more seeds, and more values of settings that had
-    several, can be added so. Called in several processes at a time, it shares the runs among them. A pair of learner
-    and perturbation that do not go together is left out, with a warning. A run that fails, in code of your own too,
-    costs itself alone: `mistakes` of what comes back tells which ones did, and why.
+    Calling it again with the same `out` resumes the comparison; this also adds seeds, and values of settings that had
+    several. Several processes can call it at the same time and share the runs. A learner and a perturbation that are
+    incompatible are skipped with a warning. A run that fails, even in your own code, does not stop the others: the
+    returned comparison's `mistakes` say which runs failed, and why.
 
     Args:
-        seeds: How many seeds, from 0 on, or which ones.
-        out: The folder of the comparison, with one for each run in it; by default a new one under `runs`.
-        jobs: Runs at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). On a CPU, runs that are
-            watched or have parts that exist in Python only are carried out one after the other.
-        progress: Whether a progress bar is shown.
-        watch: Watchers, or what makes one for each run (a class of watchers, or a function), with which runs can share
-            a GPU.
+        seeds: The number of seeds (0, 1, ...), or a list of seeds.
+        out: The folder of the comparison, with a subfolder for each run; by default a new one under `runs`.
+        jobs: How many runs go at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). On a CPU,
+            runs that are watched or have parts that exist only in Python go one after the other.
+        progress: Whether to show a progress bar.
+        watch: Watchers, or factories that make one for each run (a `Watcher` class or a function). Runs can share a
+            GPU only with factories.
         track: A tracker by name, or a list of them; every run has its own.
-        choose: A share of the training images to hold out, such as 0.1: all combinations are run on them first, with
-            seeds of their own, as many (`"0.1:seeds=2"`: two); for each learner with each perturbation the best one is
-            then run on the test images. What comes back is a `moca.report.chosen.Chosen`.
-        say: Gets what was chosen for you, and what of yours is not used, a line each.
-        **settings: As of `run`; a list has several values to be run.
+        choose: The share of the training images to hold out, such as 0.1. All combinations are first evaluated on the
+            held-out images, with separate seeds, as many as `seeds` unless given (`"0.1:seeds=2"`). Then the best
+            combination of each learner with each perturbation is run on the test images. Returns a
+            `moca.report.chosen.Chosen`.
+        say: Called with one line for the settings chosen for you, and one for settings of yours that have no effect.
+        **settings: As in `run`; a list gives several values to compare.
 
     Example:
         >>> comparison = moca.compare(perturb=["none", "gaussian"], seeds=2, epochs=1)
@@ -181,18 +186,18 @@ def compare(
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
         plans = plan(given, numbers, folder)
-        chosen = choices_told((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
+        chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         how = None if choose is None else choosing.asked(choose)
         words = request.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
 
         def begun() -> None:
             request.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
-            _tell(say, [*chosen, unused_told(settings, [p.settings for p in plans])])
+            _tell(say, [*chosen, unused_in_words(settings, [p.settings for p in plans])])
 
         if how is None:
             return _compared(plans, carry_out(plans, begun=begun), folder, Comparison)
         held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
-        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, goes_on=folder)
+        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, to_resume=folder)
         picks = _picked(plans, held_out, by)
         best = [p for p in plans if p.label in [pick.label for pick in picks]]
         make = partial(Chosen, choosing=by, picks=picks, share=how.share)
@@ -200,7 +205,7 @@ def compare(
 
 
 def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> list[choosing.Pick]:
-    """The best combination of each method by its runs on held-out images."""
+    """The best combination of each method, by its accuracy on held-out images."""
     accuracies = choosing.accuracies(held_out, by.results)
     found = [choosing.best(labels, accuracies) for labels in choosing.methods(plans)]
     if picks := [pick for pick in found if pick is not None]:
@@ -213,9 +218,10 @@ def _compared(
     outcome: Outcome,
     folder: Path,
     make: Callable[[list[tuple[str, Result]], Path, Cost | None], Comparison],
-    goes_on: Path | None = None,
+    to_resume: Path | None = None,
 ) -> Comparison:
-    """What came of some runs, written down; the same call with `goes_on` as its folder does the rest of them."""
+    """Build and save the comparison of these runs. If they were interrupted, the error names the folder `to_resume`,
+    by default `folder`."""
     labels = {p.folder.absolute(): p.label for p in plans}
     results = [(labels[r.folder], r) for r in outcome.results]
     comparison = make(results, folder, outcome.cost)
@@ -223,13 +229,13 @@ def _compared(
     if not all_failed:
         comparison.save()
     if outcome.interrupted:
-        told, place = "".join(f"; {mistake}" for mistake in mistakes), goes_on or folder
+        failures, place = "".join(f"; {mistake}" for mistake in mistakes), to_resume or folder
         path = shlex.quote(str(place))
         again = f"moca resume {path}" if (place / ASKED).is_file() else f"the same comparison with out={path}"
-        raise Interrupted(f"stopped; {again} goes on{told}")
+        raise Interrupted(f"stopped; {again} continues it{failures}")
     if all_failed:
         if not any(p.folder.exists() for p in plans):
-            request.forget(goes_on or folder)
+            request.forget(to_resume or folder)
         others = " (all other runs failed too)" if len(plans) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
     return comparison
@@ -252,7 +258,7 @@ def _alone(
     watchers: Sequence[Watcher],
     begun: Callable[[], None] | None = None,
 ) -> Result:
-    """Carry out one run; `begun` is called once nothing stands in its way."""
+    """Carry out one run; `begun` is called once it has started without an error."""
     with ProgressBar(Schedule(settings, stream).total, name, shown=progress is True) as bar:
         advance = progress if callable(progress) else bar
 
@@ -276,7 +282,7 @@ def _alone(
 
 
 def _several(watch: Any, or_makers: bool = False) -> list[Any]:
-    """Watchers, or where that is wanted what makes them."""
+    """`watch` as a checked list of watchers; with `or_makers`, watcher classes and factories are also allowed."""
     watchers: list[Any] = list(watch) if isinstance(watch, list | tuple) else [watch]
     for watcher in watchers:
         makes = callable(watcher) and not (isinstance(watcher, type) and not issubclass(watcher, Watcher))
@@ -296,13 +302,13 @@ def _checked(settings: dict[str, Any]) -> Run:
 
 
 def _recorded(settings: dict[str, Any]) -> dict[str, Any]:
-    """The same with what is to be recorded as one value: several names are no several runs."""
+    """The settings with `record` as a tuple: several names in it are one value, not several runs."""
     names = settings.get("record")
     return settings | {"record": tuple(names)} if isinstance(names, list) else settings
 
 
 def _placed(settings: dict[str, Any]) -> dict[str, Any]:
-    """The same with folders by their absolute paths: a run must find its images from wherever it is resumed."""
+    """The settings with absolute data paths, so that a run can be resumed from any working directory."""
     where = settings.get("data_dir")
     if isinstance(where, str | Path):
         settings = settings | {"data_dir": str(Path(where).expanduser().resolve())}
@@ -317,7 +323,7 @@ def _placed(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _path(out: str | Path) -> Path:
-    """The folder asked for."""
+    """`out` as a path, checked."""
     if not isinstance(out, str | os.PathLike):
         raise MocaError(f"out= is the path of a folder, not {out!r}")
     if not str(out).strip() or "\0" in str(out):
@@ -327,7 +333,7 @@ def _path(out: str | Path) -> Path:
 
 @contextmanager
 def _place(out: str | Path | None, name: str) -> Iterator[Path]:
-    """The folder asked for, or a new one under `runs`: name, name-2, ...; it goes again if nothing is written there."""
+    """The folder `out`, or a new one under `runs` (name, name-2, ...), which is removed again if it stays empty."""
     if out is not None:
         yield _path(out)
         return

@@ -1,4 +1,4 @@
-"""Ways in which samples arrive that are no clean sequence of tasks: each turns a stream into another one."""
+"""Streams that are not a clean sequence of tasks: functions that turn one stream into another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moca.streams import Stream, Task
 
 
 def arriving(stream: Stream, how: Arrival, seed: int = 0) -> Stream:
-    """The stream as the settings say: rare classes first, then samples that come back, then blurred boundaries."""
+    """Apply the settings in order: class imbalance, returning samples, blurred boundaries, then domains."""
     if how.imbalance < 1:
         stream = imbalanced(stream, how.imbalance, seed)
     if how.returns:
@@ -26,8 +26,8 @@ def arriving(stream: Stream, how: Arrival, seed: int = 0) -> Stream:
 
 
 def imbalanced(stream: Stream, ratio: float, seed: int = 0) -> Stream:
-    """Classes of which the rarest has `ratio` as many training samples as the most frequent, the others in a geometric
-    sequence between them; which are rare is drawn."""
+    """Long-tailed classes: the rarest keeps `ratio` of its training samples, the most frequent all, the others a
+    geometric sequence in between. Which classes are rare is random."""
     learnt = sorted({c for task in stream for c in task.classes})
     rank = dict(zip(learnt, Random(seed, "imbalance").permutation(len(learnt)).tolist(), strict=True))
     share = {c: ratio ** (rank[c] / max(1, len(learnt) - 1)) for c in learnt}
@@ -43,8 +43,8 @@ def imbalanced(stream: Stream, ratio: float, seed: int = 0) -> Stream:
 
 
 def returning(stream: Stream, share: float, seed: int = 0) -> Stream:
-    """A share of each class's training samples comes in later tasks, each in one that is drawn; every class has at
-    least one sample in its own task."""
+    """Move a share of each class's training samples to random later tasks; every class keeps at least one sample in its
+    own task."""
     coming: list[list[Tensor]] = [[] for _ in stream]
     for number, task in enumerate(stream):
         later = len(stream) - number - 1
@@ -56,21 +56,23 @@ def returning(stream: Stream, share: float, seed: int = 0) -> Stream:
             when = number + 1 + random.below(torch.full((late,), max(later, 1)))
             for then in range(number + 1, len(stream)):
                 coming[then].append(members[:late][when == then])
-    return _with(stream, [_told(stream, t, torch.cat(p).sort().values) for t, p in zip(stream, coming, strict=True)])
+    return _with(stream, [_holding(stream, t, torch.cat(p).sort().values) for t, p in zip(stream, coming, strict=True)])
 
 
 def blurred(stream: Stream, width: float, seed: int = 0) -> Stream:
-    """Tasks that flow into each other: each sample comes earlier or later by a normal number of tasks with this
-    standard deviation; the tasks keep their lengths, and bring the classes that came to be in them."""
+    """Blur the task boundaries: shift each sample in time by a normal number of tasks with standard deviation `width`.
+
+    Tasks keep their lengths; their classes are those of the samples that end up in them.
+    """
     index, sizes = torch.cat([task.train for task in stream]), [len(task.train) for task in stream]
     number, random = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), Random(seed, "blur")
     order = (number + random.uniform(len(index)) + width * random.normal(len(index))).argsort()
     parts = index[order].split(sizes)
-    return _with(stream, [_told(stream, task, part.sort().values) for task, part in zip(stream, parts, strict=True)])
+    return _with(stream, [_holding(stream, task, part.sort().values) for task, part in zip(stream, parts, strict=True)])
 
 
 def domains(stream: Stream) -> Stream:
-    """The same labels in every task: a class is known by its position among the classes of its task."""
+    """Domain-incremental: every task has the same labels, the position of a class among the classes of its task."""
     sizes = {len(task.tested) for task in stream}
     if len(sizes) != 1:
         raise MocaError(
@@ -93,8 +95,8 @@ def _by_class(stream: Stream, task: Task) -> dict[int, Tensor]:
     return {c: task.train[labels == c] for c in task.classes}
 
 
-def _told(stream: Stream, task: Task, train: Tensor) -> Task:
-    """The task with these samples: its own classes first, then the others that come along."""
+def _holding(stream: Stream, task: Task, train: Tensor) -> Task:
+    """The task with other training samples; its own classes come first, then those of other tasks."""
     present = set(stream.train.labels[train].tolist())
     along = sorted(present - set(task.tested))
     return replace(task, train=train, classes=(*(c for c in task.tested if c in present), *along))

@@ -1,4 +1,4 @@
-"""Files that are written in one go: nobody sees half of one, and of several writers the last one's stays."""
+"""Atomic file writes: readers never see a partial file, and with several writers the last one wins."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """What to write to: a file beside `path`, which takes its place when it is done."""
+    """A temporary file to write to, beside `path`; on success it replaces `path`."""
     part = path.with_name(f".{path.name}.{uuid4().hex}.part")
     try:
         yield part

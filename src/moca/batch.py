@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Fields(TypedDict, total=False):
-    """What a batch can be made of."""
+    """The fields that a batch can have."""
 
     image: Tensor
     x: Tensor
@@ -20,9 +20,9 @@ class Fields(TypedDict, total=False):
 
 
 class Batch:
-    """Samples of a step, one row of every field each.
+    """The samples of a step: each field is a tensor with one row per sample.
 
-    Give the fields that the learner or perturbation at hand uses; it asks if it needs more.
+    Pass the fields that your learner or perturbation uses; a missing one raises an error that names it.
 
     Example:
         >>> moca.Batch(features=torch.zeros(4, 32), old=torch.tensor([True, True, False, False]))
@@ -38,13 +38,13 @@ class Batch:
     features: Tensor
     """h(x), the encoder's output."""
     moved: Tensor
-    """The features as the classifier saw them: those of old classes moved by the perturbation."""
+    """The features after the perturbation, as the classifier saw them; only those of old classes differ."""
     logits: Tensor
-    """The classifier's output: of this step for new samples, of the time of storing for replayed ones."""
+    """The classifier's output: for new samples in this step, for replayed ones when they were stored."""
     slot: Tensor
-    """Where a replayed sample stands in the memory."""
+    """The slot of a replayed sample in the memory."""
     old: Tensor | None = None
-    """True where the sample's class belongs to an earlier task; None means everywhere."""
+    """True where the sample's class belongs to an earlier task; None means all are old."""
 
     def __init__(self, **fields: Unpack[Fields]) -> None:
         if unknown := fields.keys() - Batch.__annotations__.keys():
@@ -58,19 +58,19 @@ class Batch:
         raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...)")
 
     def replace(self, **fields: Unpack[Fields]) -> Self:
-        """The same batch with some fields set."""
+        """A copy of the batch with some fields replaced."""
         return type(self)(**{**self.__dict__, **fields})
 
 
 def in_short(tensor: object) -> str:
-    """Type and shape of a tensor, as what holds many is printed."""
+    """Dtype and shape of a tensor, for the repr of a container."""
     if not isinstance(tensor, Tensor):
         return repr(tensor)
     return f"{str(tensor.dtype).removeprefix('torch.')} of {tuple(tensor.shape)}"
 
 
 def paired(rows: Tensor, count: int) -> Tensor:
-    """`count` rows, one for each replayed sample: the given ones, again from the start where they are too few."""
+    """`count` rows, one for each replayed sample: the given rows, repeated from the start if there are too few."""
     if not len(rows):
         raise ValueError("the new batch has no samples to go by; leave the perturbation out of such a step")
     return rows if len(rows) == count else rows[torch.arange(count, device=rows.device) % len(rows)]

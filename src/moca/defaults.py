@@ -1,4 +1,4 @@
-"""Defaults that work: what a run leaves open is filled in from its protocol's recipe and from its methods' own."""
+"""Default settings: what a run leaves open is filled in from the recipes of its protocol and of its methods."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moca.settings import TRAINING, Run, validate, word
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
-    """The run with nothing left open. What was given stays; a run that is complete comes back as it is."""
+    """Fill in every setting that the run leaves open. Given settings stay; a complete run is returned unchanged."""
     protocol = dataset.protocol
     kind = setting_of(protocol.name)
     own = protocol.recipe or own_recipe(dataset, pick_device(run.device).type)
@@ -43,7 +43,8 @@ def complete(run: Run, dataset: Dataset) -> Run:
 
 
 def _open(run: Run, name: str) -> bool:
-    """Whether a setting was left to the recipe: not given, or given as None, as Python and older settings.json do."""
+    """Whether a setting is left to the recipe: not given, or None, as it may be in Python and in older settings.json
+    files."""
     return name not in run.model_fields_set or getattr(run, name) is None
 
 
@@ -52,10 +53,13 @@ def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: Iterable[str
 
 
 def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
-    """For images without a customary protocol: an encoder by their size and number, and epochs for about as many steps
-    a task whatever there is, at a rate that falls. On a CPU many steps of a narrow ResNet learn more in the same time
-    than few of a wide one: measured on folders of drawn signs and of CIFAR's photographs (results/own_folders). On a
-    GPU, where a step of a wide one takes two milliseconds, there are many: chosen on CIFAR-100 (results/lessons.csv).
+    """A recipe for data without an established protocol.
+
+    The encoder follows from the size and number of the images, and the number of epochs gives about the same number of
+    steps per task for any amount of data, with a decaying learning rate. On a CPU, many steps of a narrow ResNet learn
+    more in the same time than a few of a wide one, as measured on folders of drawn signs and of CIFAR photographs
+    (results/own_folders). On a GPU, where a step of a wide ResNet takes two milliseconds, there are many steps; their
+    number was chosen on CIFAR-100 (results/lessons.csv).
     """
     side, images, classes = min(dataset.shape[1:]), len(dataset.train), len(dataset.classes)
     tasks = dataset.protocol.tasks_for(classes)
@@ -78,37 +82,39 @@ def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
     }
 
 
-def choices_told(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
-    """In a line for each data set what was chosen for these runs, of which there is what was given and what became of
-    it, and why; nothing where all was given."""
+def choices_in_words(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
+    """One line per data set with the settings that were chosen automatically, and why; none if all were given.
+
+    Each run is a triple: the settings as given, the completed settings, and the data set.
+    """
     found: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
     for given, run, dataset in runs:
         own = not dataset.protocol.recipe
         why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
         values = found.setdefault((dataset.name, why), {})
         for name in _chosen(given, run):
-            values.setdefault(name, {})[_told(getattr(run, name))] = None
+            values.setdefault(name, {})[_in_words(getattr(run, name))] = None
     lines = {
-        (data, why): ", ".join(f"{name} {' or '.join(told)}" for name, told in values.items())
+        (data, why): ", ".join(f"{name} {' or '.join(words)}" for name, words in values.items())
         for (data, why), values in found.items()
     }
     return [f"{data}: {line} (by {why}; any option given wins)" for (data, why), line in lines.items() if line]
 
 
-def _told(value: Any) -> str:
-    """Tasks of the same size by their number."""
+def _in_words(value: Any) -> str:
+    """A setting's value as text; tasks of equal size are given by their number."""
     return str(len(value)) if isinstance(value, tuple) and len(set(value)) == 1 else word(value)
 
 
 def _chosen(given: Run, run: Run) -> list[str]:
-    """The settings that were left open and have a value now."""
-    told = [name for name in ("tasks", *TRAINING) if name != "memory" or run.uses_memory]
-    chosen = [name for name in told if _open(given, name) and getattr(run, name) is not None]
+    """The names of the settings that were left open and now have a value."""
+    names = [name for name in ("tasks", *TRAINING) if name != "memory" or run.uses_memory]
+    chosen = [name for name in names if _open(given, name) and getattr(run, name) is not None]
     return chosen + [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
 
 
-def unused_told(given: Container[str], runs: Iterable[Run]) -> str:
-    """In one line which learners have no use for the memory, if it was given; empty where all have."""
-    asked = [run for run in runs if "memory" in given and run.memory.size]
-    idle = dict.fromkeys(run.learner.name for run in asked if not run.uses_memory)
-    return f"the memory given is not used by {', '.join(idle)}: no samples are kept" if idle else ""
+def unused_in_words(given: Container[str], runs: Iterable[Run]) -> str:
+    """One line naming the learners that ignore the memory, if one was given; empty if all use it."""
+    with_memory = [run for run in runs if "memory" in given and run.memory.size]
+    ignoring = dict.fromkeys(run.learner.name for run in with_memory if not run.uses_memory)
+    return f"the memory given is not used by {', '.join(ignoring)}: no samples are kept" if ignoring else ""

@@ -12,7 +12,7 @@ from moca.report.page import write_report
 
 
 def demo(out: Path, seeds: int) -> tuple[Comparison, Path]:
-    """Run the comparison of the digits recipe and write its report."""
+    """Run the comparison of the `digits` recipe and write its report."""
     recipe = load_recipe("digits")
     comparison = api.compare(**recipe["settings"], seeds=seeds, out=out, jobs=os.cpu_count() or 1, progress=True)
     plane = api.compare(**recipe["plane"], record="weights", out=out / "plane")

@@ -1,4 +1,4 @@
-"""What a number depends on besides the settings: versions and hardware."""
+"""The versions and the hardware behind a result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import moca
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """In short, for the result of a run."""
+    """Versions and hardware in brief, for the result of a run."""
     return {name: version for name, version in versions().items() if name in ("moca", "torch", "python")} | {
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
@@ -27,17 +27,17 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 @functools.cache
 def code() -> str:
-    """Which code it is: the version, and where it runs from a checkout the commit, with a mark if files differ."""
+    """The version of moca and, in a git checkout, the commit, marked if files were changed."""
     checkout, git = Path(moca.__file__).parents[2], shutil.which("git")
     if git is None or not (checkout / ".git").exists():
         return moca.__version__
     command = [git, "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return f"{moca.__version__}+{said}" if said else moca.__version__
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{moca.__version__}+{commit}" if commit else moca.__version__
 
 
 def hardware(device: torch.device) -> dict[str, Any]:
-    """Processor, cores, threads, how busy the machine is, and the GPU."""
+    """Processor, cores, threads, load of the machine, and the GPU."""
     about = {
         "device": device.type,
         "cpu": processor(),
@@ -52,7 +52,7 @@ def hardware(device: torch.device) -> dict[str, Any]:
 
 
 def versions() -> dict[str, Any]:
-    """Versions that the numbers depend on."""
+    """The versions that results depend on."""
     return {
         "moca": moca.__version__,
         "torch": torch.__version__,
@@ -63,18 +63,18 @@ def versions() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name of the processor, where the system says it."""
-    about = Path("/proc/cpuinfo")
-    lines = about.read_text().splitlines() if about.is_file() else []
+    """The name of the processor, as far as the system provides it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
     named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     return named or platform.processor() or platform.machine()
 
 
 def _driver() -> str | None:
-    """The version of NVIDIA's driver, where its own tool says it."""
+    """The version of the NVIDIA driver, if `nvidia-smi` reports it."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
     command = [tool, "--query-gpu=driver_version", "--format=csv,noheader"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
-    return said[0] if said else None
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return output[0] if output else None

@@ -1,21 +1,21 @@
-"""Mistakes that a user can mend: each is one line that says what was wrong and what to do."""
+"""Errors that a user can fix: each message is one line that says what is wrong and what to do."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-SEVERAL = "moca compare takes several values, each by itself, with spaces between (in Python a list)"
-"""What is said where values that commas or spaces join were taken for one."""
+SEVERAL = "moca compare takes several values, separated by spaces (in Python a list)"
+"""The hint when several values, joined by commas or spaces, were given as one."""
 
 
 class MocaError(Exception):
-    """Something the user asked for cannot be done; the message says why and what to do instead."""
+    """A request cannot be fulfilled; the message says why and what to do instead."""
 
 
 class Unfit(MocaError):
-    """A learner that cannot take a perturbation."""
+    """A learner and a perturbation are incompatible."""
 
     def __init__(self, learner: str, perturb: str, why: str, instead: str) -> None:
-        super().__init__(learner, perturb, why, instead)  # what it is made of anew in another process
+        super().__init__(learner, perturb, why, instead)  # so that it can be pickled
         self.learner, self.perturb, self.why = learner, perturb, why
 
     def __str__(self) -> str:
@@ -24,7 +24,7 @@ class Unfit(MocaError):
 
 
 class Held(MocaError):
-    """Another process writes to the folder."""
+    """The folder is locked by another process."""
 
 
 class Diverged(MocaError):
@@ -32,16 +32,16 @@ class Diverged(MocaError):
 
 
 class Interrupted(MocaError):
-    """Ctrl-C, SIGTERM or SIGHUP, after everything was kept; the message says how to go on."""
+    """Stopped by Ctrl-C, SIGTERM or SIGHUP, after the state was saved; the message says how to resume."""
 
 
 class MocaWarning(UserWarning):
-    """Something that a user should know, and that costs the run nothing."""
+    """Something the user should know that does not affect the run."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint that names the nearest known name, or one with a word like it, or all of them when none is near; names
-    write ++ as pp."""
+    """A hint with the closest known name, or one that has a similar word, or all names if none is close; ++ is read as
+    pp."""
     known, name = sorted(known), name.lower().replace("++", "pp")
     words = {word: one for one in reversed(known) for word in one.split("_")}
     close = get_close_matches(name, known, n=1, cutoff=0.6) or [
@@ -51,7 +51,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Of what an exception of somebody else's code says, which may be many."""
+    """The first line of an exception's message; those of other libraries can be long."""
     return str(error).strip().partition("\n")[0]
 
 
@@ -65,11 +65,14 @@ _NO_MEMORY = (
     "not enough memory",
     "Storage size calculation overflowed",
 )
-"""What is said on a CPU, and by the libraries below torch, which ask for memory of their own."""
+"""Out-of-memory messages on a CPU, and of the libraries below torch, which allocate memory themselves."""
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Whether this is why, or what came before: ending a recording that found no memory fails as well."""
+    """Whether an exception, or one it was raised while handling, means out of memory.
+
+    The context matters because ending the capture of a CUDA graph that ran out of memory raises another exception.
+    """
     if error is None:
         return False
     named = type(error).__name__ == "OutOfMemoryError" or any(words in str(error) for words in _NO_MEMORY)

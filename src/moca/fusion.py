@@ -1,4 +1,4 @@
-"""Fused execution: encoders that torch.compile has turned into fewer kernels."""
+"""Encoders through torch.compile, which fuses their operations into fewer kernels."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _modules: dict[str, Callable[[dict[str, Tensor], Tensor], Tensor]] = {}
 
 
 def shared(module: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-    """The module as a compiled function of its tensors and its input: compiled once for all modules that print
-    alike."""
+    """The module as a compiled function of its tensors and its input; modules with the same repr share one
+    compilation."""
     kind = f"{module} training={module.training}"
     if kind not in _modules:
         _modules[kind] = torch.compile(_function(copy.deepcopy(module)), dynamic=False)
@@ -22,8 +22,8 @@ def shared(module: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
 
 
 def _function(module: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
-    """The module as a function with code of its own: torch compiles the same code a few times only, then runs it as
-    it is."""
+    """The module as a function with its own code object: torch recompiles the same code object only a few times, then
+    falls back to eager."""
 
     def function(tensors: dict[str, Tensor], x: Tensor) -> Tensor:
         y: Tensor = functional_call(module, tensors, (x,))

@@ -1,4 +1,4 @@
-"""While modules are being loaded, Ctrl-C ends the program at once: an import that is cut short ends in a traceback."""
+"""Ctrl-C during imports: it ends the program at once, instead of with a traceback from a half-done import."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from types import FrameType
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Around imports that take long. Nothing has begun yet, so nothing is lost."""
+    """Wraps slow imports. Exiting at once is safe, since no work has started yet."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
-        yield  # somebody else has decided what Ctrl-C does
+        yield  # the host program has its own Ctrl-C handler
         return
     signal.signal(signal.SIGINT, _end)
     try:

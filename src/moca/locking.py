@@ -1,5 +1,5 @@
-"""One writer at a time: a lock on a file, let go by the system when its holder ends, however it ends; and one thread at
-a time."""
+"""Locks: a file lock between processes, which the system releases when its holder ends for any reason, and a lock
+between threads."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ else:
 
 @contextmanager
 def lock(path: Path, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock inside the block; gives False, at once, where `wait` is off and somebody else holds it.
+    """Hold the lock inside the block; without `wait`, yield False at once if another process holds it.
 
-    Its holder may remove the file: who had opened it before takes the next one of that name.
+    The holder may delete the file: a process that had opened it before then retries with the new file of that name.
     """
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             held = _held(file, wait)
-            if not held:  # perhaps by somebody who only looks whether it is held
+            if not held:  # perhaps `is_held` in another process has it for a moment
                 time.sleep(0.05)
                 held = _held(file, wait)
             if not held or _still_named(file, path):
@@ -50,13 +50,13 @@ def lock(path: Path, wait: bool = True) -> Iterator[bool]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock of that name; the file is not made where there is none, and need not be ours."""
+    """Whether some process holds the lock. Needs only read access, and does not create the file."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
         return False
     try:
-        return not _held(file, wait=False, shared=True)  # those who only look are not in each other's way
+        return not _held(file, wait=False, shared=True)  # shared, so that several checks do not block each other
     except OSError:
         return False
     finally:
@@ -66,7 +66,7 @@ def is_held(path: Path) -> bool:
 def _held(file: int, wait: bool, shared: bool = False) -> bool:
     try:
         _acquire(file, wait, shared)
-    except (BlockingIOError, PermissionError):  # the second is Windows' word for it
+    except (BlockingIOError, PermissionError):  # Windows raises PermissionError
         if wait:
             raise
         return False
@@ -74,13 +74,13 @@ def _held(file: int, wait: bool, shared: bool = False) -> bool:
         if error.errno not in (errno.ENOSYS, errno.EOPNOTSUPP):
             raise
         if not shared:
-            warnings.warn(MocaWarning("the file system carries no locks, so that nothing keeps two processes from "
+            warnings.warn(MocaWarning("the file system does not support locks, so nothing keeps two processes from "
                                       "writing to one folder; start only one in each"), stacklevel=1)  # fmt: skip
     return True
 
 
 def _still_named(file: int, path: Path) -> bool:
-    """Whether the open file is still the one of that name."""
+    """Whether the open file is still the one at that path."""
     try:
         return os.path.samestat(os.fstat(file), path.stat())
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def _still_named(file: int, path: Path) -> bool:
 
 
 class Turn:
-    """Threads take turns inside it. A copy has its own."""
+    """A reentrant lock between threads that can be copied and pickled; a copy is a separate lock."""
 
     def __init__(self) -> None:
         self._lock = RLock()

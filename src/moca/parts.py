@@ -1,8 +1,8 @@
-"""Parts: methods with options of their own, found by name. One file a method; a user's own are found the same way.
+"""Parts: learners, perturbations, encoders and trackers, each with its own options, found by name.
 
-Every module of `learners/`, `perturb/`, `models/encoders/` and `trackers/` but `base` is one part and bears its name:
-adding a file adds a method. A part is found by that name, by one given with `register` (also in a package that has an
-entry point in the group `moca.plugins`), or by its dotted path, such as `mypackage.mine.Mine`.
+Every module of `learners/`, `perturb/`, `models/encoders/` and `trackers/` except `base` defines one part, which is
+named after the module: adding a file adds a method. A part is found by that name, by a name given with `register` (also
+from a package with an entry point in the group `moca.plugins`), or by its dotted path, such as `mypackage.mine.Mine`.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from pydantic.fields import FieldInfo
 from moca.errors import SEVERAL, MocaError, first_line, nearest
 
 PLUGINS = "moca.plugins"
-"""The entry-point group of packages that bring parts: what each names is loaded, and registers what it has."""
+"""The entry-point group of plugin packages: each entry point is loaded, and registers its parts."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a part: its default, what it means, its limits."""
+    """An option of a part: its default, description and limits."""
 
     default: Any
     about: dict[str, Any]
 
     def field(self) -> FieldInfo:
-        """The same for pydantic."""
+        """The option as a pydantic field."""
         made: FieldInfo = Field(self.default, **self.about)
         return made
 
 
 def option(default: Any, description: str, **limits: Any) -> Any:
-    """Declare an option in the body of a learner, perturbation or tracker of your own.
+    """Declare an option in the class body of your own learner, perturbation or tracker.
 
-    It is an attribute of the object, a keyword when one is made, and can be set by name: `"mine:alpha=0.2"`.
+    It becomes an attribute and a constructor keyword, and can be set by name: `"mine:alpha=0.2"`.
 
     Args:
-        default: Its value where none is given.
-        description: What it is, as `moca ls` tells it.
-        **limits: Those of pydantic's `Field`: `ge`, `gt`, `le`, `lt`, `alias`, ...
+        default: The value if none is given.
+        description: What it means, as shown by `moca ls`.
+        **limits: Arguments of pydantic's `Field`: `ge`, `gt`, `le`, `lt`, `alias`, ...
 
     Example:
         >>> class Mine(moca.Learner):
@@ -70,7 +70,7 @@ class Part:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
-        for name in cls.options.keys() & vars(cls).keys() - own.keys():  # a value alone is another default
+        for name in cls.options.keys() & vars(cls).keys() - own.keys():  # a plain value is a new default
             own[name] = replace(cls.options[name], default=vars(cls)[name])
         cls.options = cls.options | own
         for name, declared in own.items():
@@ -84,7 +84,7 @@ class Part:
         self.check()
 
     def check(self) -> None:
-        """Refuse options that do not go together, by a `MocaError`."""
+        """Raise a `MocaError` if the options contradict each other."""
 
     def __repr__(self) -> str:
         changed = (name for name, declared in self.options.items() if getattr(self, name) != declared.default)
@@ -92,8 +92,8 @@ class Part:
 
 
 def declared_options(part: Any) -> dict[str, tuple[Any, FieldInfo]]:
-    """Type and field of each option: those declared in a `Part`, or the keyword parameters of anything else that is
-    called to make one (an encoder's class, or a function), `shape` excepted."""
+    """Type and field of each option: those declared in a `Part`, or the parameters of any other class or function that
+    makes a part, such as an encoder, except `shape`."""
     if isinstance(part, type) and issubclass(part, Part):
         return {name: (_type_of(part, name), declared.field()) for name, declared in part.options.items()}
     hints = typing.get_type_hints(_annotated(part), include_extras=True)
@@ -107,7 +107,7 @@ def declared_options(part: Any) -> dict[str, tuple[Any, FieldInfo]]:
 
 
 def _annotated(part: Any) -> Any:
-    """The function that has the annotations of what is called to make a part."""
+    """The function whose annotations are the types of the options, for a callable that is not a `Part`."""
     if isinstance(part, type):
         return part.__init__  # type: ignore[misc]
     part = part.func if isinstance(part, functools.partial) else part
@@ -124,41 +124,41 @@ def _type_of(part: type[Part], name: str) -> Any:
 
 @dataclass
 class Kind:
-    """One kind of part: what there is of it, and how it is found."""
+    """A kind of part: which parts there are, and how to find one."""
 
     name: str
-    """As messages call it."""
+    """Its name in messages."""
     setting: str
-    """The setting that chooses among them."""
+    """The setting that selects a part of this kind."""
     folder: str
-    """Below this package; every module there but `base` is a part."""
+    """A folder of this package; every module there except `base` is a part."""
     what: str
-    """What such a part is, in a few words."""
+    """What a part of this kind must be, for error messages."""
     registered: dict[str, Any] = field(default_factory=dict)
 
     @functools.cached_property
     def built_in(self) -> dict[str, Path]:
-        """The file of each part that comes with moca; `pass_.py` is called pass, which Python keeps for itself."""
+        """The file of each built-in part by name; `pass_.py` is `pass`, which Python reserves as a keyword."""
         files = sorted((Path(__file__).parent / self.folder).glob("*.py"))
         return {file.stem.rstrip("_"): file for file in files if file.stem not in ("__init__", "base")}
 
     def lines(self) -> dict[str, str]:
-        """Every known name with one line about it."""
+        """Every known name with a one-line description."""
         return {name: text.split("\n")[0] for name, text in self.documented().items()}
 
     def papers(self) -> dict[str, str]:
-        """Every known name with the paper it is from, or nothing where its docstring has no line `Paper: ...`."""
+        """Every known name with its paper; empty if its docstring has no line `Paper: ...`."""
         return {name: paper_in(text) for name, text in self.documented().items()}
 
     def documented(self) -> dict[str, str]:
-        """Every known name with its module's docstring, or that of what was registered. No part that comes with moca is
-        loaded for it."""
+        """Every known name with its docstring: of the module, or of a registered class or function. Does not import the
+        built-in parts."""
         load_plugins()
         own = {name: inspect.getdoc(part) or "" for name, part in self.registered.items()}
         return {name: _docstring(file) for name, file in self.built_in.items()} | own
 
     def has_card(self, name: str) -> bool:
-        """Whether a page of the documentation, `docs/methods/NAME.md`, is about it: every method of ours has one."""
+        """Whether it has a page `docs/methods/NAME.md`, as every built-in method has."""
         return self in (LEARNERS, PERTURBATIONS) and name != "none" and name in self.built_in
 
     def find(self, name: str) -> Any:
@@ -184,7 +184,7 @@ class Kind:
         raise MocaError(f"unknown {self.name} {name!r}; {alike}")
 
     def refuse_others(self, part: Any, name: str) -> None:
-        """Refuse a part of another kind."""
+        """Raise a `MocaError` for a part of another kind."""
         if kind_of(part) is not self:
             raise MocaError(f"'{name}' is no {self.name}; {self.what}")
 
@@ -194,16 +194,16 @@ PERTURBATIONS = Kind("perturbation", "perturb", "perturb", "it must be derived f
 ENCODERS = Kind("model", "model", "models/encoders", "it must be a torch module, or a function that makes one")
 TRACKERS = Kind("tracker", "track", "trackers", "it must be derived from moca.Tracker")
 KINDS = {kind.setting: kind for kind in (LEARNERS, PERTURBATIONS, ENCODERS, TRACKERS)}
-"""By the setting that chooses among them."""
+"""By setting."""
 
 
 def register(part: Any = None, *, name: str | None = None) -> Any:
-    """Make a part of your own known by name, for as long as the process runs; also as a decorator.
+    """Register your own part under a name, for the life of the process; also usable as a decorator.
 
     Args:
-        part: A class derived from `Learner`, `Perturbation` or `Tracker`; any other class or function is taken for one
-            that makes an encoder.
-        name: What it is called; by default its own name in small letters.
+        part: A class derived from `Learner`, `Perturbation` or `Tracker`; any other class or function is taken to make
+            an encoder.
+        name: The name; by default that of the class or function, in lower case.
 
     Returns:
         The part itself.
@@ -216,7 +216,7 @@ def register(part: Any = None, *, name: str | None = None) -> Any:
     if called in kind.built_in or kind.registered.get(called, part) is not part:
         raise MocaError(f"there is a {kind.name} '{called}' already; register yours under another name")
     if "." in called or ":" in called or "+" in called:
-        raise MocaError(f"'{called}' cannot be a name: '.', ':' and '+' have a meaning of their own")
+        raise MocaError(f"'{called}' cannot be a name: '.', ':' and '+' have a special meaning")
     kind.registered[called] = part
     return part
 
@@ -233,13 +233,13 @@ def kind_of(part: Any) -> Kind:
 
 
 def called(part: Any) -> str:
-    """What a class or function, or another object that can be called, is called in short."""
+    """The short name of a class, function or other callable."""
     name: str = getattr(part, "__name__", type(part).__name__)
     return name
 
 
 def path_of(part: Any) -> str | None:
-    """The name or dotted path by which a class or function can be found again, if there is one."""
+    """The registered name or dotted path by which a class or function can be found again, if there is one."""
     for kind in KINDS.values():
         for name, known in kind.registered.items():
             if known is part:
@@ -255,7 +255,7 @@ def path_of(part: Any) -> str | None:
 
 @functools.cache
 def load_plugins() -> None:
-    """Load the packages that bring parts, once."""
+    """Load the plugin packages, once."""
     for entry in entry_points(group=PLUGINS):
         try:
             entry.load()
@@ -266,18 +266,18 @@ def load_plugins() -> None:
 
 @functools.cache
 def _docstring(file: Path) -> str:
-    """A module's docstring, read without loading the module."""
+    """A module's docstring, read without importing the module."""
     return ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
 
 
 def paper_in(text: str) -> str:
-    """What stands after `Paper:` in a docstring, up to the end of the paragraph, in one line."""
+    """The paragraph after `Paper:` in a docstring, as one line."""
     found = re.search(r"^Paper: (.+?)(?:\n\s*\n|\Z)", text, re.MULTILINE | re.DOTALL)
     return " ".join(found[1].split()) if found else ""
 
 
 def _defined_in(module: ModuleType) -> Any:
-    """The part that a module defines: its one public class with options or layers."""
+    """The part that a module defines: its only public class derived from `Part` or `Encoder`."""
     own = (value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__)
     parts = [cls for cls in own if not cls.__name__.startswith("_") and _is_part(cls)]
     if len(parts) != 1:
@@ -290,7 +290,7 @@ def _is_part(cls: type) -> bool:
 
 
 def by_path(path: str, kind: str) -> Callable[..., Any]:
-    """The class or function at a dotted path; the current folder counts."""
+    """The class or function at a dotted path; modules in the current folder are found too."""
     module_name, _, name = path.rpartition(".")
     here = str(Path.cwd())
     added = here not in sys.path and "" not in sys.path

@@ -1,7 +1,7 @@
-"""Random numbers as a pure function of (seed, purpose, count): equal on every device and in every way to run a step.
+"""Random numbers as a pure function of (seed, purpose, count): the same on every device and in every execution mode.
 
 Each purpose (data order, augmentation, replay, perturbation, ...) has its own sequence, so that changing one never
-shifts another. The state is one counter on the device: nothing to register with a captured graph, trivial to save.
+shifts another. The state is one counter on the device: nothing to register with a captured graph, and trivial to save.
 The numbers are SplitMix64's: a bijective mix of an equidistributed 64-bit counter.
 """
 
@@ -42,7 +42,7 @@ def _uniform(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dt
 
 
 def _numbers(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Bits as int64 or uniform numbers as floats."""
+    """Random bits for int64, uniform numbers for float dtypes."""
     if kernels.usable(key):
         from moca.kernels.random import numbers
 
@@ -55,7 +55,7 @@ def _shift_right(x: Tensor, by: int) -> Tensor:
 
 
 class Random(Stateful):
-    """A sequence of random numbers that belongs to one seed and one purpose."""
+    """The sequence of random numbers of one seed and one purpose."""
 
     remembers = ("count",)
 
@@ -64,15 +64,15 @@ class Random(Stateful):
         self.count = torch.zeros((), dtype=torch.int64, device=device)
 
     def bits(self, *shape: int) -> Tensor:
-        """64 random bits an entry, as int64; moves the counter on."""
+        """64 random bits per entry, as int64; advances the counter."""
         return self._next(shape, torch.int64)
 
     def uniform(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Uniform on the open interval (0, 1): never exactly 0 or 1, so that logarithms are finite."""
+        """Uniform on the open interval (0, 1): never exactly 0 or 1, so logarithms are finite."""
         return self._next(shape, dtype)
 
     def normal(self, *shape: int) -> Tensor:
-        """Standard normal, by Box and Muller."""
+        """Standard normal, by the Box-Muller transform."""
         n = math.prod(shape)
         u = self.uniform(2, (n + 1) // 2)
         radius, angle = (-2 * u[0].log()).sqrt(), 2 * math.pi * u[1]
@@ -92,5 +92,5 @@ class Random(Stateful):
         return self.bits(n).argsort()
 
     def to(self, device: torch.device | str) -> None:
-        """Move the counter to a device; the sequence goes on unchanged."""
+        """Move the counter to a device; the sequence continues unchanged."""
         self.key, self.count = self.key.to(device), self.count.to(device)

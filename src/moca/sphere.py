@@ -1,6 +1,6 @@
 """Geometry on the hypersphere: projection, angles, displacement and exact von Mises-Fisher samples. Pure functions.
 
-Vectors are the rows of the last dimension, of any float type; half precision is worked on in float32 and rounded once.
+Vectors lie along the last dimension, in any float type; half precision is computed in float32 and rounded once.
 A zero vector has no direction: its projection is zero, never NaN.
 """
 
@@ -27,13 +27,13 @@ __all__ = [
 
 _TINY = 1e-12
 _PROPOSALS = 64
-"""Rejection proposals a sample. Each is accepted with probability above 0.6, so all fail once in 10^25 samples."""
+"""Rejection proposals per sample. Each is accepted with probability above 0.6, so all fail once in 10^25 samples."""
 _WIDEST = 1 << 15
-"""Columns of the rows that kernels take: four times as many take minutes to compile."""
+"""Most columns for the kernels: with four times as many they take minutes to compile."""
 
 
 def norm(v: Tensor) -> Tensor:
-    """Length of each vector, kept as a last dimension of size 1."""
+    """Length of each vector, with the last dimension kept as size 1."""
     length: Tensor = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
     return length
 
@@ -51,25 +51,25 @@ def project(v: Tensor) -> Tensor:
 
 
 def _in_kernels(v: Tensor) -> bool:
-    """Whether kernels, for which a row is one block, can work on these rows, and are compiled in seconds."""
+    """Whether the kernels, which handle a row as one block, apply to v and compile in seconds."""
     return kernels.usable(v) and v.dim() == 2 and v.shape[1] <= _WIDEST
 
 
 def _precise(v: Tensor) -> Tensor:
-    """In float32 or better: the length of a long vector is no number in float16, and a coarse one in bfloat16."""
+    """v in float32 or better: the length of a long vector overflows in float16, and is coarse in bfloat16."""
     return v.to(torch.promote_types(v.dtype, torch.float32))
 
 
 def angle(a: Tensor, b: Tensor) -> Tensor:
-    """Angle between the rows of a and b in radians, accurate near 0 and pi too (Kahan); 90 degrees for a zero row."""
+    """Angle between the rows of a and b in radians, accurate also near 0 and pi (Kahan); 90 degrees for a zero row."""
     a, b = project(_precise(a)), project(_precise(b))
     return (2 * torch.atan2(norm(a - b), norm(a + b))).squeeze(-1)
 
 
 def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | None = None) -> Tensor:
-    """MOCA's displacement f = ||h|| P(P(h) + lam P(n)); with `unit` off, n keeps its own length.
+    """MOCA's displacement f = ||h|| P(P(h) + lam P(n)); without `unit`, n keeps its own length.
 
-    Rows where `old` is false stay where they are, and with lam = 0 all do, bit for bit.
+    Rows where `old` is false are unchanged, bit for bit; with lam = 0, all rows are.
     """
     if lam == 0:
         return h
@@ -84,7 +84,7 @@ def displace(h: Tensor, n: Tensor, lam: float, unit: bool = True, old: Tensor | 
 
 
 def rotate(h: Tensor, n: Tensor, alpha: float) -> Tensor:
-    """Turn h towards n by exactly the angle alpha (radians), keeping its length; stays where n is parallel to h."""
+    """Turn h towards n by exactly the angle alpha (radians), keeping its length; unchanged where n is parallel to h."""
     start = _precise(h)
     u, n = project(start), project(_precise(n))
     off = n - (n * u).sum(-1, keepdim=True) * u
@@ -100,10 +100,10 @@ def cap(h: Tensor, f: Tensor, alpha: float) -> Tensor:
 
 
 def official_limit(h: Tensor, n: Tensor, alpha: float) -> Tensor:
-    """The official code's limiter of n: P(n), shortened where adding it to P(h) would turn h by more than alpha.
+    """The official code's angle limit: P(n), shortened where adding it to P(h) would turn h by more than alpha.
 
-    The factor sin(alpha) / sin(phi - alpha), phi the angle between h and n, is applied where it lies between 0 and 1
-    and is never differentiated. Added lambda times, as the official code does, it allows more than alpha if lambda > 1.
+    The factor sin(alpha) / sin(phi - alpha), with phi the angle between h and n, is applied where it lies between 0 and
+    1, and is never differentiated. The official code multiplies the result by lambda, so lambda > 1 exceeds alpha.
     """
     with torch.no_grad():
         factor = (math.sin(alpha) / (angle(h, n) - alpha).sin()).unsqueeze(-1)
@@ -114,8 +114,8 @@ def official_limit(h: Tensor, n: Tensor, alpha: float) -> Tensor:
 def sample_vmf(mu: Tensor, kappa: float, random: Random, b: float | None = None) -> Tensor:
     """One exact draw from vMF(mu, kappa) for each row of mu, for any dimension m >= 2 and any kappa >= 0.
 
-    The cosine to mu is drawn by Wood's and Ulrich's rejection scheme; `b` is the parameter of its envelope, by default
-    the exact one. Fixed shapes: every row gets a fixed number of proposals and takes the first accepted one.
+    The cosine to mu is drawn by the rejection scheme of Ulrich and Wood; `b` is the parameter of its envelope, by
+    default the exact one. Shapes are fixed: every row gets a fixed number of proposals and takes the first accepted.
     """
     rows, m = mu.shape
     if m < 2:
@@ -129,8 +129,11 @@ def sample_vmf(mu: Tensor, kappa: float, random: Random, b: float | None = None)
 
 
 def official_envelope(kappa: float, m: int) -> float:
-    """The public vMF sampler's b in m dimensions, for `sample_vmf`: exact up to kappa = 10, that of kappa >> m from 11
-    on, which biases the samples until kappa is about 2m, and a blend of both in between."""
+    """The `b` of the public vMF sampler in m dimensions, for `sample_vmf`.
+
+    It is exact up to kappa = 10. From 11 on it is the approximation for kappa >> m, which biases the samples until
+    kappa is about 2m. In between it is a blend of the two.
+    """
     if kappa <= 10:
         return _envelope(kappa, m)
     wrong = min(kappa - 10, 1.0)

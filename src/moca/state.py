@@ -1,4 +1,4 @@
-"""State: what an object must keep to go on exactly, in one place for checkpoints and for recorded graphs."""
+"""State: what an object needs to resume exactly; used for checkpoints and for recorded CUDA graphs."""
 
 import io
 from collections.abc import Callable, Iterator
@@ -11,21 +11,21 @@ from torch import Tensor, nn
 from moca.errors import MocaError, nearest
 
 Path = tuple[Any, ...]
-"""Where a tensor is in a nested state."""
+"""The keys and indices that lead to a tensor in a nested state."""
 
 
 class Stateful:
-    """Something with a state, which is a nested dictionary of tensors and plain values.
+    """An object whose state is a nested dictionary of tensors and plain values.
 
-    A class names what it must keep in `remembers`; what its bases name is kept too.
+    A class lists its stateful attributes in `remembers`; those listed by its base classes are included.
     """
 
     remembers: ClassVar[tuple[str, ...]] = ()
-    """Names of the attributes that it must keep: tensors (or None until there is one), modules, other objects with a
-    state, plain values."""
+    """Names of the attributes that make up the state: tensors (or None until there is one), modules, other `Stateful`
+    objects, plain values."""
 
     def state(self) -> dict[str, Any]:
-        """The state itself: the tensors are those that the object goes on changing."""
+        """The live state: its tensors are the object's own, which it keeps modifying. For a copy use `state_dict`."""
         for name in self._remembered():
             if not hasattr(self, name):
                 known = [other for other in vars(self) if not other.startswith("_")]
@@ -33,20 +33,20 @@ class Stateful:
         return {name: _state_of(getattr(self, name)) for name in self._remembered()}
 
     def state_dict(self) -> dict[str, Any]:
-        """A copy of the state, to be saved or loaded later."""
+        """A copy of the state, to save or to load later."""
         return deepcopy(self.state())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
+        """Restore a state. Tensors of the same shape are overwritten in place, so recorded graphs stay valid."""
         for name in self._remembered():
-            held, kept = getattr(self, name), state[name]
-            if isinstance(held, Stateful | nn.Module):
-                held.load_state_dict(kept)
-            elif isinstance(held, Tensor) and isinstance(kept, Tensor) and held.shape == kept.shape:
+            current, saved = getattr(self, name), state[name]
+            if isinstance(current, Stateful | nn.Module):
+                current.load_state_dict(saved)
+            elif isinstance(current, Tensor) and isinstance(saved, Tensor) and current.shape == saved.shape:
                 with torch.no_grad():
-                    held.copy_(kept)
+                    current.copy_(saved)
             else:
-                setattr(self, name, deepcopy(kept))
+                setattr(self, name, deepcopy(saved))
 
     @classmethod
     def _remembered(cls) -> list[str]:
@@ -54,7 +54,8 @@ class Stateful:
 
 
 def torch_bytes(state: Any) -> memoryview:
-    """As torch writes it. By way of memory: what torch itself raises where a disk is full does not say so."""
+    """The state as `torch.save` writes it. Written to memory first, because torch's own error for a full disk does not
+    say that the disk is full."""
     content = io.BytesIO()
     torch.save(state, content)
     return content.getbuffer()
@@ -67,8 +68,10 @@ def _state_of(value: Any) -> Any:
 
 
 def layout(state: Any) -> Any:
-    """A nested state with the place of every tensor instead of its values: equal as long as none has moved and no plain
-    value has changed. What is empty does not matter."""
+    """A nested state with the address of every tensor instead of its values.
+
+    Two layouts are equal as long as no tensor has moved and no plain value has changed. Empty containers are ignored.
+    """
     if isinstance(state, Tensor):
         return state.data_ptr(), state.shape, state.dtype
     if isinstance(state, dict):
@@ -80,12 +83,12 @@ def layout(state: Any) -> Any:
 
 
 def on(device: torch.device | str, state: Any) -> Any:
-    """A nested state with every tensor on a device, wherever it was kept."""
+    """A nested state with every tensor moved to a device."""
     return changed(state, lambda path, tensor: tensor.to(device))
 
 
 def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
-    """A row for each of `count` classes: the given ones, then rows of `fill`."""
+    """`rows` extended to `count` rows, one per class; the added rows hold `fill`."""
     return torch.cat([rows, rows.new_full((count - len(rows), *rows.shape[1:]), fill)])
 
 
@@ -95,7 +98,7 @@ def tensors_in(state: Any) -> Iterator[Tensor]:
 
 
 def placed_tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
-    """Every tensor of a nested state with where it is."""
+    """Every tensor of a nested state with its path."""
     if isinstance(state, Tensor):
         yield path, state
     for name, part in _parts(state):
@@ -103,7 +106,7 @@ def placed_tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]
 
 
 def changed(state: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
-    """A nested state with what `change` makes of each tensor."""
+    """A nested state with `change` applied to each tensor."""
     if isinstance(state, Tensor):
         return change(path, state)
     parts = {name: changed(part, change, (*path, name)) for name, part in _parts(state)}
@@ -113,7 +116,7 @@ def changed(state: Any, change: Callable[[Path, Tensor], Tensor], path: Path = (
 
 
 def _parts(state: Any) -> Iterator[tuple[Any, Any]]:
-    """The parts of a nested state by name, or by place."""
+    """The direct children of a nested state with their keys or indices."""
     if isinstance(state, dict):
         yield from state.items()
     elif isinstance(state, list | tuple):

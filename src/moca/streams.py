@@ -1,4 +1,4 @@
-"""A stream: the sequence of tasks in which classes arrive."""
+"""Streams: the sequence of tasks in which classes arrive."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from moca.random import Random
 
 @dataclass(frozen=True, repr=False)
 class Task:
-    """Some classes, their training samples and the samples that the learner is judged on, as indices."""
+    """One task: its classes, training samples and test samples, as indices."""
 
     classes: tuple[int, ...]
-    """Those that come in training."""
+    """The classes in its training samples."""
     train: Tensor
-    """Training samples, as indices into those of the stream."""
+    """Training samples, as indices into `Stream.train`."""
     test: Tensor
-    """The samples that it is judged on, as indices into those for testing."""
+    """Test samples, as indices into `Stream.test`."""
     tested: tuple[int, ...] = ()
-    """Those that it is judged on: all that come, unless said."""
+    """The classes that it is tested on; by default `classes`."""
     held: Tensor = field(default_factory=lambda: torch.arange(0))
-    """Training samples that are not learnt from, but looked at when it has been learnt."""
+    """Training samples held out for `adjust=auto`: used after the task, never for training."""
 
     def __post_init__(self) -> None:
         if not self.tested:
@@ -40,14 +40,14 @@ class Task:
 
 
 class Stream(Sequence[Task]):
-    """A sliceable sequence of tasks over one data set; labels are positions in the order in which classes arrive.
+    """A sliceable sequence of tasks over one data set; a label is a class's position in the order of arrival.
 
     Args:
-        dataset: The data set behind it.
-        tasks: The tasks, in their order.
-        train: What the `train` of tasks are indices into, with labels as positions in `names`.
-        test: The same for their `test`.
-        names: What the classes are called, in the order in which they arrive.
+        dataset: The data set.
+        tasks: The tasks, in order.
+        train: The images and labels that `Task.train` indexes; labels are positions in `names`.
+        test: The same for `Task.test`.
+        names: The class names, in order of arrival.
     """
 
     def __init__(
@@ -57,12 +57,12 @@ class Stream(Sequence[Task]):
 
     @property
     def classes(self) -> int:
-        """Classes of the data set, whether or not the stream reaches them."""
+        """The number of classes of the data set, including any that no task has."""
         return len(self.names)
 
     @property
     def protocol(self) -> Protocol:
-        """How the images are prepared for the encoder."""
+        """The data set's protocol, which says how images are prepared for the encoder."""
         return self.dataset.protocol
 
     @property
@@ -103,14 +103,14 @@ def class_incremental(
     validation: float = 0.0,
     seed: int = 0,
 ) -> Stream:
-    """A class-incremental stream: the classes of a data set, in an order, dealt into tasks.
+    """A class-incremental stream: the classes of a data set, in some order, split into tasks.
 
     Args:
         dataset: The images and their classes.
-        tasks: How many tasks, of sizes as equal as can be; or the number of classes of each.
+        tasks: The number of tasks, with sizes as equal as possible; or the number of classes of each.
         order: `"natural"`, `"random"`, one of the data set's named orders, or the class numbers.
-        validation: The share of the training samples of each class to judge on, in place of the test set.
-        seed: Decides a random order, and which samples are held out for validation.
+        validation: The share of each class's training samples to test on, instead of the test set.
+        seed: Determines a random order, and which samples are held out for validation.
 
     Example:
         >>> moca.class_incremental(moca.load("digits"), tasks=[4, 3, 3], order="random", seed=1)[:2]
@@ -118,8 +118,8 @@ def class_incremental(
     """
     if not isinstance(dataset, Dataset):
         raise MocaError(
-            "class_incremental deals the classes of a moca.Dataset, which moca.load(name) or moca.dataset((images, "
-            f"labels)) gives, not of a {type(dataset).__name__}"
+            "class_incremental takes a moca.Dataset, as moca.load(name) or moca.dataset((images, labels)) gives, not "
+            f"a {type(dataset).__name__}"
         )
     count = len(dataset.classes)
     groups = deal(range(count), tasks, dataset.name)

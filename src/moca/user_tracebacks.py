@@ -1,4 +1,4 @@
-"""Exceptions raised in code of the user's own: where that was, and the traceback from there on."""
+"""Exceptions raised in the user's code: where they were raised, and the traceback from there on."""
 
 import sys
 import traceback
@@ -10,12 +10,15 @@ from moca.paths import from_here
 
 _NOT_THEIRS = {"moca", "torch", *sys.stdlib_module_names}
 _NOTE = "moca: "
-"""What begins the note that an exception of a run with code of the user's own bears."""
+"""Prefix of the note that moca adds to an exception raised in a run with user code."""
 
 
 def in_a_line(error: BaseException) -> str:
-    """Type, message, file and line: the innermost one of the package of the user's that was called, so that what that
-    imports is not named; or the innermost of all where the exception came through no code of theirs."""
+    """Type, message, file and line of an exception.
+
+    The line is the innermost one in the user's package that moca called, so that libraries it uses are not named; the
+    innermost of all if the exception did not pass through user code.
+    """
     raised, theirs = _raised(error)
     frames = list(traceback.walk_tb(theirs or raised.__traceback__))
     of_theirs = [place for place in frames if _package(place[0]) == _package(frames[0][0])]
@@ -25,28 +28,30 @@ def in_a_line(error: BaseException) -> str:
 
 
 def from_theirs_on(error: BaseException) -> str:
-    """The traceback without what led to the user's code, and without notes; the whole one where it came through none of
-    theirs."""
+    """The traceback from the user's code on, without notes; the full one if it did not pass through user code."""
     raised, theirs = _raised(error)
-    told = traceback.TracebackException(type(raised), raised, theirs or error.__traceback__)
-    told.__notes__ = []
-    return "".join(told.format())
+    trimmed = traceback.TracebackException(type(raised), raised, theirs or error.__traceback__)
+    trimmed.__notes__ = []
+    return "".join(trimmed.format())
 
 
 def note(error: BaseException, line: str) -> None:
-    """Have Python print the line below the traceback."""
+    """Add a line that Python prints below the traceback."""
     error.add_note(_NOTE + line)
 
 
 def noted(error: BaseException) -> str | None:
-    """The line that was noted, if any."""
+    """The line added by `note`, if any."""
     notes = (text.removeprefix(_NOTE) for text in getattr(error, "__notes__", ()) if text.startswith(_NOTE))
     return next(notes, None)
 
 
 def _raised(error: BaseException) -> tuple[BaseException, TracebackType | None]:
-    """The exception that came through the user's code, from there on. It may be one that another took the place of:
-    ending the recording of a CUDA graph fails as well."""
+    """The exception that passed through user code, and its traceback from there on.
+
+    This may be the context of the given exception: after an error during the capture of a CUDA graph, ending the
+    capture raises another one.
+    """
     before: BaseException | None = error
     while before is not None:
         for trace in _inside(before.__traceback__):
@@ -57,7 +62,7 @@ def _raised(error: BaseException) -> tuple[BaseException, TracebackType | None]:
 
 
 def _inside(trace: TracebackType | None) -> Iterator[TracebackType]:
-    """From the engine on: who called moca is not what was called by it."""
+    """The traceback from the engine on, leaving out the user's code that called moca."""
     inside = False
     while trace is not None:
         inside = inside or _module(trace.tb_frame).startswith("moca.engine.")

@@ -306,10 +306,10 @@ MISTAKES = [
         "compare --perturb gaussian:lambda=0.5,1",
         "perturb.lambda = '0.5,1': must be a number; moca compare takes several",
     ),
-    ("run --lr 0.1,0.03", "lr = '0.1,0.03': must be a number; moca compare takes several values, each by itself, with"),
+    ("run --lr 0.1,0.03", "lr = '0.1,0.03': must be a number; moca compare takes several values, separated by"),
     (
         "compare --learner er,derpp",
-        "unknown learner 'er,derpp'; moca compare takes several values, each by itself, with",
+        "unknown learner 'er,derpp'; moca compare takes several values, separated by",
     ),
     ("compare --seeds 0,1,2", "--seeds 0,1,2 is no whole number; these seeds are --seed 0 1 2."),
     ("compare --seed 0,1,2", "--seed 0,1,2 is no whole number; these seeds are --seed 0 1 2."),

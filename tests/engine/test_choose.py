@@ -98,7 +98,7 @@ def test_the_same_call_goes_on_and_then_has_nothing_to_do(toy, tmp_path):
 
     settings = SWEEP | {"perturb": "none"}
     whole = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="whole")
-    with pytest.raises(Interrupted, match="the same comparison with out=half goes on"):
+    with pytest.raises(Interrupted, match="the same comparison with out=half continues it"):
         moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half", watch=Impatient())
     assert not list((tmp_path / "half").glob("*/result.json")), "nothing is tested before all have been tried"
     resumed = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half")

@@ -271,7 +271,7 @@ def test_ctrl_c_stops_after_the_run_under_way_and_the_same_call_goes_on(tmp_path
 
     with monkeypatch.context() as patch:
         patch.setattr(comparing, "ProgressBar", Impatient)
-        with pytest.raises(Interrupted, match="goes on"):
+        with pytest.raises(Interrupted, match="continues it"):
             moca.compare(**arguments, out=tmp_path / "half")
     statuses = (tmp_path / "half" / "runs.csv").read_text()
     assert statuses.count("finished") == statuses.count("interrupted") == 1

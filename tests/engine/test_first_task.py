@@ -212,7 +212,7 @@ def test_it_is_kept_only_while_another_run_is_to_come(tmp_path, monkeypatch):
     for name in ("begin", "keep"):
         original = getattr(FirstTask, name)
         monkeypatch.setattr(
-            FirstTask, name, lambda self, run, then=original: (then(self, run), held.append(bool(self.kept)))
+            FirstTask, name, lambda self, run, then=original: (then(self, run), held.append(bool(self.saved_state)))
         )
     moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=1, out=tmp_path / "three")
     assert held == [False, True, True, True, True, False, False], "two tasks of the first, and one of the others"

@@ -128,7 +128,7 @@ def test_the_folder_of_a_comparison_is_told_from_a_run(tmp_path):
     RunFolder.create(tmp_path / "sweep" / "one", SETTINGS)
     with pytest.raises(MocaError, match=r"is not a run folder: .*; moca runs .* lists the runs in it, and a"):
         RunFolder.open(tmp_path / "sweep")
-    with pytest.raises(MocaError, match=r"; moca runs .* lists the comparisons in it, which go on one by one"):
+    with pytest.raises(MocaError, match=r"; moca runs .* lists the comparisons in it, which can be resumed one by one"):
         RunFolder.open(tmp_path)
 
 

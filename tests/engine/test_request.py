@@ -29,12 +29,12 @@ def test_one_that_was_stopped_goes_on_by_its_folder_alone(tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     arguments = FAST | {"perturb": ["none", "gaussian:lambda=0.5"], "seeds": [3, 5]}
     whole = moca.compare(**arguments, out="whole")
-    with pytest.raises(Interrupted, match="stopped; moca resume half goes on"):
+    with pytest.raises(Interrupted, match="stopped; moca resume half continues it"):
         moca.compare(**arguments, out="half", watch=Impatient())
     (begun,) = (tmp_path / "half").glob("*/settings.json")
     assert Listed.at(begun.parent).next == f"moca resume {tmp_path / 'half'}"
     assert not_begun(tmp_path / "half") == 3
-    with pytest.raises(MocaError, match=r"is not a run folder: .*; moca resume half goes on with the comparison"):
+    with pytest.raises(MocaError, match=r"is not a run folder: .*; moca resume half resumes the comparison"):
         moca.resume("half")
     with pytest.raises(SystemExit) as ended:
         main(["runs", "half"])
@@ -83,7 +83,7 @@ def test_the_folder_may_have_any_name(tmp_path):
 def test_one_that_chooses_goes_on_with_both_parts(tmp_path):
     arguments = FAST | {"lr": [0.05, 0.1], "seeds": 1, "choose": "0.2:seeds=2"}
     whole = moca.compare(**arguments, out=tmp_path / "whole")
-    with pytest.raises(Interrupted, match=r"moca resume .*half goes on"):
+    with pytest.raises(Interrupted, match=r"moca resume .*half continues it"):
         moca.compare(**arguments, out=tmp_path / "half", watch=Impatient())
     (begun,) = (tmp_path / "half" / "choosing").glob("*/settings.json")
     assert Listed.at(begun.parent).next == f"moca resume {tmp_path / 'half'}"
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_one_line_and_of_nothing_that_came_about_none_is_left(
     monkeypatch.chdir(tmp_path)
     RunFolder.create(tmp_path / "c" / "one", validate(Run, {}))
     (tmp_path / "c" / "compare.json").write_text("{")
-    with pytest.raises(MocaError, match=r"compare.json is damaged; give the comparison again, with out=.*c, and it"):
+    with pytest.raises(MocaError, match=r"compare.json is damaged; to resume, start the comparison again with out=.*c"):
         api.resume_comparison(tmp_path / "c")
     assert Listed.at(tmp_path / "c" / "one").next == f"moca resume {tmp_path / 'c' / 'one'}"
     with pytest.raises(MocaError, match="is tested by one of its own"):

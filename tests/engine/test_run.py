@@ -301,7 +301,7 @@ def test_ctrl_c_on_the_command_line_and_resume(tmp_path):
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert f"go on with: moca resume {folder}" in said
+    assert f"continue with: moca resume {folder}" in said
     assert "Traceback" not in said
     stopped = lines(folder / "steps.jsonl")[-1]["step"]
     whole = moca.run(**settings, out=tmp_path / "whole")
@@ -479,7 +479,7 @@ def test_a_full_disk_stops_the_run_in_one_line_and_it_goes_on(tmp_path, capsys):
     said = capsys.readouterr().err
     assert end.value.code == 1
     assert said.splitlines()[-1].endswith(
-        "put that right and go on (moca resume, or the same comparison again), or choose another folder with --out"
+        "fix that and resume (moca resume, or the same comparison again), or choose another folder with --out"
     )
     assert "Traceback" not in said
     assert moca.resume(tmp_path / "a").status == "finished"

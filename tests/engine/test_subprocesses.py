@@ -92,7 +92,7 @@ def test_a_killed_child_takes_its_run_with_it_and_nothing_else(tmp_path, done, s
     thread = when(tmp_path / "beside" / "here", lambda: started[0].kill())
     lost, *others = carried_out([a_run(tmp_path / name) for name in lines], jobs=2)
     thread.join()
-    assert str(lost) == "its process was killed; the same comparison again goes on with it"
+    assert str(lost) == "its process was killed; the same comparison again resumes it"
     assert [ending.status for ending in others] == ["finished"] * 2
 
 

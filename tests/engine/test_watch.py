@@ -155,7 +155,7 @@ def test_what_makes_no_watcher_is_refused(tmp_path):
 def test_a_run_at_chance_says_so(tmp_path):
     result = moca.run(**SHORT | {"lr": 50.0}, out=tmp_path / "a")
     assert result.status == "finished"
-    assert any("told from each other no better than by guessing; another lr than 50" in note for note in result.notes)
+    assert any("told apart no better than by guessing; another lr than 50" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(("learner", "epochs"), [("ssil", 1), ("finetune", 1), ("joint", 10)])

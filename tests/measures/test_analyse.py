@@ -277,7 +277,7 @@ def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeyp
 def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/settings.json").write_text((runs / "er/settings.json").read_text())
-    with pytest.raises(MocaError, match=r"has not ended; go on with: moca resume .*begun"):
+    with pytest.raises(MocaError, match=r"has not ended; continue with: moca resume .*begun"):
         moca.analyse(tmp_path / "begun")
     with lock(tmp_path / "begun/lock"), pytest.raises(MocaError, match="is still going on; wait for its end"):
         moca.analyse(tmp_path / "begun")

@@ -200,7 +200,7 @@ def test_a_tracker_that_is_not_known_any_more(told, tmp_path):
     moca.register(Notebook, name="notebook")
     finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[Notebook()]))
     TRACKERS.registered.clear()
-    with pytest.raises(MocaError, match=r"tracking.json: unknown tracker 'notebook'; .*; remove it to go on without"):
+    with pytest.raises(MocaError, match=r"tracking.json: unknown tracker 'notebook'; .*; remove it to resume without"):
         moca.resume("half")
     (tmp_path / "half" / "tracking.json").unlink()
     assert moca.resume("half", keep_model=False).status == "finished"

@@ -1,1 +1,1 @@
-"""The loop: steps, runs, comparisons, checkpoints and evaluation."""
+"""Training: steps, runs, comparisons, checkpoints and evaluation."""

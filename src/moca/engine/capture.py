@@ -1,4 +1,4 @@
-"""A step as a CUDA graph: recorded once for each shape, then replayed without any work on the host."""
+"""A step as a CUDA graph: recorded once for each batch size, then replayed with almost no work on the host."""
 
 from __future__ import annotations
 
@@ -21,33 +21,37 @@ _WARM_UP = 1
 class _Recording:
     graph: torch.cuda.CUDAGraph
     batch: tuple[Tensor, Tensor]
-    """Images and labels of the new samples: the graph reads them from here."""
+    """Images and labels of the new samples, which the graph reads."""
     losses: Tensor
-    """The graph writes them here."""
+    """The losses, which the graph writes."""
     names: list[str]
+    """The names of the losses."""
     outputs: dict[str, Tensor]
-    """And what else was asked for here."""
+    """The requested outputs, which the graph writes."""
     images: int
+    """How many images a step trains on."""
     made_for: Any
-    """Where the tensors of the learner's state lay, and its plain values."""
+    """The layout of the learner's state at the recording: addresses of tensors, and plain values."""
 
 
 class CapturedStep:
-    """Runs the step of a learner as a graph where the shapes are settled, eagerly while the memory fills."""
+    """Runs the step of a learner as a graph; eagerly while the memory fills up, since shapes still change."""
 
     def __init__(self, learning: Learning, feed: Feed) -> None:
         self.learning, self.feed = learning, feed
         self.stream = _stream_of_its_own(learning.device)
         self.recordings: dict[tuple[int, bool], _Recording] = {}
-        """By the size of the batch, and whether the memory is offered it."""
+        """By batch size, and whether the batch is offered to the memory."""
 
     def forget(self, sizes: Container[int]) -> None:
-        """Drop the recordings whose tensors are no longer the learner's, or that were made when its plain values were
-        others: all of them after the first task, for most learners none after later ones. And those of batches that do
-        not come in the current task, of these `sizes`: each holds the memory of a whole step."""
+        """Drop stale recordings, whose tensors have moved or whose plain values have changed: all after the first task,
+        for most learners none after later ones. Also drop those of batch sizes not in `sizes`, which the current task
+        does not need, since each holds the memory of a whole step."""
         now = self._layout() if self.recordings else None
         self.recordings = {
-            shape: kept for shape, kept in self.recordings.items() if shape[0] in sizes and kept.made_for == now
+            shape: recording
+            for shape, recording in self.recordings.items()
+            if shape[0] in sizes and recording.made_for == now
         }
 
     def __call__(self, index: Tensor) -> Step:
@@ -69,7 +73,7 @@ class CapturedStep:
         return Step(losses, {name: tensor.clone() for name, tensor in outputs.items()})
 
     def _record(self, index: Tensor) -> _Recording:
-        """Record the step. Neither the warm-up nor the recording leaves a trace in the run."""
+        """Record the step; neither the warm-up nor the recording changes the state of the run."""
         learning, batch = self.learning, self.feed(index)
         with self._without_trace(), learning.drawing():
             current = torch.cuda.current_stream(learning.device)
@@ -87,7 +91,8 @@ class CapturedStep:
             return _Recording(graph, batch, values, list(step.losses), step.outputs, images, self._layout())
 
     def _layout(self) -> Any:
-        """Of all that a step depends on; of the counters only how many samples they let it draw."""
+        """The layout of everything a step depends on; of the memory's counter, only how many samples it lets a step
+        draw."""
         learning, memory = self.learning, self.learning.memory
         state = learning.state() | {"images_trained": None, "held": None}
         if memory is not None:
@@ -96,18 +101,18 @@ class CapturedStep:
 
     @contextmanager
     def _without_trace(self) -> Iterator[None]:
-        """Put everything that steps change back in place afterwards; what they made anew (momentum) becomes zero."""
+        """Undo the changes of the steps inside; state that they created, such as momentum, is set to zero."""
         learning, memory = self.learning, self.learning.memory
         values = {t.data_ptr(): t.clone() for t in tensors_in(learning.state()) if t.numel()}
         offered, images = memory.offered if memory is not None else 0, learning.images_trained
-        due, learning.outputs.due = learning.outputs.due, True  # a recorded step has all that anybody ever wants
+        due, learning.outputs.due = learning.outputs.due, True  # a recorded step always computes all requested outputs
         try:
             yield
         finally:
             learning.outputs.due = due
             for tensor in tensors_in(learning.state()):
                 if not tensor.numel():
-                    continue  # all that are empty lie at 0
+                    continue  # empty tensors all have address 0
                 if tensor.data_ptr() in values:
                     tensor.copy_(values[tensor.data_ptr()])
                 else:
@@ -118,10 +123,10 @@ class CapturedStep:
 
 
 def _stream_of_its_own(device: torch.device) -> torch.cuda.Stream:
-    """Where the run's graphs are recorded: the stream that it has to itself, or a new one beside the default stream.
+    """The stream on which the run's graphs are recorded: its own stream, or a new one if it runs on the default stream.
 
-    Never the one that all of torch's recordings share by default: the workspace of matrix products belongs to the
-    stream of the recording, and graphs that are replayed at the same time must not write to the same one.
+    Never the stream that torch's captures share by default: the workspace of matrix products belongs to the stream of
+    the capture, and graphs that are replayed at the same time must not share one.
     """
     current = torch.cuda.current_stream(device)
     return torch.cuda.Stream(device) if current == torch.cuda.default_stream(device) else current

@@ -1,4 +1,4 @@
-"""Choosing among combinations of settings on held-out training images, so that the test images play no part in it."""
+"""Model selection: chooses among combinations of settings on held-out training images, without using test images."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from moca.settings.choosing import Choosing
 from moca.streams import Stream
 
 PROBLEM = ("data", "data_dir", "protocol", "memory", "tasks", "class_order", "arrival", "classes", "evaluate_every")
-"""What is asked of a method. It is chosen for each of these anew, and never among them."""
+"""The settings that define the problem, not the method. Selection is done separately for each value of these."""
 _FIRST_SEED = 1000
-"""Of those to choose with: far from the ones that people test with, so that more of either can be added."""
+"""First seed for selection: far from the seeds that people test with, so that more of either can be added."""
 
 
 @dataclass(frozen=True)
 class Pick:
-    """What was chosen for one method: a learner with a perturbation, on one problem."""
+    """The choice for one method: a learner with a perturbation, on one problem."""
 
     label: str
-    """The combination that did best."""
+    """The best combination."""
     among: Mapping[str, float]
-    """Every combination with its mean accuracy on held-out images; NaN where a run of it did not finish. Empty where
-    there was only one."""
+    """Every combination with its mean accuracy on held-out images; NaN if one of its runs did not finish. Empty if
+    there was only one combination."""
 
 
 def asked(choose: Any) -> Choosing:
-    """How to choose, in any of the accepted forms: 0.1, or '0.1:seeds=2'."""
+    """Parse the `choose` option in any of the accepted forms: 0.1, or '0.1:seeds=2'."""
     values = choose if isinstance(choose, dict) else parse(str(choose), Choosing.leading)
     return validate(Choosing, values, "choose")
 
 
 def plan(settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Path) -> list[Plan]:
-    """The runs to choose by: of every method that has several combinations, with seeds that are not tested with."""
+    """The selection runs: all combinations of every method that has several, with seeds not used for testing."""
     if "validation" in settings:
         raise MocaError("choose= says which share of the training images is held out; leave out validation=")
     data = settings.get("data")
@@ -58,13 +58,13 @@ def plan(settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Pa
 
 
 def seeds_apart(count: int, tested: Sequence[int]) -> list[int]:
-    """So many seeds that are not those to test with."""
+    """`count` seeds that are not used for testing."""
     return [seed for seed in range(_FIRST_SEED, _FIRST_SEED + count + len(tested)) if seed not in tested][:count]
 
 
 def methods(plans: Sequence[Plan]) -> list[list[str]]:
-    """The combinations among which one is to be chosen, by their labels: those of one learner with one perturbation on
-    one problem, whatever their options and other settings."""
+    """Groups of labels among which one is chosen each: all combinations of one learner with one perturbation on one
+    problem, with any options and other settings."""
     groups: dict[tuple[Any, ...], dict[str, None]] = {}
     for p in plans:
         groups.setdefault(_method(p.settings), {})[p.label] = None
@@ -77,7 +77,7 @@ def _method(run: Run) -> tuple[Any, ...]:
 
 
 def accuracies(plans: Sequence[Plan], results: Sequence[Result]) -> dict[str, float]:
-    """The mean final accuracy of each combination over all of its seeds; NaN where one of them did not finish."""
+    """The mean final accuracy of each combination over its seeds; NaN if one of them did not finish."""
     found = {result.folder: result.final_accuracy for result in results}
     by_label: dict[str, list[float]] = {}
     for p in plans:
@@ -86,7 +86,7 @@ def accuracies(plans: Sequence[Plan], results: Sequence[Result]) -> dict[str, fl
 
 
 def best(labels: Sequence[str], accuracies: Mapping[str, float]) -> Pick | None:
-    """The combination with the best mean accuracy, of equals the first; none where no one has an accuracy."""
+    """The combination with the best mean accuracy, the first in case of ties; None if all are NaN."""
     if len(labels) == 1:
         return Pick(labels[0], {})
     among = {label: accuracies[label] for label in labels}

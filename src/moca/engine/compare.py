@@ -1,4 +1,5 @@
-"""The runs of a comparison, carried out: in processes on a CPU, packed on a GPU, begun, gone on with or just read."""
+"""Carries out the runs of a comparison: each is started, resumed or just read; in processes on a CPU, packed on a
+GPU."""
 
 from __future__ import annotations
 
@@ -27,22 +28,22 @@ from moca.errors import Held, MocaError
 from moca.settings import Choice, Run
 
 _PACKED = 8
-"""Runs that share a GPU unless told otherwise: at small batches one alone leaves most of it idle."""
+"""How many runs share a GPU by default: with small batches, a single run leaves most of it idle."""
 
 
 Watch = Watcher | Callable[[], Watcher]
-"""A watcher that is told about all runs, or what makes each run one of its own."""
+"""A watcher of all runs, or a factory that makes one for each run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of the runs of a comparison."""
+    """The results of the runs of a comparison."""
 
     results: list[Result]
-    """Of all runs that were begun, or could not be."""
+    """Of all runs that were started, including those that failed to start."""
     interrupted: bool
     cost: Cost | None
-    """None where nothing was left to do."""
+    """None if there was nothing left to do."""
 
 
 def carry_out(
@@ -55,24 +56,33 @@ def carry_out(
     trackers: Sequence[Choice] = (),
     begun: Callable[[], None] | None = None,
 ) -> Outcome:
-    """All runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default eight).
+    """Carry out all runs, `jobs` at a time: in processes on the CPU (by default one), packed on a GPU (by default
+    eight).
 
-    Runs that are finished already are taken as they are, unfinished ones go on. Several processes, on as many GPUs or
-    machines as see the folder, may carry out the same runs: each takes what no other is at, and comes back when all are
-    done. A run that diverges, cannot be done, or fails while code of the user's own takes part in it does not stop the
-    others. After Ctrl-C the results so far come back, the last ones interrupted. `ended` is told of each run of this
-    process as it ends. The folder above the runs holds no others, unless they lie `among_others`. Each run has trackers
-    of its own, where there are some. `begun` is called once nothing stands in the way.
+    Finished runs are just read, unfinished ones resumed. Several processes, on any GPUs and machines that share the
+    folder, may carry out the same runs: each takes runs that no other process has, and returns when all are done. A run
+    that diverges, cannot be done, or fails with user code involved does not stop the others. After Ctrl-C the results
+    so far are returned, the last ones as interrupted.
+
+    Args:
+        plans: The runs.
+        jobs: How many go at a time.
+        shown: Whether to show a progress bar.
+        watchers: Watchers of all runs, or factories that make one for each run.
+        ended: Called with the result of each run of this process as it ends.
+        among_others: Whether the folder above the runs may hold other runs.
+        trackers: The trackers; every run has its own.
+        begun: Called once all checks have passed.
     """
     if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
     since, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
-    # Compiled steps have been seen to stop for ever when four of them shared a GPU.
+    # Four runs with compiled steps were seen to hang when they shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
     at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
     in_processes = not (on_gpu or watchers or here_only(plans, trackers))
     if any(isinstance(watcher, Watcher) for watcher in watchers) or not (on_gpu or in_processes):
-        at_a_time = 1  # a watcher is told about one run at a time; what this process alone has cannot travel
+        at_a_time = 1  # a watcher follows one run at a time; Python objects cannot be passed to child processes
     _check_folders(plans, among_others)
     if begun:
         begun()
@@ -99,7 +109,7 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
         raise MocaError(f"'{folder}' is the folder of a single run; choose another with out=")
     others = {found.parent.name for found in folder.glob(f"*/{SETTINGS}")} - {p.folder.name for p in plans}
     if others and not among_others:
-        before = f" ({ASKED} there has those it was asked for with)" * (folder / ASKED).is_file()
+        before = f" ({ASKED} there has the options that were given)" * (folder / ASKED).is_file()
         raise MocaError(
             f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
             f"them too, with all their seeds and the same options having several values{before}, or choose another "
@@ -111,7 +121,8 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
 
 
 def _check_same(p: Plan) -> None:
-    """That what a folder holds is the run that is asked for: its settings and, once it is done, its images."""
+    """Raise a `MocaError` unless the folder holds this run: with the same settings and, if it is done, the same
+    images."""
     if not _same(RunFolder(p.folder).settings(), p.settings):
         raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
     images = p.stream.dataset.fingerprint
@@ -123,13 +134,13 @@ def _check_same(p: Plan) -> None:
 
 
 def _same(kept: Run, asked: Run) -> bool:
-    """Whether a run is the one that is asked for, on whichever of several GPUs."""
+    """Whether the saved and the requested settings are the same, apart from the index of the GPU."""
     one, other = (run.model_copy(update={"device": run.device.partition(":")[0]}) for run in (kept, asked))
     return one.model_dump(mode="json", by_alias=True) == other.model_dump(mode="json", by_alias=True)
 
 
 def _given_folder(p: Plan, trackers: Sequence[Choice]) -> Path:
-    """The run's folder with its settings and trackers, for a process to go on from."""
+    """The run's folder with its settings and trackers, for a child process to resume."""
     with _found(p) as found:
         if RESULT in found:
             return p.folder
@@ -147,7 +158,8 @@ def _given_folder(p: Plan, trackers: Sequence[Choice]) -> Path:
 
 
 def _first_tasks(plans: Sequence[Plan], shared: bool) -> list[FirstTask]:
-    """One for each run, or for several that begin alike; a watcher is told about every step of every run."""
+    """The first task of each run; if `shared`, runs whose first task is identical have one in common. With watchers
+    none is shared, since they must see every step of every run."""
     tasks: dict[Hashable, FirstTask] = {}
     made = []
     for p in plans:
@@ -190,8 +202,11 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
 
 @contextmanager
 def _found(p: Plan) -> Iterator[list[str]]:
-    """What the folder of a run holds to begin with. A run that cannot be begun because another process has begun or
-    ended it in the meantime is that one's; one that it has begun with other settings is a mistake."""
+    """Which of settings and result the folder of a run holds at first.
+
+    If the block fails because another process has started or ended the run in the meantime, `Held` is raised, so that
+    the run is left to that process. A run started with other settings is an error.
+    """
     found = _holds(p.folder)
     if SETTINGS in found:
         _check_same(p)
@@ -208,8 +223,8 @@ def _holds(folder: Path) -> list[str]:
 
 
 def _in_the_end(p: Plan, ending: Result | MocaError) -> Result:
-    """What came of a run. One that failed here may have been done by another process since, which takes away the
-    traceback; where there is one, it failed at its very end."""
+    """The final result of a run. If it failed here, another process may have finished it since, which removes the
+    traceback; a result with a traceback means that it failed at the very end."""
     if isinstance(ending, Result):
         return ending
     with suppress(MocaError), _found(p) as found:

@@ -1,4 +1,4 @@
-"""What it took to carry out a comparison."""
+"""The cost of a comparison: time and images."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 from moca.engine.result import Result
 
 _LONG = 60.0
-"""Seconds that are worth a word of advice."""
+"""Seconds from which advice on speeding up is given."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Images and time of all runs together; runs that were done before do not count."""
+    """Images and time of all runs together, without runs that were done before."""
 
     runs: int
     seconds: float
-    """From the first to the last, evaluation included."""
+    """Wall-clock time of the comparison, including evaluation."""
     images: int
     """New and replayed images trained on."""
     packed: int
     """Most runs that shared a GPU at a time."""
     jobs: int
-    """Runs that could be carried out at a time."""
+    """How many runs could go at a time."""
     cores: int = 1
-    """That as many runs can share; 1 where all are carried out in this process."""
+    """Cores available to parallel runs; 1 if all runs are carried out in this process."""
 
     @classmethod
     def of(cls, results: Sequence[Result], seconds: float, jobs: int, cores: int) -> Cost | None:
-        """The cost of these results; None where nothing was left to do."""
+        """The cost of these results; None if nothing was trained."""
         trained = [r for r in results if r.images_this_time]
         if not trained:
             return None
@@ -39,12 +39,12 @@ class Cost:
 
     @property
     def images_per_second(self) -> float:
-        """All runs together."""
+        """Images per second of all runs together."""
         return self.images / self.seconds
 
     @property
     def advice(self) -> str:
-        """How it would have taken less, where several runs took long one after the other and cores were idle."""
+        """A hint to use `--jobs`, if several runs took long one after the other while cores were idle."""
         at_a_time = min(self.runs, self.cores)
         if self.jobs > 1 or at_a_time == 1 or self.seconds < _LONG:
             return ""

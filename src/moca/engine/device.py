@@ -1,4 +1,4 @@
-"""What a run runs on: the device asked for, what it can do, and what it cannot."""
+"""The device of a run, and what it supports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moca.settings import Run
 
 
 def pick_device(name: str) -> torch.device:
-    """The device asked for; `auto` is the GPU where there is one."""
+    """The device of that name; `auto` is the GPU if there is one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -26,7 +26,7 @@ def pick_device(name: str) -> torch.device:
 
 
 def check_execution(settings: Run) -> None:
-    """Refuse a way to run a step, or a precision, that the device or the learner does not have."""
+    """Raise a `MocaError` for an execution mode or precision that the device or the learner does not support."""
     if settings.execution == "captured" and not settings.learner.make().static:
         raise MocaError(f"a step of '{settings.learner.name}' cannot be captured; use execution=eager")
     if settings.execution == "captured" and pick_device(settings.device).type != "cuda":
@@ -41,7 +41,7 @@ def captures(settings: Run, device: torch.device) -> bool:
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether this is a GPU that computes in bfloat16: one of NVIDIA's since Ampere, or any of AMD's."""
+    """Whether this is a GPU with bfloat16 arithmetic: NVIDIA's since Ampere, or any of AMD's."""
     if device.type != "cuda":
         return False
     return torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (8, 0)

@@ -1,4 +1,4 @@
-"""Accuracy of a model on every task of a stream."""
+"""Evaluates a model on every task of a stream."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,29 +15,29 @@ from moca.streams import Stream
 
 
 class Stopped(Exception):
-    """Raised where a stop was asked for in the middle of a test."""
+    """Raised when a stop is requested in the middle of a test."""
 
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Share of correct predictions on each task."""
+    """Accuracies of one test."""
 
     class_il: list[float]
-    """Among all classes: the model is not told the task."""
+    """On each task, among all classes: the model is not told the task."""
     task_il: list[float]
-    """Among the classes of the sample's task."""
+    """On each task, among the classes of that task."""
     by_class: list[float | None] = field(default_factory=list)
-    """On the samples of each class, all classes competing; None where it has none."""
+    """On the samples of each class, among all classes; None for a class without test samples."""
 
 
 @torch.no_grad()
 def evaluate(
     model: Model, predict: Callable[[Tensor], Tensor], stream: Stream, stop: Callable[[], bool] = lambda: False
 ) -> Accuracies:
-    """Test every task of the stream, learned or not, with running BatchNorm statistics; `predict` gives a score of
-    every class. Raises `Stopped` once `stop` says so."""
+    """Test on every task of the stream, learned or not, with running BatchNorm statistics; `predict` gives a score for
+    every class. Raises `Stopped` once `stop()` is true."""
 
-    def asked_on(x: Tensor) -> Tensor:
+    def predict_or_stop(x: Tensor) -> Tensor:
         if stop():
             raise Stopped
         return predict(x)
@@ -45,8 +45,8 @@ def evaluate(
     device = next(model.parameters()).device
     class_il, task_il, classes = [], [], stream.classes
     right, all_of = (torch.zeros(classes, dtype=torch.int64, device=device) for _ in range(2))
-    asked = torch.cat([task.test for task in stream])
-    all_scores = in_evaluation(model, asked_on, stream.test.images, asked, stream.protocol)
+    index = torch.cat([task.test for task in stream])
+    all_scores = in_evaluation(model, predict_or_stop, stream.test.images, index, stream.protocol)
     for task, scores in zip(stream, all_scores.split([len(task.test) for task in stream]), strict=True):
         y = stream.test.labels[task.test].to(device)
         own = torch.tensor([c for c in task.tested if c < scores.shape[1]], device=device)
@@ -62,8 +62,8 @@ def evaluate(
 def in_evaluation(
     model: Model, network: Callable[[Tensor], Tensor], images: Tensor, index: Tensor, protocol: Protocol
 ) -> Tensor:
-    """What a network makes of these raw images (the model, its encoder, or what a learner predicts by) while the model
-    is in evaluation mode; its own mode is left as it was."""
+    """Apply `network` (the model, its encoder or a learner's `predict`) to the raw images at `index`, with the model in
+    evaluation mode; its mode is restored afterwards."""
     device = next(model.parameters()).device
     transform, images = Transform.plain(protocol, device), resident(images, device)
     batches = index.to(images.device).split(at_once(images, MOST[device.type]))

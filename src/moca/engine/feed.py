@@ -1,4 +1,4 @@
-"""Training samples by number: from the device, or where the set is too large for it, through pinned memory."""
+"""Training samples by index: from the device, or through pinned memory if the data set is too large for it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from moca.data import Split
 from moca.engine.resident import resident
 
 _AHEAD = 4
-"""Batches that the host may be ahead of the copies to the device."""
+"""How many batches the host may be ahead of the copies to the device."""
 
 
 @dataclass
 class _Slot:
-    """Pinned memory for a batch, and when its last copy to the device has been made."""
+    """Pinned memory for a batch, and the event that marks the end of its last copy to the device."""
 
     images: Tensor
     copied: torch.cuda.Event
 
 
 class Feed:
-    """Raw images and labels of a step. Images that do not fit the device stay on the host, mapped from their file."""
+    """Provides the raw images and labels of a step. Images that do not fit on the device stay memory-mapped on the
+    host."""
 
     def __init__(self, split: Split, device: torch.device, batch: int, room: int | None = None) -> None:
-        """`room` is what the images may take on the device, in bytes; by default half of what is free."""
+        """`room` is how many bytes the images may take on the device; by default half of the free memory."""
         self.images = resident(split.images, device, room)
         self.resident = self.images.device.type == device.type
         self.labels = split.labels.to(device)
@@ -36,7 +37,7 @@ class Feed:
 
     @property
     def order_device(self) -> torch.device:
-        """Where the numbers of the samples are wanted."""
+        """The device on which sample indices are needed."""
         return self.images.device
 
     def __call__(self, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -48,7 +49,7 @@ class Feed:
         return batch
 
     def fetch(self, index: Tensor, images: Tensor, labels: Tensor) -> None:
-        """Write the samples at `index` to these tensors, without waiting for the device."""
+        """Copy the samples at `index` into these tensors, without waiting for the device."""
         torch.index_select(self.labels, 0, index.to(self.device, non_blocking=True), out=labels)
         if self.resident:
             torch.index_select(self.images, 0, index, out=images)

@@ -1,7 +1,7 @@
-"""Runs that begin alike: they differ in nothing that acts in the first task, and share it.
+"""A first task shared by several runs, because nothing in which they differ has an effect in it.
 
-No class is old in it and none leads, so that neither a perturbation nor a number to adjust by does anything. One of
-them trains it, the others take it over and go on from there, as if each had trained it by itself.
+In the first task no class is old and none leads, so neither a perturbation nor a fixed `adjust` does anything. One run
+trains it, and the others continue from its state, exactly as if each had trained it alone.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from moca.engine.run import Running
 
 SHARED = "its first task was trained by"
-"""How the note of a run begins that took it over."""
+"""The start of the note of a run that took over its first task."""
 SHARED_IN_SHORT = "the first task, which nothing perturbs or adjusts, was trained once; its seconds count in each run"
-"""The same of several runs."""
+"""The note for several runs."""
 _OWN = "perturbation"
-"""What each run keeps of its own, wherever in its state: it has not been asked yet."""
+"""The key, anywhere in the state, that each run keeps for itself: its perturbation has not been used yet."""
 
 
 def beginning(run: Run) -> Hashable:
-    """What the first task of a run depends on, equal for those that share it; None where that is not known, as parts
-    that do not come with moca may do what they like in it."""
+    """A key for everything that the first task of a run depends on, equal for runs that can share it; None for runs
+    with user code, which may do anything."""
     if run.with_own_code:
         return None
     learner, perturbation = run.learner.make(), run.perturb.make()
@@ -40,54 +40,58 @@ def beginning(run: Run) -> Hashable:
 
 
 class FirstTask:
-    """The first task of some runs that begin alike, once one of them has trained it."""
+    """The first task of runs that share it, once one of them has trained it."""
 
     def __init__(self) -> None:
         self.to_come: set[Path] = set()
-        """The folders of the runs that have not begun; it is kept no longer than there are any."""
-        self.kept = b""
+        """The folders of the runs that have not started; the state is dropped once there are none."""
+        self.saved_state = b""
+        """The saved state of the run that trained the task; empty until then."""
         self.lines: dict[str, bytes] = {}
+        """The contents of that run's journal files."""
         self.trained_by: Path | None = None
-        """The folder of the run that is at it."""
+        """The folder of the run that is training the task now."""
 
     @property
     def lets_begin(self) -> bool:
-        """Whether another run can begin: with the task done, or because nobody is at it."""
-        return bool(self.kept) or self.trained_by is None
+        """Whether another run can start: the task has been trained, or no run is training it."""
+        return bool(self.saved_state) or self.trained_by is None
 
     def begin(self, run: Running) -> None:
-        """A run begins or goes on: if that is in the task, it takes it over, or trains it for the others."""
+        """Called when a run starts or resumes: within its first task, it takes the task over, or trains it for the
+        others."""
         if run.trainer.schedule.task == 0:
-            if self.kept:
+            if self.saved_state:
                 self._hand_over(run)
             else:
                 self.trained_by = run.folder.path
         self.drop(run.folder.path)
 
     def drop(self, folder: Path) -> None:
-        """The run of a folder waits for it no longer: it has it, or was done before."""
+        """Note that the run of a folder no longer waits: it has taken the task over, or was done before."""
         self.to_come.discard(folder)
         if not self.to_come:
-            self.kept, self.lines = b"", {}
+            self.saved_state, self.lines = b"", {}
 
     def leave(self, run: Running) -> None:
-        """A run has ended, or was given up: if it was to train the task, another one may."""
+        """Called when a run has ended or was given up: if it was training the task, another run may."""
         if self.trained_by == run.folder.path:
             self.trained_by = None
 
     def keep(self, run: Running) -> None:
-        """A run stands at the beginning of its second task."""
+        """Called when a run is at the start of its second task: save its state for the others if it trained the task
+        for them."""
         if self.trained_by != run.folder.path:
             return
         self.trained_by = None
         if self.to_come:
-            self.kept, self.name = bytes(torch_bytes(run.state())), run.folder.path.name
+            self.saved_state, self.name = bytes(torch_bytes(run.state())), run.folder.path.name
             self.lines = {name: (run.folder.path / name).read_bytes() for name in (STEPS, TASKS)}
 
     def _hand_over(self, run: Running) -> None:
-        state = torch.load(io.BytesIO(self.kept), weights_only=True, map_location=run.trainer.learning.device)
+        state = torch.load(io.BytesIO(self.saved_state), weights_only=True, map_location=run.trainer.learning.device)
         own = run.state()
-        run.advance(-run.steps_done, "takes over")  # what it had trained of the task by itself
+        run.advance(-run.steps_done, "takes over")  # take back the steps of the task that it had trained itself
         run.load_state_dict(_with_own(state, own) | {"settings": own["settings"], "shared_with": self.name})
         for name, lines in self.lines.items():
             (run.folder.path / name).write_bytes(lines)
@@ -95,7 +99,7 @@ class FirstTask:
 
 
 def _with_own(state: Any, own: Any) -> Any:
-    """A nested state with this run's own perturbation in it."""
+    """A nested state with the perturbation's state replaced by this run's own."""
     if not isinstance(state, dict):
         return state
     return {name: own[name] if name == _OWN else _with_own(part, own.get(name) if isinstance(own, dict) else None)

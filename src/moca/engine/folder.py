@@ -1,18 +1,18 @@
 """The folder of a run: plain files that any tool can read.
 
-settings.json      what was asked for
+settings.json      the complete settings
 steps.jsonl        losses and learning rate of every step
 tasks.jsonl        accuracy on every task, before training and after each task
-result.json        the accuracy matrix and the numbers made from it
+result.json        the accuracy matrix and the metrics computed from it
 model.safetensors  the final weights, if kept, with settings, classes and how images are prepared
-analysis.json      what was recorded while training, or found by `moca analyse`; large arrays in analysis.npz
-learning.pt        beside them what else is needed to learn on: memory, learner, optimiser
-checkpoint.pt      only while the run is unfinished: all that is needed to go on
-tracking.json      only where it is tracked: the trackers, and what the run is known by there
-traceback.txt      only where code of the user's own failed: what led to it
-lock               held by the process that writes, and gone with it unless it was killed
+learning.pt        beside the weights: what else is needed to continue learning (memory, learner, optimiser)
+analysis.json      what was recorded during training, or found by `moca analyse`; large arrays in analysis.npz
+checkpoint.pt      only while the run is unfinished: everything needed to resume
+tracking.json      only if it is tracked: the trackers, and the run's id in each
+traceback.txt      only if user code failed: the traceback
+lock               held by the process that writes; removed when it ends, unless it was killed
 
-Torch is imported where tensors are read or written, so that runs can be listed without it.
+Torch is imported only where tensors are read or written, so that runs can be listed without it.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", 
 MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
 TRACEBACK, LOCK = "traceback.txt", "lock"
 _PART = ".part"
-"""At the end of the name of a file that is not whole yet."""
+"""Suffix of a file that is not complete yet."""
 
 
 def new_folder(path: Path) -> Path:
-    """Make a folder of that name, or where there is something called so name-2, name-3, ..."""
+    """Create a folder of that name or, if it exists, name-2, name-3, ..."""
     folder, number = path, 1
     while True:
         with _writing(folder), suppress(FileExistsError):
@@ -61,30 +61,30 @@ def new_folder(path: Path) -> Path:
 def described(
     run: Run, classes: Sequence[int | str], protocol: Protocol, shape: Sequence[int], frozen: Frozen | None = None
 ) -> dict[str, Any]:
-    """What a file says of a classifier in words: settings, classes, and how images are prepared for it; where it learns
-    on the features of a frozen encoder, also how they are prepared for that one."""
+    """The metadata saved with a classifier: settings, classes, and how images are prepared for it; with a frozen
+    encoder, also how images are prepared for that."""
     run = run if frozen is None else run.model_copy(update={"frozen": frozen.choice})
-    words = {"settings": run.model_dump(mode="json", by_alias=True), "classes": list(classes)}
-    words |= _prepared(protocol, shape)
+    metadata = {"settings": run.model_dump(mode="json", by_alias=True), "classes": list(classes)}
+    metadata |= _prepared(protocol, shape)
     if frozen is not None:
-        words["frozen"] = _prepared(frozen.protocol, frozen.shape) | {"weights": frozen.digest}
-    return words
+        metadata["frozen"] = _prepared(frozen.protocol, frozen.shape) | {"weights": frozen.digest}
+    return metadata
 
 
 def _prepared(protocol: Protocol, shape: Sequence[int]) -> dict[str, Any]:
-    told = {name: value for name, value in asdict(protocol).items() if name != "recipe"}
-    return {"protocol": told, "shape": list(shape)}
+    fields = {name: value for name, value in asdict(protocol).items() if name != "recipe"}
+    return {"protocol": fields, "shape": list(shape)}
 
 
 class RunFolder:
-    """Where a run writes. Whole files are replaced in one go, so that a crash never leaves half of one."""
+    """The folder of a run. Files are replaced atomically, so that a crash never leaves a partial one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._held = ExitStack()
 
     def claim(self) -> None:
-        """Make sure that nobody else writes here, until `release` or the end of this process, however it ends."""
+        """Lock the folder against other processes, until `release` or the end of this process for any reason."""
         with _writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             free = self._held.enter_context(lock(self.path / LOCK, wait=False))
@@ -95,16 +95,16 @@ class RunFolder:
 
     @property
     def held(self) -> bool:
-        """Whether a process writes here."""
+        """Whether a process holds the lock."""
         return is_held(self.path / LOCK)
 
     def release(self) -> None:
-        """Others may write here."""
+        """Release the lock."""
         self._held.close()
 
     @classmethod
     def create(cls, path: Path, settings: Run) -> RunFolder:
-        """A fresh folder; one that already holds something is refused, since it may be somebody's run."""
+        """Create and lock a fresh folder; one that holds other files is refused, since it may be another run."""
         folder = cls(path)
         folder.claim()
         try:
@@ -118,14 +118,14 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """The folder of an earlier run."""
+        """The folder of an existing run."""
         if not (path / SETTINGS).is_file():
             missing = f"it has no {SETTINGS}" if path.exists() else "there is none of that name"
-            raise MocaError(f"'{path}' is not a run folder: {missing}; {_how_runs_go_on(path)}")
+            raise MocaError(f"'{path}' is not a run folder: {missing}; {_how_to_resume(path)}")
         return cls(path)
 
     def settings(self) -> Run:
-        """What was asked for."""
+        """The settings of the run."""
         try:
             return validate(Run, renewed(self.read_json(SETTINGS)))
         except MocaError as error:
@@ -134,7 +134,7 @@ class RunFolder:
             ) from None
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """A JSON file of the folder."""
+        """Read a JSON file of the folder."""
         remedy = "remove it, and the run can be done again" if name == RESULT else "bring it back"
         try:
             content = json.loads((self.path / name).read_text())
@@ -145,7 +145,7 @@ class RunFolder:
         return content
 
     def write_json(self, name: str, value: Any) -> None:
-        """Write a JSON file in one go."""
+        """Write a JSON file atomically."""
         self.write_bytes(name, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
     def append(self, name: str, records: list[dict[str, Any]]) -> None:
@@ -154,33 +154,33 @@ class RunFolder:
             file.writelines(json.dumps(record, allow_nan=False) + "\n" for record in records)
 
     def save_checkpoint(self, state: dict[str, Any]) -> None:
-        """Keep a state to go on from, and how long the line files were then."""
+        """Save a state to resume from, and the lengths of the JSON-lines files at this point."""
         from moca.state import torch_bytes
 
         lengths = {n: (self.path / n).stat().st_size for n in (STEPS, TASKS) if (self.path / n).exists()}
         self.write_bytes(CHECKPOINT, torch_bytes({"state": state, "lengths": lengths}))
 
     def load_checkpoint(self, device: torch.device) -> dict[str, Any] | None:
-        """The state kept last, if any; lines written after it are taken back, since those steps will be done again."""
+        """The last saved state, if any; lines written after it are removed, since those steps will be done again."""
         import torch
 
-        kept: dict[str, Any] = {"state": None, "lengths": {}}
+        checkpoint: dict[str, Any] = {"state": None, "lengths": {}}
         if (self.path / CHECKPOINT).exists():
             try:
                 read = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
-                kept = {name: read[name] for name in kept}
+                checkpoint = {name: read[name] for name in checkpoint}
             except (OSError, MemoryError) as error:
                 raise MocaError(f"cannot read {self.path / CHECKPOINT}: {error}") from None
             except Exception as error:
                 if out_of_memory(error):
                     raise
-                # Whatever a file that is not whole makes of the reader.
+                # A damaged file can raise almost anything.
                 raise MocaError(
                     f"{self.path / CHECKPOINT} is damaged; remove it, and the run begins anew when resumed"
                 ) from None
         for name in (STEPS, TASKS):
-            self._shorten(self.path / name, kept["lengths"].get(name, 0))
-        state: dict[str, Any] | None = kept["state"]
+            self._shorten(self.path / name, checkpoint["lengths"].get(name, 0))
+        state: dict[str, Any] | None = checkpoint["state"]
         return state
 
     def _shorten(self, path: Path, length: int) -> None:
@@ -194,7 +194,7 @@ class RunFolder:
                 os.truncate(path, length)
 
     def save_model(self, state: dict[str, Any], about: dict[str, Any]) -> None:
-        """Keep the weights, with facts about them, and what else the state of a learning holds."""
+        """Save the weights with metadata, and the rest of the learning's state in a second file."""
         import safetensors.torch
 
         from moca.state import torch_bytes
@@ -204,7 +204,7 @@ class RunFolder:
         self.write_bytes(MODEL, safetensors.torch.save(tensors, {"moca": json.dumps(about)}))
 
     def load_model(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What was kept: the facts, and the state."""
+        """The metadata and the state that `save_model` wrote."""
         import safetensors
         import torch
 
@@ -213,7 +213,7 @@ class RunFolder:
                 about = json.loads(file.metadata()["moca"])
                 model = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dictionary
             state = torch.load(self.path / LEARNING, weights_only=True, map_location="cpu")
-            about["protocol"]  # those of older versions have none
+            about["protocol"]  # models of older versions have none
         except Exception:
             raise MocaError(
                 f"run '{self.path}' cannot be used as a model: {MODEL} or {LEARNING} is missing, damaged, or of an "
@@ -222,25 +222,25 @@ class RunFolder:
         return about, state | {"model": model}
 
     def keep_failure(self, error: Exception) -> str:
-        """Keep the traceback of a run with code of the user's own; the line that tells of it."""
-        said = user_tracebacks.in_a_line(error)
+        """Save the traceback of a failed run with user code; returns the failure as one line."""
+        line = user_tracebacks.in_a_line(error)
         try:
             with _writing(self.path):
                 self.path.mkdir(parents=True, exist_ok=True)
             self.write_bytes(TRACEBACK, "".join(traceback.format_exception(error)).encode(errors="replace"))
         except MocaError as refused:
-            return f"{said}; {refused}"
-        return f"{said}; the traceback is in {self.path / TRACEBACK}"
+            return f"{line}; {refused}"
+        return f"{line}; the traceback is in {self.path / TRACEBACK}"
 
     def finish(self) -> None:
-        """The run has ended: nothing is left to go on from."""
+        """Remove checkpoint and traceback of a run that has ended, and release the lock."""
         with _writing(self.path):
             for name in (CHECKPOINT, TRACEBACK):
                 (self.path / name).unlink(missing_ok=True)
         self.release()
 
     def write_bytes(self, name: str, content: bytes | memoryview) -> None:
-        """Write a file in one go; what a killed process left of one is written over by the next."""
+        """Write a file atomically; a partial file left by a killed process is overwritten."""
         temporary = self.path / (name + _PART)
         with _writing(self.path):
             try:
@@ -251,32 +251,32 @@ class RunFolder:
                 raise
 
 
-def _how_runs_go_on(path: Path) -> str:
-    """What to do instead of going on with a folder that is no run's: there may be runs in it."""
+def _how_to_resume(path: Path) -> str:
+    """What to do instead of resuming a folder that is not a run's but may contain runs."""
     one = next(path.glob(f"*/{SETTINGS}"), None)
     if one is None and any(path.glob(f"*/*/{SETTINGS}")):
-        return f"moca runs {shlex.quote(str(path))} lists the comparisons in it, which go on one by one"
+        return f"moca runs {shlex.quote(str(path))} lists the comparisons in it, which can be resumed one by one"
     if one and (comparison := above(one.parent)):
-        return f"moca resume {shlex.quote(str(comparison))} goes on with the comparison"
+        return f"moca resume {shlex.quote(str(comparison))} resumes the comparison"
     if one:
         here = shlex.quote(str(path))
-        return f"moca runs {here} lists the runs in it, and a comparison goes on when it is given again"
-    return "moca runs lists the runs that there are, or moca runs FOLDER those elsewhere"
+        return f"moca runs {here} lists the runs in it, and a comparison is resumed by starting it again"
+    return "moca runs lists the runs in runs/, moca runs FOLDER those in another folder"
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Around everything that a full disk or a missing permission can stop."""
+    """Turns the `OSError` of a failed write, as on a full disk or without permission, into a `MocaError`."""
     try:
         yield
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise MocaError(
-            f"folder '{path}' cannot be written: {why}; put that right and go on (moca resume, or the same comparison "
+            f"folder '{path}' cannot be written: {why}; fix that and resume (moca resume, or the same comparison "
             "again), or choose another folder with out="
         ) from None
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # Windows removes no open file
+    with suppress(OSError):  # Windows cannot remove an open file
         path.unlink()

@@ -1,4 +1,4 @@
-"""Stopping between two steps, never within one."""
+"""Stops on a signal between two steps, never within one."""
 
 import os
 import signal
@@ -8,15 +8,15 @@ from types import FrameType
 from typing import Self
 
 _SAME = 0.5
-"""Seconds within which signals are one and the same."""
+"""Signals within this many seconds count as one."""
 
 
 class Interrupt:
-    """While entered, Ctrl-C, SIGTERM and the end of the terminal only set `requested`; a second one, half a second
-    later or more, stops at once.
+    """While entered, Ctrl-C, SIGTERM and the closing of the terminal (SIGHUP) only set `requested`; a second signal at
+    least half a second later stops at once.
 
-    Sooner it is no second thought: a terminal and a program around this one may both pass on the same Ctrl-C. Under
-    `nohup` the end of the terminal is no reason to stop.
+    An earlier one is taken for the same signal, since the terminal and a parent program may both pass on one Ctrl-C.
+    Under `nohup`, closing the terminal does not stop.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Interrupt:
                 signal.signal(s, handler)
 
     def request(self) -> None:
-        """Ask for a stop after the step that is being done."""
+        """Request a stop after the current step."""
         self.requested = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

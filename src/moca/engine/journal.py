@@ -1,4 +1,4 @@
-"""The journal of a run folder: losses of every step, accuracies after every task."""
+"""The journal of a run folder: the losses of every step, and the accuracies after every task."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class Journal(Watcher):
-    """Writes a line for every step and one for every test, up to the first loss that is not a number."""
+    """Writes one line for every step and every test, up to the first loss that is not finite."""
 
     def begin(self, run: Running) -> None:
-        """Know where to write."""
+        """Note the folder to write to."""
         self.folder = run.folder
 
     def steps(self, records: Sequence[StepRecord]) -> None:
-        """Lines of steps.jsonl."""
-        sound = takewhile(lambda record: math.isfinite(record.loss), records)
-        self.folder.append(STEPS, [_line(record) for record in sound])
+        """Append lines to steps.jsonl."""
+        finite = takewhile(lambda record: math.isfinite(record.loss), records)
+        self.folder.append(STEPS, [_line(record) for record in finite])
 
     def task(self, record: TaskRecord) -> None:
-        """A line of tasks.jsonl."""
+        """Append a line to tasks.jsonl."""
         line = {"learned": record.learned, **asdict(record.accuracies)}
         self.folder.append(TASKS, [line | {"steps": record.steps, "seconds": record.seconds}])
 

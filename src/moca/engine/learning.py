@@ -1,4 +1,4 @@
-"""Learning: model, learner, memory and optimiser, which take new samples as they come."""
+"""Learning: model, learner, memory and optimiser, trained step by step on the batches that arrive."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from moca.streams import Task
 
 
 class Step(NamedTuple):
-    """What came of a step: the terms of its loss, and the tensors that somebody asked for."""
+    """The result of a step: the terms of its loss, and the tensors that watchers requested."""
 
     losses: Losses
     outputs: dict[str, Tensor]
 
 
 def _checked(losses: Losses, name: str) -> Losses:
-    """The terms of a loss, if that is what a learner gave."""
+    """The learner's losses, if they are terms of a loss that can be trained on; otherwise a `MocaError`."""
     terms = losses.values() if isinstance(losses, dict) else ()
     if not terms or not all(isinstance(term, Tensor) and term.dim() == 0 for term in terms):
         raise MocaError(f"losses of '{name}' must return the terms of the loss by name, each a tensor of one number")
@@ -51,9 +51,9 @@ def _checked(losses: Losses, name: str) -> Losses:
 
 
 class Learning(Stateful):
-    """A learner at work. It knows nothing of a stream: batches and tasks come, and the classes may become more.
+    """A learner in training, independent of any stream: it is given batches and tasks, and the classes may grow.
 
-    Between any two steps `state_dict` holds all that is needed to go on.
+    Between any two steps, `state_dict` holds everything needed to resume.
     """
 
     def __init__(
@@ -66,9 +66,12 @@ class Learning(Stateful):
         outputs: Sequence[str] = (),
         balanced: bool = False,
     ) -> None:
-        """`settings` leave nothing open; `offered` is how many samples will come, where that is known; `outputs` names
-        the tensors that every step is to give. In a `balanced` memory classes have even shares and are replayed equally
-        often, where otherwise all samples that came are alike: for classes that come in whatever numbers."""
+        """Build everything that `settings`, which must be complete, describe.
+
+        `offered` is the number of samples that will arrive, if known; `outputs` names the tensors that every step
+        returns. In a `balanced` memory, classes have even shares and are replayed equally often, for classes of very
+        different sizes; otherwise all samples are treated alike.
+        """
         assert settings.model is not None
         self.device, self.classes = pick_device(settings.device), classes
         seeds = settings.seed
@@ -77,7 +80,7 @@ class Learning(Stateful):
             settings.model, settings.head, shape, classes, seeds.of("init"), self.learner.outputs
         ).to(self.device)
         self.settings = settings.model_copy(update={"model": self.model.made_by})
-        """How it goes on: pretrained weights that it began with are its own by now."""
+        """The settings to resume with: those of the encoder inside, since pretrained weights are now in its state."""
         self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model.bf16 = settings.precision == "bf16" or (settings.precision == "auto" and has_bfloat16(self.device))
         threads = settings.threads or (1 if getattr(self.model.encoder, "small", False) else None)
@@ -87,9 +90,9 @@ class Learning(Stateful):
             protocol, Random(seeds.of("augment"), "augment", self.device), augment=settings.augment
         )
         self.sample_bytes = math.prod(shape) * (4 if protocol.vectors else 1)
-        """Of an image as bytes, or of a vector of floats."""
+        """Bytes of an image (one per pixel and channel), or of a vector of floats."""
         self.held: HeldOut | None = None
-        """Samples to adjust by, where the learner asks for it."""
+        """Held-out samples for `adjust=auto`, if the learner uses it."""
         self.memory = self._build_memory(offered, balanced)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         self.learner.attach(
@@ -106,21 +109,23 @@ class Learning(Stateful):
         self.passes = Passes(settings.bn_passes, self.learner)
         self.outputs = Outputs(outputs)
         self.turn: AbstractContextManager[None] = Turn()
-        """Of threads that ask it: meanwhile it is in evaluation mode, and its weights may be rounded ones."""
+        """Lock for threads that predict: meanwhile the model is in evaluation mode, and its weights may be rounded."""
         self.generator_state: torch.Generator | None = None
-        """Of torch's generator of the GPU, while parts of the user's own draw from it."""
+        """This run's state of torch's GPU generator, from which user-defined parts draw."""
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""
         self._new_optimiser()
 
     def _build_memory(self, offered: int | None, balanced: bool) -> Memory | None:
-        """With no more slots than samples will be offered."""
+        """The memory the settings describe, with at most as many slots as samples will be offered."""
         learner, choice, seed = self.learner, self.settings.memory, self.settings.seed.of("memory")
         if not learner.has_memory:
             return None
         size = (
-            self._that_fit() if choice.per == "bytes" else choice.size * (self.classes if choice.per == "class" else 1)
+            self._samples_that_fit()
+            if choice.per == "bytes"
+            else choice.size * (self.classes if choice.per == "class" else 1)
         )
         if learner.holds_out:
             self.held = HeldOut(size, Random(seed, "memory/held", self.device), learner.expected_adjust)
@@ -133,10 +138,10 @@ class Learning(Stateful):
         drawing = Even if balanced and learner.draw is Uniform else learner.draw
         return Memory(size, store, drawing(Random(seed, "memory/draw", self.device), learner))
 
-    def _that_fit(self) -> int:
-        """How many samples the bytes of the memory hold: each an image, a label, and what the learner keeps of it."""
-        kept = {"logits": 4 * self.classes * self.learner.outputs, "features": 4 * self.model.head.weight.shape[1]}
-        each = self.sample_bytes + 8 + sum(kept.get(name, 8) for name in self.learner.keeps)
+    def _samples_that_fit(self) -> int:
+        """How many samples fit a memory given in bytes: each has an image, a label, and the fields in `keeps`."""
+        sizes = {"logits": 4 * self.classes * self.learner.outputs, "features": 4 * self.model.head.weight.shape[1]}
+        each = self.sample_bytes + 8 + sum(sizes.get(name, 8) for name in self.learner.keeps)
         if (fit := self.settings.memory.size // each) < 1:
             raise MocaError(f"a memory of {self.settings.memory.size:,} bytes holds no sample, which takes {each:,}")
         return fit
@@ -151,18 +156,21 @@ class Learning(Stateful):
 
     @property
     def replay_size(self) -> int:
-        """Replayed samples a draw, once the memory holds that many."""
+        """The size of a replay batch, once the memory holds that many samples."""
         return self.settings.replay_batch or self.settings.batch
 
     def begin_task(self, task: Task) -> None:
-        """A task begins."""
+        """Start a task."""
         self.learner.begin(task)
         if self.settings.optimiser.anew:
             self._new_optimiser()
 
     def end_task(self, samples: Batch | None, held: Batch | None = None) -> None:
-        """A task has been learnt from these samples, which a learner that ends no tasks need not be given; `held` are
-        those that were held out of it, which may be none."""
+        """Finish a task.
+
+        `samples` are its training samples, None if the learner does nothing at the end of a task; `held` are those
+        held out of training, possibly none.
+        """
         self.model.eval()
         if samples is not None:
             self.learner.end_task(samples)
@@ -172,8 +180,10 @@ class Learning(Stateful):
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
-        """Inside, what parts of the user's own draw from torch's generators, as dropout does, follows from the run's
-        seed and how far it has come; afterwards these generators are what they were. Parts of moca have their own."""
+        """Seed torch's generators for user-defined parts that draw from them, as dropout does, and restore them after.
+
+        The seed follows from the run's seed and progress. Built-in parts have their own random numbers.
+        """
         if not self.settings.with_own_code:
             yield
             return
@@ -186,8 +196,11 @@ class Learning(Stateful):
 
     @contextmanager
     def _own_generator(self) -> Iterator[torch.Generator | None]:
-        """Inside, torch's generator of a GPU has a state that is this run's alone: a recorded step goes on reading the
-        one that it was recorded with, and those of packed runs are replayed at the same time."""
+        """Inside, torch's GPU generator has a state of this run's own.
+
+        A recorded step keeps reading the state it was recorded with, and those of packed runs are replayed at the same
+        time, so runs must not share one.
+        """
         if self.device.type != "cuda":
             yield None
             return
@@ -203,9 +216,9 @@ class Learning(Stateful):
             generator.graphsafe_set_state(others)
 
     def step(self, raw: Tensor, y: Tensor) -> Step:
-        """One update on new samples and a replay of the memory, which is then offered the new samples.
+        """One update on new and replayed samples; the new ones are then offered to the memory.
 
-        Compiled where asked for and where the batch is a whole one: every other size would be compiled anew.
+        With `execution=compiled`, only full batches run compiled, since every other size would need a compilation.
         """
         compiled = self.settings.execution == "compiled" and len(y) == self.settings.batch
         batch = Batch(image=raw, x=self.transform(raw), y=y)
@@ -217,12 +230,12 @@ class Learning(Stateful):
         self.outputs.watch(new, replays)
         self.learner.update(losses, self.optimiser)
         if self.memory is not None and self.stores:
-            kept = {name: getattr(new, name).detach() for name in self.learner.keeps}
-            self.memory.add(image=raw, y=y, **kept)
+            extra = {name: getattr(new, name).detach() for name in self.learner.keeps}
+            self.memory.add(image=raw, y=y, **extra)
         return Step({name: loss.detach() for name, loss in losses.items()}, self.outputs.collect(new, replays))
 
     def _replay(self, new: Batch) -> list[Batch]:
-        """Independent draws from the memory, each image transformed afresh."""
+        """Independent draws from the memory, each with a new augmentation of its images."""
         if self.memory is None or len(self.memory) == 0:
             return []
         return [self._replayed(self.memory.draw(self.replay_size, new)) for _ in range(self.learner.draws)]
@@ -231,11 +244,11 @@ class Learning(Stateful):
         return Batch(**drawn, x=self.transform(drawn["image"]), old=self.learner.is_old(drawn["y"]))
 
     def predict(self, x: Tensor) -> Tensor:
-        """The learner's score of every class, adjusted, for images as the encoder sees them."""
+        """The learner's adjusted score for every class, for images as the encoder sees them."""
         return self.learner.adjusted(self.learner.predict(x))
 
     def grow(self, classes: int) -> None:
-        """Make room for more classes: in the head, the optimiser, the counters of classes and the memory."""
+        """Extend to more classes: the head, the optimiser's state, the learner's counters and the memory."""
         if classes <= self.classes:
             return
         before, old = list(self.model.parameters()), self.optimiser
@@ -250,10 +263,10 @@ class Learning(Stateful):
         self.classes = classes
         if self.memory is not None and self.settings.memory.per == "bytes":
             others = self.held.size if self.held is not None else 0
-            self.memory.shrink(max(1, self._that_fit() - others))  # the logits that are kept have become longer
+            self.memory.shrink(max(1, self._samples_that_fit() - others))  # stored logits have become longer
 
     def state(self) -> dict[str, Any]:
-        """All that changes while learning."""
+        """Everything that changes during training."""
         return {
             "classes": self.classes,
             "lr": self.lr,
@@ -266,7 +279,7 @@ class Learning(Stateful):
         } | ({} if self.held is None else {"held": self.held.state()})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken, on whatever device that was."""
+        """Restore a state, taken on any device."""
         state = on(self.device, state)
         self.grow(state["classes"])
         self.lr.copy_(state["lr"])

@@ -1,4 +1,4 @@
-"""Runs at a glance: the run folders below some places, each read as plain JSON. No torch is needed."""
+"""Lists run folders with their state, accuracy and settings, read as plain JSON. Works without torch."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, word
 from moca.settings.migration import renewed
 
 RUNS = Path("runs")
-"""Where runs go unless told otherwise."""
+"""The default folder for runs."""
 
 State = Literal["finished", "running", "stopped", "failed", "diverged", "damaged", "older"]
-"""Older: of a version of moca whose settings this one cannot read."""
+"""`older` means: written by a version of moca whose settings this one cannot read."""
 STATES: tuple[State, ...] = get_args(State)
 
 
 def run_folders(*places: Path) -> list[Path]:
-    """The folders below some places, or these themselves, that hold a run; there is none within another."""
+    """All run folders at or below the given places; run folders are never nested."""
     found: dict[Path, None] = {}
     for place in places:
         if not place.is_dir():
@@ -48,35 +48,36 @@ def run_folders(*places: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Listed:
-    """A run as far as its plain files tell without being checked."""
+    """A run as described by its JSON files, which are not validated."""
 
     folder: Path
     state: State
     why: str = ""
-    """What is wrong with it, where something is."""
+    """What is wrong with it, if anything."""
     data: str = ""
     learner: str = ""
     perturb: str = ""
     seed: int | None = None
     learned: int = 0
-    """Tasks that it has learned."""
+    """How many tasks it has learned."""
     accuracy: float = math.nan
-    """Final accuracy, of a finished run."""
+    """Final accuracy, if finished."""
     held_out: bool = False
-    """Judged on a held-out share of the training data instead of the test set."""
+    """Whether it is tested on a held-out share of the training data instead of the test set."""
     started: str = ""
-    """In UTC, as ISO 8601 writes it; of a run that has not ended, when its settings were written."""
+    """Start time in UTC, as ISO 8601; for a run that has not ended, when its settings were written."""
     seconds: float = math.nan
     """Training time."""
     size: int = 0
-    """Bytes of its files."""
+    """Total size of its files in bytes."""
     in_python_only: bool = False
+    """Whether it can only be resumed from Python."""
     from_the_beginning: bool = False
-    """It has learned tasks, but what it would go on from is gone."""
+    """Whether it has learned tasks, but its checkpoint is gone."""
     comparison: Path | None = None
-    """The folder of the comparison that it is a part of, where that goes on as a whole."""
+    """The folder of the comparison that it belongs to, if that can be resumed as a whole."""
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
-    """As they are written down, in today's words."""
+    """The saved settings, with names of older versions updated."""
 
     @property
     def method(self) -> str:
@@ -85,7 +86,7 @@ class Listed:
 
     @property
     def next(self) -> str:
-        """What to do with it."""
+        """What to do with it next: usually a command."""
         path = shlex.quote(str(self.folder))
         whole = shlex.quote(str(self.comparison or self.folder))
         resume = "moca.resume(...) in Python" if self.in_python_only else f"moca resume {whole}"
@@ -102,7 +103,7 @@ class Listed:
         }[self.state]
 
     def facts(self) -> dict[str, Any]:
-        """As JSON can hold them."""
+        """The listed values as a JSON object."""
         return {
             "folder": str(self.folder), "state": self.state, "why": self.why, "method": self.method,
             "learner": self.learner, "perturb": self.perturb, "data": self.data, "seed": self.seed,
@@ -113,38 +114,38 @@ class Listed:
 
     @classmethod
     def at(cls, folder: Path) -> Listed:
-        """What the files of a run folder say; never an error, since one bad run must not hide the others."""
+        """Read a run folder; never raises an error for a damaged run, since it must not hide the others."""
         sizes, written = _files(folder)
         ended = RESULT in sizes
-        told: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": "" if ended else written}
-        told["comparison"] = above(folder)
+        found: dict[str, Any] = {"folder": folder, "size": sum(sizes.values()), "started": "" if ended else written}
+        found["comparison"] = above(folder)
         try:
             settings = _read(folder / SETTINGS)
-            told |= _asked_for(settings)
-            settings = told["settings"] = renewed(settings)
+            found |= _from_settings(settings)
+            settings = found["settings"] = renewed(settings)
         except (ValueError, KeyError) as error:
             why = f"{SETTINGS} cannot be read ({error}); bring it back, or remove the run"
-            return cls(**told, state="damaged", why=why)
+            return cls(**found, state="damaged", why=why)
         try:
-            told |= _found_out(folder / RESULT) if ended else _so_far(folder / TASKS)
+            found |= _from_result(folder / RESULT) if ended else _from_tasks(folder / TASKS)
         except ValueError as error:
-            return cls(**told, state="damaged", why=f"{RESULT} cannot be read ({error}); remove it and resume the run")
+            return cls(**found, state="damaged", why=f"{RESULT} cannot be read ({error}); remove it and resume the run")
         if unknown := sorted(settings.keys() - Run.model_fields.keys()):
             why = f"of a version of moca whose {', '.join(unknown)} moca {__version__} does not know; run it again"
-            return cls(**told | {"state": "older", "why": why})
+            return cls(**found | {"state": "older", "why": why})
         if not ended:
-            going = "running" if is_held(folder / LOCK) else "failed" if TRACEBACK in sizes else "stopped"
-            told |= {"state": going, "from_the_beginning": bool(told.get("learned")) and CHECKPOINT not in sizes}
-        return cls(**told)
+            state = "running" if is_held(folder / LOCK) else "failed" if TRACEBACK in sizes else "stopped"
+            found |= {"state": state, "from_the_beginning": bool(found.get("learned")) and CHECKPOINT not in sizes}
+        return cls(**found)
 
 
 def listed(*places: Path) -> Iterator[Listed]:
-    """All runs below some places."""
+    """All runs at or below the given places."""
     return (Listed.at(folder) for folder in run_folders(*places))
 
 
 def not_begun(comparison: Path) -> int:
-    """How many runs of a comparison have no folder yet; 0 where the best are to be chosen first, and nobody knows."""
+    """How many runs of a comparison have no folder yet; 0 if not known yet, since the best are to be chosen first."""
     _, runs = kept(comparison)
     return sum(not (comparison / name / SETTINGS).is_file() for name in runs or ())
 
@@ -154,7 +155,7 @@ def _files(folder: Path) -> tuple[dict[str, int], str]:
     sizes, written = {}, ""
     with os.scandir(folder) as entries:
         for entry in (one for one in entries if one.is_file()):
-            with suppress(FileNotFoundError):  # a run that is going on has just put it in its place
+            with suppress(FileNotFoundError):  # a temporary file that an active run has just renamed
                 about = entry.stat()
                 sizes[entry.name] = about.st_size
                 if entry.name == SETTINGS:
@@ -163,7 +164,7 @@ def _files(folder: Path) -> tuple[dict[str, int], str]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; anything else is a ValueError of a few words."""
+    """Read a JSON object; raises a ValueError with a short message otherwise."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -175,23 +176,23 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _so_far(path: Path) -> dict[str, Any]:
-    """Of a run that has not ended: the last whole line about its tasks."""
+def _from_tasks(path: Path) -> dict[str, Any]:
+    """Progress of a run that has not ended, from the last complete line of tasks.jsonl."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError:
         return {}
     for line in reversed(lines):
         try:
-            told = json.loads(line)
-            return {"learned": int(told["learned"]), "seconds": float(told["seconds"])}
+            record = json.loads(line)
+            return {"learned": int(record["learned"]), "seconds": float(record["seconds"])}
         except (ValueError, KeyError, TypeError):
-            continue  # not whole yet
+            continue  # an incomplete line
     return {}
 
 
-def _found_out(path: Path) -> dict[str, Any]:
-    """Of a run that has ended: its result."""
+def _from_result(path: Path) -> dict[str, Any]:
+    """The outcome of a run that has ended, from result.json."""
     result = _read(path)
     try:
         accuracy = result["final_accuracy"]
@@ -206,12 +207,14 @@ def _found_out(path: Path) -> dict[str, Any]:
         raise ValueError("something is missing") from None
 
 
-def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
+def _from_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Method, data and seed of a run, from settings.json."""
+
     def called(value: Any) -> str:
         if not isinstance(value, dict):
             return str(value)
-        told = ",".join(f"{name}={value[name]}" for name in VARIANTS if value.get(name))
-        return str(value.get("name", "?")) + f":{told}" * bool(told)
+        variant = ",".join(f"{name}={value[name]}" for name in VARIANTS if value.get(name))
+        return str(value.get("name", "?")) + f":{variant}" * bool(variant)
 
     def own(value: Any) -> bool:
         return isinstance(value, dict) and value.get("own") is True
@@ -231,8 +234,11 @@ def _asked_for(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def told_apart(runs: Sequence[Listed]) -> list[str]:
-    """Of each run what method, data, seed and name do not say: its settings that are unlike those of most runs on the
-    same data, and those that a method may have of its own, such as lr, unlike most of the same method."""
+    """For each run, the unusual settings that method, data, seed and folder name do not show.
+
+    A setting is unusual if it differs from most runs on the same data or, for those that methods set individually, such
+    as lr, from most runs of the same method.
+    """
     on_data: dict[str, list[Listed]] = {}
     of_method: dict[tuple[str, str], list[Listed]] = {}
     for run in runs:
@@ -247,8 +253,7 @@ def told_apart(runs: Sequence[Listed]) -> list[str]:
 
 
 def _usual(runs: Sequence[Listed]) -> dict[str, Any]:
-    """The value that most of them have, of each setting that can tell runs apart; options have names such as
-    perturb.lambda."""
+    """The most common value of each setting that can distinguish runs; options have names such as perturb.lambda."""
     counts: dict[str, Counter[str]] = {}
     for run in runs:
         for name, value in _flat(run.settings).items():
@@ -258,19 +263,18 @@ def _usual(runs: Sequence[Listed]) -> dict[str, Any]:
 
 def _unlike(run: Listed, usual: dict[str, Any]) -> str:
     unlike = {name: value for name, value in _flat(run.settings).items() if value is not None and value != usual[name]}
-    other = {name.removesuffix(".name") for name in unlike if name.endswith(".name")}  # its options are others anyway
-    told = [
+    other = {name.removesuffix(".name") for name in unlike if name.endswith(".name")}  # their options differ anyway
+    texts = [
         f"{name.removesuffix('.name').removesuffix('.size').removeprefix('perturb.').removeprefix('learner.')}"
         f"={word(value)}"
         for name, value in unlike.items()
         if name.endswith(".name") or name.partition(".")[0] not in other
     ]
-    return " ".join(words for words in told if words not in run.folder.name)
+    return " ".join(text for text in texts if text not in run.folder.name)
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings and the options of their choices by name; without those that make no other method, or that are shown
-    anyway."""
+    """Settings and their options by name, without those that do not change the method or are shown anyway."""
     flat: dict[str, Any] = {}
     for name in Run.model_fields.keys() & settings.keys() - {"data", "validation", *ELSEWHERE}:
         value = settings[name]
@@ -289,11 +293,11 @@ SORTS: dict[str, Callable[[Listed], Any]] = {
     "long": lambda run: -run.seconds if run.seconds == run.seconds else math.inf,
     "size": lambda run: -run.size,
 }
-"""What runs can be sorted by: names upwards, the latest last, and the largest numbers first."""
+"""Sort keys for runs: names ascending, the latest last, the largest numbers first."""
 
 
 def names_of(value: str) -> set[str]:
-    """What a learner or perturbation answers to: er:adjust=1.0 also to er:adjust=1, and to er."""
+    """The names that match a learner or perturbation: er:adjust=1.0 is also matched by er:adjust=1, and by er."""
     return {value, re.sub(r"\.0\b", "", value), value.partition(":")[0]}
 
 
@@ -305,11 +309,11 @@ def chosen(
     state: Sequence[str] = (),
     sort: str = "name",
 ) -> list[Listed]:
-    """Those that have one of the values asked for, of every kind asked for; er asks for er:adjust=auto, too."""
+    """Filter and sort runs: each non-empty filter must match one of its values; er also matches er:adjust=auto."""
     wanted = {"learner": learner, "perturb": perturb, "data": data, "state": state}
-    kept = [
+    matching = [
         run
         for run in runs
         if all(not values or names_of(getattr(run, name)) & set(values) for name, values in wanted.items())
     ]
-    return sorted(kept, key=SORTS[sort])
+    return sorted(matching, key=SORTS[sort])

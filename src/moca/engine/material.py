@@ -1,4 +1,4 @@
-"""What a run is made of besides its settings: its data set, and the stream of tasks over it."""
+"""The data set of a run, and the stream of tasks over it."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from moca.streams import Stream, class_incremental
 
 
 class Material:
-    """Completes runs and builds their streams, opening each data set and dealing each stream once."""
+    """Completes the settings of runs and builds their streams; data sets and streams are cached."""
 
     def __init__(self) -> None:
         self.sets: dict[Any, Dataset] = {}
         self.streams: dict[Any, Stream] = {}
 
     def __call__(self, given: Run) -> tuple[Run, Stream]:
-        """The run with nothing left open, and its stream."""
+        """The completed settings of a run, and its stream."""
         own = given.data.object if isinstance(given.data, Own) else None
         if isinstance(own, Stream):
             return self._on_stream(given, own)
@@ -42,12 +42,12 @@ class Material:
         return run, self._holding_out(self.streams[key], run)
 
     def dataset(self, run: Run) -> Dataset:
-        """The data set of a run under its protocol."""
+        """The data set of a run, with its protocol."""
         own = run.data.object if isinstance(run.data, Own) else run.data
         if own is None:
             raise MocaError(
                 f"the data of this run ('{run.data.name}') were an object of Python, which settings.json cannot hold; "  # type: ignore[union-attr]
-                "go on from Python, handing them in again: moca.resume(folder, data=...)"
+                "resume from Python, passing them again: moca.resume(folder, data=...)"
             )
         named = isinstance(own, str)
         key = (own if named else id(own), run.data_dir, run.image_size, run.protocol, _encoder(run))
@@ -60,17 +60,17 @@ class Material:
         return self.sets[key]
 
     def _on_features(self, given: Run, stream: Stream) -> Stream:
-        """A stream of the user's own with the features of its images, which are made once."""
+        """A user-defined stream with the frozen encoder's features instead of images; cached."""
         if (key := (id(stream), _encoder(given))) not in self.streams:
             data = _frozen(replace(stream.dataset, train=stream.train, test=stream.test), given)
             self.streams[key] = Stream(data, stream.tasks, data.train, data.test, stream.names)
         return self.streams[key]
 
     def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
-        """A stream of the user's own: its tasks are what they are."""
-        kept = given.model_fields_set == set(Run.model_fields)  # read back from settings.json
+        """Complete a run on a user-defined stream, whose tasks cannot be changed by settings."""
+        resumed = given.model_fields_set == set(Run.model_fields)  # read back from settings.json
         fixed = (
-            set() if kept else {"tasks", "class_order", "protocol", "validation", "arrival"} & given.model_fields_set
+            set() if resumed else {"tasks", "class_order", "protocol", "validation", "arrival"} & given.model_fields_set
         )
         if fixed:
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
@@ -81,7 +81,8 @@ class Material:
         return run, self._holding_out(stream, run)
 
     def _holding_out(self, stream: Stream, run: Run) -> Stream:
-        """The stream itself, or one and the same for all runs that hold out the same samples of it."""
+        """The stream with held-out samples, if the learner needs them; cached, so runs that hold out the same samples
+        share one stream."""
         learner, seed = run.learner.make(), run.seed.of("data")
         key = (id(stream), learner.holds_out, seed)
         if key not in self.streams:
@@ -90,26 +91,26 @@ class Material:
 
 
 def _encoder(run: Run) -> Any:
-    """What tells its frozen encoder from others, if it has one."""
+    """A key that identifies the run's frozen encoder, if it has one."""
     return run.frozen and (str(run.frozen), id(run.frozen.held), run.device)
 
 
 def _frozen(data: Dataset, run: Run) -> Dataset:
-    """The same, or where an encoder is frozen its features of the images."""
+    """The data set, with the features of the run's frozen encoder instead of images if it has one."""
     if run.frozen is None:
         return data
     return Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device)).dataset(data)
 
 
 def _size(data: str, run: Run) -> int | None:
-    """What the images of a folder are brought to where nobody said: on a CPU large ones take too long to learn from."""
+    """The size to which the images of a folder are resized if none is set: on a CPU, large ones train too slowly."""
     path = Path(data).expanduser()
     folder = path.is_dir() and data not in Store(run.data_dir) and data not in catalogue.names()
     return handy_size(path) if folder and pick_device(run.device).type == "cpu" else None
 
 
 def _made(own: Any) -> Dataset:
-    """A data set of what a user has in Python: (train, test), or training data alone."""
+    """A data set from Python objects: (train, test), or training data only."""
     if isinstance(own, Dataset):
         return own
     if isinstance(own, tuple) and len(own) == 2 and all(isinstance(part, tuple) for part in own):

@@ -1,4 +1,4 @@
-"""What the user should know about the numbers of a run."""
+"""Caveats about the numbers of a run, for the user."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ if TYPE_CHECKING:
 
 
 def notes(run: Running, finished: bool) -> list[str]:
-    """A sentence each."""
+    """The caveats, one sentence each."""
     memory, tasks, stream = run.trainer.learning.memory, run.trainer.schedule.tasks, run.stream
     samples, learnt = sum(len(task.train) for task in tasks), len({c for task in tasks for c in task.classes})
-    told = list(stream.dataset.notes)
+    lines = list(stream.dataset.notes)
     if run.shared_with:
-        told.append(f"{SHARED} '{run.shared_with}', which begins alike")
+        lines.append(f"{SHARED} '{run.shared_with}', which is identical up to there")
     if memory is not None and memory.size >= samples:
-        told.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
+        lines.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
     if learnt < stream.classes:
-        told.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
+        lines.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
     if finished and run.tested.at_chance(learnt):
         alone = len(stream[-1].tested) == 1
-        which = "the class of the last task is told from all others" if alone else (
-            "the classes of the last task are told from each other")  # fmt: skip
-        larger = ", more classes a task" * alone
-        told.append(f"{which} no better than by guessing; another lr than {run.settings.lr:g}{larger} or more epochs "
-                    "may help")  # fmt: skip
-    return told
+        which = "the class of the last task is recognised" if alone else "the classes of the last task are told apart"
+        larger = ", more classes per task" * alone
+        lines.append(f"{which} no better than by guessing; another lr than {run.settings.lr:g}{larger} or more epochs "
+                     "may help")  # fmt: skip
+    return lines

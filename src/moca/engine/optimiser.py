@@ -1,4 +1,4 @@
-"""Optimisers whose learning rate is a tensor, so that a recorded step follows the schedule."""
+"""Optimisers whose learning rate is a tensor, so that a captured step follows the schedule."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from moca.settings import optimisers as settings
 
 Kind = TypeVar("Kind", bound=Optimizer)
 _KEEP_OUT = {"_disable_dynamo.<locals>.inner", "_use_grad_for_differentiable.<locals>._use_grad"}
-"""What torch wraps around methods of optimisers to keep torch.compile out of them."""
+"""The wrappers that torch puts around optimiser methods to keep torch.compile out of them."""
 
 _WAYS = ("fused", "foreach", "capturable")
-"""What an optimiser of torch's keeps with its state, but which follows from the device."""
+"""Options that torch saves with an optimiser's state, although they depend on the device."""
 
 
 def uncompiled(kind: type[Kind]) -> type[Kind]:
-    """An optimiser of torch's without what keeps torch.compile out of its methods.
+    """A torch optimiser without the wrappers that keep torch.compile out of its methods.
 
-    moca compiles encoders and never an optimiser, but those wrappers import all of torch.compile when they are first
-    called, which takes as long as torch itself. A torch that has others keeps them, and only starts more slowly.
+    moca never compiles an optimiser, but on their first call these wrappers import all of torch.compile, which takes as
+    long as importing torch itself. In a torch version with other wrappers they stay, and only the start is slower.
     """
     methods: dict[str, Any] = {}
     for name in ("add_param_group", "state_dict", "load_state_dict", "zero_grad", "step"):
@@ -42,9 +42,9 @@ SGD, Adam, AdamW = uncompiled(torch.optim.SGD), uncompiled(torch.optim.Adam), un
 def build_optimiser(
     choice: settings.SGD | settings.Adam | settings.AdamW, parameters: Iterable[nn.Parameter], lr: Tensor
 ) -> Optimizer:
-    """The optimiser that the settings ask for, over the parameters that are trained."""
+    """The optimiser that the settings describe, over the trainable parameters."""
     trained = [p for p in parameters if p.requires_grad]
-    on_gpu = lr.device.type == "cuda"  # the other kinds read the learning rate back to the host
+    on_gpu = lr.device.type == "cuda"  # implementations that are not fused read the learning rate back to the host
     if isinstance(choice, settings.SGD):
         return SGD(
             trained, lr, choice.momentum, weight_decay=choice.weight_decay, nesterov=choice.nesterov, fused=on_gpu
@@ -56,18 +56,20 @@ def build_optimiser(
 
 
 def load_optimiser(optimiser: Optimizer, state: dict[str, object], lr: Tensor) -> None:
-    """Go on from where `state` was taken, with the learning rate still that tensor, and in the way of this device."""
-    kept = cast("list[dict[str, Any]]", state["param_groups"])
+    """Restore an optimiser's state, keeping the learning-rate tensor and the options for this device."""
+    saved = cast("list[dict[str, Any]]", state["param_groups"])
     ways = [{name: group[name] for name in _WAYS if name in group} for group in optimiser.param_groups]
-    groups = [group | way for group, way in zip(kept, ways, strict=True)]
+    groups = [group | way for group, way in zip(saved, ways, strict=True)]
     optimiser.load_state_dict(state | {"param_groups": groups})
     for group in optimiser.param_groups:
         group["lr"] = lr
 
 
 def carry_over(old: Optimizer, new: Optimizer, renewed: dict[nn.Parameter, nn.Parameter]) -> None:
-    """Give the new optimiser the old one's state, where `renewed` parameters have taken the place of shorter ones: what
-    it knows about rows that have come is zero."""
+    """Copy the old optimiser's state to the new one.
+
+    `renewed` maps each parameter to the one it replaced, which may have fewer rows; the state of new rows is zero.
+    """
     for parameter, before in renewed.items():
         if before in old.state:
             new.state[parameter] = {name: _longer(v, before, parameter) for name, v in old.state[before].items()}

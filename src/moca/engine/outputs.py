@@ -1,4 +1,4 @@
-"""Named outputs of a step: tensors asked for before it was recorded; where nobody asks, nothing is done."""
+"""Named outputs of a step: tensors that are requested before it is captured. Unrequested ones cost nothing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ KNOWN = (
     *(f"{batch}.features{_GRADIENT}" for batch in ("new", "replay")),
     f"replay.moved{_GRADIENT}",
 )
-"""Of the new batch and of the one that is replayed with labels; gradients are those of the whole loss."""
+"""Fields of the new batch and of the batch replayed with labels; gradients are those of the whole loss."""
 
 
 class Outputs:
-    """Takes the wanted tensors out of the batches of a step. Those of a batch that is not there are left out."""
+    """Collects the requested tensors from the batches of a step; those of a missing batch are skipped."""
 
     due = True
-    """Whether they are wanted of the next step."""
+    """Whether they are requested for the next step."""
 
     def __init__(self, wanted: Sequence[str]) -> None:
         for name in wanted:
@@ -33,13 +33,13 @@ class Outputs:
         self.wanted = tuple(dict.fromkeys(wanted))
 
     def watch(self, new: Batch, replays: Sequence[Batch]) -> None:
-        """Before the gradients are computed: keep those that are wanted."""
+        """Call before the backward pass: retain the requested gradients."""
         for name in self.wanted if self.due else ():
             if name.endswith(_GRADIENT) and (tensor := _find(name, new, replays)) is not None and tensor.requires_grad:
                 tensor.retain_grad()
 
     def collect(self, new: Batch, replays: Sequence[Batch]) -> dict[str, Tensor]:
-        """After the update: what was wanted, by name."""
+        """Call after the update: the requested tensors by name."""
         found = {}
         for name in self.wanted if self.due else ():
             tensor = _find(name, new, replays)

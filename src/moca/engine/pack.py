@@ -1,4 +1,4 @@
-"""Several runs in one process: they take turns step by step, on a GPU each on a stream of its own."""
+"""Several runs in one process: they take turns step by step, on a GPU each on its own stream."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from moca.engine.run import Running
 from moca.errors import Held, MocaError, out_of_memory
 
 Ending = Result | MocaError | None
-"""What came of a run: its result, why it could not be done, or nothing, where Ctrl-C came first."""
+"""How a run ended: with a result, with an error, or None if Ctrl-C came before it started."""
 _POLL = 1.0
-"""Seconds between two looks at a run that another process is at."""
+"""Seconds between two checks of a run that another process holds."""
 
 
 @dataclass
 class Job:
-    """A run that is to be carried out."""
+    """A run to be carried out."""
 
     open: Callable[[], Running | Result]
-    """Makes it ready, or finds that it has been done before. A second call goes on from the last checkpoint."""
+    """Opens the run, or returns its result if it is already done. A second call resumes from the last checkpoint."""
     device: torch.device
     failed: Callable[[Exception], str] | None = None
-    """Tells in a line of an exception that costs this run alone, as code of the user's own takes part in it; without,
-    it is a defect of ours, and raised."""
+    """Turns an exception into a line for the user. Set if user code is involved, so that the exception fails only this
+    run; otherwise an exception is a bug in moca, and is raised."""
     images_before: int | None = None
-    """Trained on when it was first opened."""
+    """Images trained on before the run was first opened."""
     first_task: FirstTask = field(default_factory=FirstTask)
-    """Which others may share."""
+    """The first task, possibly shared with other runs."""
     ended: Callable[[Result], None] | None = None
-    """Told of its result at once."""
+    """Called with the result as soon as the run ends."""
     held: Callable[[], bool] | None = None
-    """Whether another process is at it, which is waited for then; without, that is a mistake."""
+    """Whether another process holds the run, which then waits for it; without this function, that is an error."""
 
 
 def take_turns(
     jobs: Sequence[Job], at_a_time: int, elsewhere: Callable[[int], None] = lambda runs: None
 ) -> list[Ending]:
-    """Carry out all runs, at most so many at a time; fewer where the memory of the GPU does not hold so many.
+    """Carry out all runs, at most `at_a_time` at once; fewer if GPU memory is short.
 
     A run's numbers do not depend on the others while there is memory for all: it has its own stream, memory, counters,
-    switches and graphs. One that finds no memory waits and is opened again once another has ended; one that another
-    process is at, until that has ended it or let go of it. A mistake in one, or an exception where code of the user's
-    own takes part, does not stop the others. After Ctrl-C every run under way keeps its state, and no other one begins.
-    `elsewhere` is told how many runs are left where other processes are at all of them.
+    switches and graphs. A run that is out of memory waits and is reopened once another has ended; one held by another
+    process waits until that process ends or releases it. A user error in one run, or an exception with user code
+    involved, does not stop the others. After Ctrl-C every active run saves its state, and no other starts. `elsewhere`
+    is called with the number of runs left if other processes hold all of them.
     """
     endings: list[Ending] = [None] * len(jobs)
     waiting, active, streams = _Waiting(jobs), list[_Active](), _Streams()
@@ -85,7 +85,7 @@ def take_turns(
                         endings[run.number] = MocaError(
                             "there is not enough memory for even one run; use a smaller batch, model or replay memory"
                         )
-        except Exception:  # a defect of ours: the others keep their state
+        except Exception:  # a bug in moca: let the other runs save their state
             interrupt.request()
             for run in active:
                 with suppress(Exception):
@@ -98,19 +98,19 @@ def take_turns(
 
 
 class _Waiting:
-    """The numbers of runs that have not begun, in the order in which they may."""
+    """The queue of runs that have not started, by number."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self.jobs = jobs
         self.numbers = deque(range(len(jobs)))
-        self.asked: dict[int, float] = {}
-        """When a run was last seen to be held: a look at it costs a look at the disk."""
+        self.seen_held: dict[int, float] = {}
+        """When a run was last found to be held; cached, since each check accesses the disk."""
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def ready(self) -> int | None:
-        """Take the first that can begin here and now."""
+        """Remove and return the first run that can start now."""
         for number in self.numbers:
             if self.jobs[number].first_task.lets_begin and not self._held(number):
                 self.numbers.remove(number)
@@ -118,26 +118,26 @@ class _Waiting:
         return None
 
     def append(self, number: int) -> None:
-        """After all others: somebody else was faster."""
+        """Queue a run after all others, since another process took it first."""
         self.numbers.append(number)
 
     def appendleft(self, number: int) -> None:
-        """Before all others."""
+        """Queue a run before all others."""
         self.numbers.appendleft(number)
 
     def _held(self, number: int) -> bool:
         now = time.monotonic()
-        if now < self.asked.get(number, -math.inf) + _POLL:
+        if now < self.seen_held.get(number, -math.inf) + _POLL:
             return True
         held = self.jobs[number].held
         if held is None or not held():
             return False
-        self.asked[number] = now
+        self.seen_held[number] = now
         return True
 
 
 class _Active:
-    """A run that is being carried out, one turn at a time; the first turn opens it."""
+    """An active run, carried out one turn at a time; the first turn opens it."""
 
     def __init__(self, number: int, job: Job, streams: _Streams, active: Sized, interrupt: Interrupt) -> None:
         self.number, self.job, self.streams = number, job, streams
@@ -147,7 +147,7 @@ class _Active:
         self.work = self._work(active, interrupt)
 
     def turn(self) -> bool:
-        """Do the next step; False if that was the end of it, for whatever reason."""
+        """Do the next step; False if the run is over, for any reason."""
         try:
             with self.on_stream():
                 return next(self.work, False)
@@ -178,18 +178,19 @@ class _Active:
                 yield True
         except BaseException as error:
             if isinstance(error, MocaError) and run.settings.with_own_code:
-                run.folder.keep_failure(error)  # so that it is listed as failed, not as stopped
+                run.folder.keep_failure(error)  # so that the run is listed as failed, not as stopped
             run.give_up()
             raise
         self.ending = run.result
 
     def tell(self) -> None:
-        """Hand the result of a run that has ended to whoever asked for it."""
+        """Pass the result to `Job.ended`, unless the run was interrupted."""
         if self.job.ended is not None and isinstance(self.ending, Result) and self.ending.status != "interrupted":
             self.job.ended(self.ending)
 
     def leave(self) -> None:
-        """Give the stream back, and the memory: trainer and graphs refer to each other, so it takes a collection."""
+        """Release the stream and the memory; this needs a garbage collection, as trainer and graphs refer to each
+        other."""
         self.work.close()
         self.streams.put_back(self.job.device, self.on_stream)
         if self.needs_memory or (self.on_gpu and (self.opened or self.held)):
@@ -198,10 +199,10 @@ class _Active:
 
 
 class _Streams:
-    """A CUDA stream for each run under way, used again by the next.
+    """A pool of CUDA streams, one for each active run.
 
-    Torch has 32 streams a device and gives them out in turn, so that ever new ones would soon meet in one; and what a
-    run leaves in the allocator's cache can be used again on the same stream only.
+    Streams are reused because torch has only 32 per device and assigns them in turn, so that new ones would soon
+    coincide, and because memory cached by the allocator can only be reused on the same stream.
     """
 
     def __init__(self) -> None:
@@ -215,22 +216,22 @@ class _Streams:
 
 
 OnStream = Callable[[], AbstractContextManager[Any]]
-"""Entered for everything that a run does, from its opening on."""
+"""A context entered for everything that a run does, from its opening on."""
 
 
 def on_stream(device: torch.device) -> OnStream:
-    """A new CUDA stream; nothing elsewhere, where work is done at once."""
+    """A context for a new CUDA stream; on a CPU it does nothing."""
     return partial(torch.cuda.stream, torch.cuda.Stream(device)) if device.type == "cuda" else nullcontext
 
 
 @contextmanager
 def _short_collections() -> Iterator[None]:
-    """Inside, what was there before is no garbage: looking through all that was imported, whenever a run ends, takes as
-    long as hundreds of short steps."""
-    if gc.get_freeze_count():  # somebody else knows better
+    """Exclude existing objects from garbage collection inside the block: scanning everything that was imported, each
+    time a run ends, takes as long as hundreds of short steps."""
+    if gc.get_freeze_count():  # the program manages this itself
         yield
         return
-    gc.collect()  # what was garbage already would be kept, and with it memory that a run may need
+    gc.collect()  # otherwise existing garbage would be frozen too, with memory that a run may need
     gc.freeze()
     try:
         yield
@@ -239,6 +240,6 @@ def _short_collections() -> Iterator[None]:
 
 
 def _bare(error: MocaError) -> MocaError:
-    """The message alone: what led to it holds on to the run and its memory."""
+    """The error without traceback and context, which would keep the run and its memory alive."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

@@ -1,4 +1,5 @@
-"""The forward pass of a step: new and replayed samples through the encoder together, BatchNorm apart or together."""
+"""The forward pass of a step: new and replayed samples share the encoder pass; BatchNorm treats them as separate
+batches, or as one."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from moca.models.batch_norm.batches import batches_apart
 
 
 class Passes:
-    """Gives the batches of a step their features, and the new batch its logits.
+    """Computes the features of the batches of a step, and the logits of the new batch.
 
-    `rule` says which passes move BatchNorm's running statistics, with which the network is tested: those of replayed
-    batches once classes are old, until then of the new one (`replay`); one a batch (`clean`); the official code's
-    (`official`); or a sequence such as nbb. It has no influence on training.
+    `rule` says which batches update BatchNorm's running statistics, which are used for testing: the replayed ones, in
+    the first task the new one (`replay`); every batch once (`clean`); as in the official code (`official`); or a
+    sequence such as nbb. It has no influence on training.
     """
 
     def __init__(self, rule: str, learner: Learner) -> None:
@@ -36,7 +37,7 @@ class Passes:
         return new, [replay.replace(features=part) for replay, part in zip(replays, parts[1:], strict=True)]
 
     def _sequence(self, new: Batch, replays: Sequence[Batch]) -> str:
-        """Which passes move the statistics, by their letters; none means each batch once."""
+        """The batches that update the statistics, as letters; empty means each batch once."""
         if self.rule == "clean" or self.learner.together:
             return ""
         if self.rule == "replay":
@@ -50,7 +51,7 @@ class Passes:
         return self.official.later if self.learner.perturbs(new, replays[-1]) else self.official.unperturbed
 
     def _updates(self, sequence: str, there: int) -> list[int] | None:
-        """The sequence as numbers of batches; passes of a replay batch that is not there are left out."""
+        """The sequence as batch indices; replay batches that this step does not have are skipped."""
         if not sequence:
             return None
         letters = self.learner.batches[:there]

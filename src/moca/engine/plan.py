@@ -1,4 +1,4 @@
-"""Which runs a comparison has: every combination of the settings that vary, each with every seed, and its name."""
+"""The runs of a comparison: every combination of the settings that vary, with every seed, each with a name."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ from moca.streams import Stream
 
 @dataclass(frozen=True)
 class Plan:
-    """One run of a comparison: what to run on which stream, what to call it, and where; and what was asked for."""
+    """One run of a comparison."""
 
     label: str
     settings: Run
+    """Its complete settings."""
     stream: Stream
     folder: Path
     given: Run | None = None
+    """Its settings as given."""
 
     @property
     def steps(self) -> int:
-        """How many it has."""
+        """The number of steps."""
         return Schedule(self.settings, self.stream).total
 
     @property
     def tasks(self) -> int:
-        """How many it learns, one after the other."""
+        """The number of tasks that it trains one after the other."""
         return len(Schedule(self.settings, self.stream).tasks)
 
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
-    """Every combination of the settings given as lists, each with every seed. Where a learner cannot take one of the
-    perturbations, that pair is left out with a warning, as long as something is left."""
+    """Every combination of the settings given as lists, each with every seed.
+
+    A learner and a perturbation that are incompatible are skipped with a warning, unless nothing would be left.
+    """
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
@@ -62,7 +66,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
     if unfit and not plans:
         raise next(iter(unfit.values()))
     for (learner, why), refused in _by_reason(unfit.values()).items():
-        # From here whoever asks: runs to choose by are planned as well as those to test, and one line is enough.
+        # stacklevel=1 always names this line, so Python shows the warning once although `choose` plans runs twice.
         left_out = f"{learner} with {', '.join(refused)} is left out: {why}"
         warnings.warn(MocaWarning(left_out), stacklevel=1)
     if not plans:
@@ -72,7 +76,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
 
 
 def _by_reason(unfit: Iterable[Unfit]) -> dict[tuple[str, str], list[str]]:
-    """The perturbations that a learner does not take for the same reason."""
+    """The skipped perturbations, by learner and reason."""
     refused: dict[tuple[str, str], list[str]] = {}
     for error in unfit:
         refused.setdefault((error.learner, error.why), []).append(error.perturb)
@@ -80,27 +84,27 @@ def _by_reason(unfit: Iterable[Unfit]) -> dict[tuple[str, str], list[str]]:
 
 
 def _refuse_same(plans: Sequence[Plan]) -> None:
-    """That no run is there twice, under one name or under two."""
+    """Raise a `MocaError` if two runs are the same, or have the same name."""
     by_settings, by_folder = dict[tuple[Any, ...], Plan](), dict[Path, Plan]()
     for p in plans:
-        if (same := by_settings.setdefault(_known(p.settings), p)) is not p:
+        if (same := by_settings.setdefault(_identity(p.settings), p)) is not p:
             which = "two of the runs are the same"
             if same.label != p.label:
-                which = f"'{same.label}' and '{p.label}' are the same run, as what is left open is filled in"
+                which = f"'{same.label}' and '{p.label}' are the same run once open settings are filled in"
             raise MocaError(f"{which}; give each value and seed once")
         if by_folder.setdefault(p.folder, p) is not p:
             raise MocaError(
-                f"two runs that differ would both be called '{p.label}'; give what differs names of its own: data an "
-                "attribute 'name' (moca.dataset(..., name=...)), a model the function that makes it"
+                f"two runs that differ would both be called '{p.label}'; give what differs a name: data by an "
+                "attribute 'name' (moca.dataset(..., name=...)), a model by the function that makes it"
             )
 
 
-def _known(run: Run) -> tuple[Any, ...]:
-    """What tells a run from others: its settings, and objects that no name leads back to by their identity."""
-    return tuple(_told(value) for _, value in run)
+def _identity(run: Run) -> tuple[Any, ...]:
+    """A key that is equal for equal runs: the settings, with Python objects compared by identity."""
+    return tuple(_key(value) for _, value in run)
 
 
-def _told(value: Any) -> tuple[str, int]:
+def _key(value: Any) -> tuple[str, int]:
     if isinstance(value, Own):
         return value.name, id(value.object)
     if isinstance(value, Choice) and value.own:
@@ -109,23 +113,24 @@ def _told(value: Any) -> tuple[str, int]:
 
 
 def label(run: Run, varied: Iterable[str] = ()) -> str:
-    """What a run is called: learner and perturbation with the options given, and whatever else varies."""
+    """The name of a run: learner and perturbation with the given options, and the other settings that vary."""
     name = _called(run.learner) + f"+{_called(run.perturb)}" * (run.perturb.name != "none")
     others = [f"{key}={spelt(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
     return " ".join([name, *others])
 
 
 def _called(choice: Choice) -> str:
-    """With the options given; of one that has all of them, as settings.json does, with those that say something."""
+    """Its name with the given options; if all are set, as when read from settings.json, only with those that differ
+    from the defaults or that a recipe may set."""
     every = choice.model_fields_set == type(choice).model_fields.keys()
     return choice.in_full() if every and choice.options else choice.as_given()
 
 
 def in_short(run: Run) -> str:
-    """Learner and perturbation of a run that leaves nothing open: with the options that differ from their defaults."""
+    """Learner and perturbation of a run with complete settings, with the options that differ from the defaults."""
     return str(run.learner) + f"+{run.perturb}" * (run.perturb.name != "none")
 
 
 def folder_name(name: str) -> str:
-    """The name with everything replaced that a file system or a shell may not like."""
+    """The name with all characters replaced that are unsafe in a file system or a shell."""
     return re.sub(r"[^A-Za-z0-9+=._-]+", "_", name)

@@ -17,30 +17,33 @@ class _Rate(ProgressColumn):
 
 
 class ProgressBar:
-    """Counts steps towards a total, saying where the work is: what is too long for the line is cut in the middle, since
-    the name of a run comes first and how far it is last. It appears with the first step, not with an error."""
+    """A progress bar that counts steps towards a total, and says where the work is.
+
+    Text too long for the line is cut in the middle, since the name of a run comes first and its progress last. The bar
+    appears with the first update, so an error before that does not show it.
+    """
 
     def __init__(self, total: int, title: str = "", shown: bool = True) -> None:
-        kept = Column(no_wrap=True)
+        unwrapped = Column(no_wrap=True)
         console = Console(stderr=True)
         columns = (
-            TextColumn("{task.description}", table_column=kept, markup=False),
+            TextColumn("{task.description}", table_column=unwrapped, markup=False),
             BarColumn(bar_width=_BAR),
-            MofNCompleteColumn(table_column=kept),
-            _Rate(table_column=kept),
-            TimeRemainingColumn(table_column=kept),
+            MofNCompleteColumn(table_column=unwrapped),
+            _Rate(table_column=unwrapped),
+            TimeRemainingColumn(table_column=unwrapped),
         )
         self.width = max(_END + 8, console.width - _BAR - _NUMBERS - len(f"{total}/{total}"))
         self.progress = Progress(*columns, console=console, disable=not shown)
         self.title, self.bar = title, self.progress.add_task(title, total=total)
 
     def __call__(self, steps: int, where: str) -> None:
-        """`steps` more are done, or have to be done again if below zero; the work is now at `where`."""
+        """Advance by `steps`, which is negative if steps will be done again; the work is now at `where`."""
         self.progress.start()
         self.progress.update(self.bar, advance=steps, description=self._cut(f"{self.title} {where}".strip()))
 
     def elsewhere(self, runs: int) -> None:
-        """All runs that are left are under way in other processes."""
+        """Show that all remaining runs are in progress in other processes."""
         self(0, f"waiting for {runs} run{'s' * (runs != 1)} of other processes")
 
     def _cut(self, text: str) -> str:

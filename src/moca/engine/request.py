@@ -1,7 +1,7 @@
-"""What a comparison was asked for, kept in its folder, so that it can be gone on with as a whole. No torch is needed.
+"""The options of a comparison, saved in its folder so that the whole comparison can be resumed. Works without torch.
 
-compare.json: {"options": those of `moca compare` by name, as one would give them;
-               "runs": the names of their folders, or null where the best are to be chosen first}
+compare.json: {"options": the options of `moca compare` by name, as a user would give them;
+               "runs": the folder names of its runs, or null if the best are to be chosen first}
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ASKED = "compare.json"
 CHOOSING = "choosing"
-"""The folder, within that of a comparison, of runs to choose by."""
+"""The subfolder of a comparison that holds the runs for `choose`."""
 
 
 def options(
@@ -30,23 +30,23 @@ def options(
     trackers: Sequence[Choice],
     **others: Any,
 ) -> dict[str, Any] | None:
-    """What was asked for in words: settings with several values as lists, all others as one. None where something of
-    it is known to this process only."""
+    """The options as text: settings with several values as lists, all others as one value. None if something exists
+    only in this process."""
     if here_only(plans, trackers):
         return None
     given = [p.given for p in plans if p.given]
-    told: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+    texts: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
     if trackers:
-        told["track"] = [tracker.as_given() for tracker in trackers]
+        texts["track"] = [tracker.as_given() for tracker in trackers]
     for name, value in settings.items():
         if value is not None:
             words = list(dict.fromkeys(_in_words(getattr(run, name)) for run in given))
-            told[name] = words if isinstance(value, list) else words[0]
-    return told
+            texts[name] = words if isinstance(value, list) else words[0]
+    return texts
 
 
 def here_only(plans: Sequence[Plan], trackers: Sequence[Choice]) -> bool:
-    """Whether another process would not know something of these runs, or of who keeps them."""
+    """Whether these runs or trackers use Python objects or registered names that another process does not have."""
     known_here = any(tracker.own or tracker.name in TRACKERS.registered for tracker in trackers)
     return known_here or any(p.settings.in_this_process_only for p in plans)
 
@@ -56,8 +56,10 @@ def _in_words(value: Any) -> str | None:
 
 
 def keep(folder: Path, asked: Mapping[str, Any] | None, runs: Sequence[str] | None) -> None:
-    """Write it down; the latest that was asked for counts, and has all runs that were begun before. Of one without
-    words nothing is kept, nor what was before it, which had fewer runs."""
+    """Save the options of a comparison, replacing earlier ones, whose runs it includes.
+
+    If `asked` is None, the comparison cannot be saved as text; earlier options, which had fewer runs, are removed.
+    """
     if asked is None:
         return forget(folder)
     try:
@@ -69,23 +71,23 @@ def keep(folder: Path, asked: Mapping[str, Any] | None, runs: Sequence[str] | No
 
 
 def forget(folder: Path) -> None:
-    """There is nothing that could be gone on with by these words."""
+    """Remove the saved options."""
     (folder / ASKED).unlink(missing_ok=True)
 
 
 def kept(folder: Path) -> tuple[dict[str, Any], list[str] | None]:
-    """The options, and the names of the runs that there are to be."""
+    """The saved options, and the folder names of the runs."""
     try:
         content = json.loads((folder / ASKED).read_bytes())
         return dict(content["options"]), None if content["runs"] is None else list(content["runs"])
     except (OSError, ValueError, KeyError, TypeError):
         raise MocaError(
-            f"{folder / ASKED} is damaged; give the comparison again, with out={folder}, and it goes on"
+            f"{folder / ASKED} is damaged; to resume, start the comparison again with out={folder}"
         ) from None
 
 
 def above(run: Path) -> Path | None:
-    """The folder of the comparison that a run belongs to, where it can be gone on with as a whole."""
+    """The folder of the comparison that a run belongs to, if that can be resumed as a whole."""
     folder = run.parent
     if folder.name == CHOOSING and not (folder / ASKED).is_file():
         folder = folder.parent

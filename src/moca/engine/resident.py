@@ -1,4 +1,4 @@
-"""Images on the device: one copy for everybody in the process who asks for them."""
+"""Images on the device: one copy, shared by all runs of the process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch.utils.weak import WeakTensorKeyDictionary
 _SHARE = 0.5
 """The share of the free device memory that images may take."""
 _copies: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-"""By where they are, of images on the host: gone with these."""
+"""For each tensor of images on the host, its copies by device; freed together with the original."""
 
 
 def resident(images: Tensor, device: torch.device, room: int | None = None) -> Tensor:
-    """The images on the device; as they are where they would take more than `room` bytes there, by default half of
-    what is free. Runs that are packed hold the images of their data set together."""
+    """The images on the device, or unchanged if they would take more than `room` bytes there, by default half of the
+    free memory. Packed runs share the copy of their data set."""
     if images.device.type == device.type or device.type == "cpu":
         return images
     copies: dict[tuple[str, int], Tensor] = _copies.setdefault(images, {})
@@ -24,12 +24,12 @@ def resident(images: Tensor, device: torch.device, room: int | None = None) -> T
             return images
         copies[where] = images.to(device)
         if device.type == "cuda":
-            torch.cuda.current_stream(device).synchronize()  # others use it on streams of their own
+            torch.cuda.current_stream(device).synchronize()  # other runs use the copy on their own streams
     return copies[where]
 
 
 def _number(device: torch.device) -> int:
-    """Settings say cuda, weights cuda:0."""
+    """The index of a device; settings may say just cuda, where tensors say cuda:0."""
     if device.index is None and device.type == "cuda":
         return torch.cuda.current_device()
     return device.index or 0

@@ -1,4 +1,4 @@
-"""What a run found out."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ from moca.measures.accuracy import final_accuracy
 from moca.settings import Run
 
 Status = Literal["finished", "diverged", "interrupted", "failed"]
-"""Failed: it could not be begun, or went no further; nothing is written down, so that it can be tried again."""
+"""`failed` means: it could not start, or stopped with an error; no result is saved, so that it can be tried again."""
 
 
 @dataclass
 class Result:
-    """What a run found out: its accuracy matrix, the numbers made from it, its cost, and how it ended."""
+    """The result of a run: its accuracy matrix, the metrics computed from it, its cost, and how it ended."""
 
     settings: Run
-    """All settings, with what was filled in."""
+    """The complete settings, including those filled in."""
     folder: Path
-    """Where its files are."""
+    """The run folder."""
     status: Status
     """How it ended."""
     message: str = ""
-    """One line for the user when the run did not finish."""
+    """If the run did not finish: why, in one line."""
     accuracy_matrix: list[list[float]] = field(default_factory=list)
-    """R[i][j]: accuracy on task j after i tasks, all classes competing."""
+    """R[i][j]: accuracy on task j after i tasks, among all classes."""
     task_il_matrix: list[list[float]] = field(default_factory=list)
-    """The same, only the classes of the sample's own task competing."""
+    """The same, among the classes of the sample's own task."""
     steps: int = 0
-    """Steps of training."""
+    """Training steps."""
     seconds: float = 0.0
-    """Training time, evaluation excluded; where runs take turns on a GPU, the turns of the others count too."""
+    """Training time without evaluation; if runs take turns on a GPU, it includes the turns of the others."""
     images_per_second: float = 0.0
-    """New and replayed images trained on in a second."""
+    """New and replayed images trained on per second."""
     environment: dict[str, Any] = field(default_factory=dict)
-    """Versions, hardware and the fingerprint of the images behind the numbers."""
+    """Versions, hardware and the fingerprint of the images."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know about these numbers."""
+    """Caveats about the numbers."""
     images_this_time: int = field(default=0, compare=False)
-    """New and replayed images trained on since the run was opened; none in a result that was loaded."""
+    """New and replayed images trained on since the run was opened; 0 in a loaded result."""
     task_classes: list[int] = field(default_factory=list)
-    """How many classes each task is judged on."""
+    """How many classes each task is tested on."""
     over_stream: list[list[float]] = field(default_factory=list)
-    """Where it was evaluated on the way: after how many steps, and the mean accuracy over the tasks begun by then."""
+    """Evaluations in the middle of tasks: steps so far, and the mean accuracy over the tasks begun by then."""
     started: str = field(default="", compare=False)
-    """When it was begun, in UTC as ISO 8601 writes it; empty in results of older versions."""
+    """When it was started, in UTC as ISO 8601; empty in results of older versions."""
     class_names: list[str] = field(default_factory=list)
-    """What the classes are called, in the order in which they arrive; empty in results of older versions."""
+    """The class names in order of arrival; empty in results of older versions."""
 
     def __post_init__(self) -> None:
-        self.folder = self.folder.absolute()  # it is asked for again later, from wherever the program is by then
+        self.folder = self.folder.absolute()  # the working directory may change later
 
     @property
     def finished(self) -> bool:
-        """Whether it came to its end; only then its numbers count."""
+        """Whether the run finished; only then are its numbers valid."""
         return self.status == "finished"
 
     @property
     def summary(self) -> Summary:
-        """Final and average incremental accuracy, forgetting, backward and forward transfer; NaN for half a run."""
+        """Final and average incremental accuracy, forgetting, backward and forward transfer; NaN if unfinished."""
         if not self.finished:
             return Summary(*[math.nan] * 5)
         return summarise(self.accuracy_matrix, self.task_classes)
@@ -83,13 +83,13 @@ class Result:
 
     @property
     def anytime_accuracy(self) -> float:
-        """Mean accuracy over the stream, of the tasks begun by then; NaN where it was not evaluated on the way."""
+        """Mean over the evaluations in the middle of tasks (`evaluate_every`); NaN if there were none."""
         accuracies = [mean for _, mean in self.over_stream]
         return math.fsum(accuracies) / len(accuracies) if accuracies else math.nan
 
     @property
     def accuracy_over_tasks(self) -> list[float]:
-        """Mean accuracy over the tasks learned so far, after each of them; empty for half a run."""
+        """Mean accuracy over the tasks learned so far, after each task; empty if unfinished."""
         return accuracy_over_tasks(self.accuracy_matrix, self.task_classes) if self.finished else []
 
     def numbers(self) -> dict[str, float]:
@@ -124,14 +124,14 @@ class Result:
 
     @classmethod
     def load(cls, path: str | Path) -> Result:
-        """The result of an earlier run, from its folder."""
+        """Load the result of an earlier run from its folder."""
         folder = RunFolder.open(Path(path))
         if not (folder.path / RESULT).exists():
-            raise MocaError(f"run '{path}' has not ended; go on with: moca resume {shlex.quote(str(path))}")
-        kept = folder.read_json(RESULT)
-        own, settings = {f.name for f in fields(cls)} & kept.keys(), folder.settings()
+            raise MocaError(f"run '{path}' has not ended; continue with: moca resume {shlex.quote(str(path))}")
+        saved = folder.read_json(RESULT)
+        own, settings = {f.name for f in fields(cls)} & saved.keys(), folder.settings()
         try:
-            result = cls(settings, folder.path, **{name: kept[name] for name in own})
+            result = cls(settings, folder.path, **{name: saved[name] for name in own})
             if result.finished and not all(map(len, result.accuracy_matrix or [[]])):
                 raise ValueError("no accuracies")
             result.numbers()
@@ -144,5 +144,5 @@ class Result:
 
 
 def null_if_nan(value: float) -> float | None:
-    """A number as JSON can hold it."""
+    """The number, or None if it is not finite, which JSON cannot represent."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A run from settings to result: train each task, test all of them, keep everything in the run's folder."""
+"""A run from settings to result: train each task, test all of them, and write everything to the run's folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def recorder_of(settings: Run) -> Recorder | None:
-    """What records a run that is to be recorded."""
+    """The recorder of a run; None if it records nothing."""
     if not settings.record:
         return None
     from moca.measures.record.recorder import Recorder
@@ -44,26 +44,26 @@ def _now() -> str:
 
 
 def refuse_ended(out: Path) -> None:
-    """A run that has ended cannot go on."""
+    """Raise a `MocaError` for a run that has ended, which cannot be resumed."""
     if (out / RESULT).is_file():
         raise MocaError(f"run '{out}' cannot be resumed: it has {Result.load(out).status}")
 
 
 class Running:
-    """A run under way: the trainer, what has been measured, and those who watch."""
+    """A run in progress: the trainer, the accuracies so far, and the watchers."""
 
     result: Result
-    """What the run found out, once it has ended."""
+    """The result, once the run has ended."""
     images_before = 0
-    """Trained on by earlier attempts."""
+    """Images trained on before the run was last opened."""
     packed = 1
-    """Most runs that took turns at a time, this one included."""
+    """Most runs that took turns at the same time, including this one."""
     task_ended = False
-    """Whether the learner has been told that the current task is over."""
+    """Whether `Trainer.end_task` has been called for the current task."""
     shared_with = ""
-    """The run that its first task was trained by, if not by itself."""
+    """The name of the run that trained the first task, if another one did."""
     started = ""
-    """When it was begun first, in UTC."""
+    """When it was first started, in UTC."""
 
     def __init__(
         self,
@@ -74,12 +74,12 @@ class Running:
         watchers: Sequence[Watcher] = (),
         first_task: FirstTask | None = None,
     ) -> None:
-        """The settings leave nothing open. `start` or `resume` then gives the run its folder."""
+        """Build the trainer from complete settings. Call `start` or `resume` next, which set the folder."""
         self.settings, self.stream, self.keep_model = settings, stream, keep_model
         self.first_task = first_task or FirstTask()
         self.recorder = recorder_of(settings)
         watchers = [*watchers, *([self.recorder] if self.recorder else [])]
-        self.asking = [watcher for watcher in watchers if watcher.wants]
+        self.output_watchers = [watcher for watcher in watchers if watcher.wants]
         self.trainer = Trainer(settings, stream, [name for watcher in watchers for name in watcher.wants])
         self.advance = advance or (lambda steps, where: None)
         self.watchers = [Journal(), *watchers, Progress(self.advance), Guard()]
@@ -90,28 +90,28 @@ class Running:
             self.recorder.attach(self)
 
     def start(self, out: Path) -> Self:
-        """A new run, in a fresh folder."""
+        """Start a new run in a fresh folder."""
         self.folder, self.started = RunFolder.create(out, self.settings), _now()
         with self._holding_the_folder():
             self.first_task.begin(self)
         return self
 
     def resume(self, out: Path) -> Self:
-        """An interrupted run, exactly where it stopped; from the beginning if that was before its first checkpoint."""
+        """Resume an interrupted run exactly where it stopped; from the beginning if it has no checkpoint yet."""
         self.folder = RunFolder.open(out)
         self.folder.claim()
         with self._holding_the_folder():
             refuse_ended(out)
-            kept = self.folder.load_checkpoint(self.trainer.learning.device)
-            if kept is not None:
-                self.load_state_dict(kept)
-            self.started = (kept or {}).get("started") or _now()
+            checkpoint = self.folder.load_checkpoint(self.trainer.learning.device)
+            if checkpoint is not None:
+                self.load_state_dict(checkpoint)
+            self.started = (checkpoint or {}).get("started") or _now()
             self.first_task.begin(self)
         return self
 
     @contextmanager
     def _holding_the_folder(self) -> Iterator[None]:
-        """Inside, others may write there again only if something fails."""
+        """Release the folder if the block fails; otherwise it stays locked."""
         try:
             yield
         except BaseException:
@@ -120,11 +120,11 @@ class Running:
 
     @property
     def steps_done(self) -> int:
-        """Since the run began."""
+        """Steps done since the run began."""
         return self.trainer.schedule.steps_done
 
     def steps(self, interrupt: Interrupt) -> Iterator[None]:
-        """Train to the end, to divergence or to an interruption; `result` is there afterwards."""
+        """Train until the run finishes, diverges or is interrupted; afterwards `result` is set."""
         for watcher in self.watchers:
             watcher.begin(self)
         try:
@@ -133,7 +133,7 @@ class Running:
             while True:
                 yield from self._train_task(interrupt)
                 if interrupt.requested:
-                    raise Stopped  # the end of the task, where it has come, is still to be told
+                    raise Stopped  # if this was the task's last step, end_task is called after resuming
                 if not self.task_ended:
                     self.trainer.end_task()
                     self.task_ended = True
@@ -154,26 +154,26 @@ class Running:
         self._ended("finished")
 
     def _train_task(self, interrupt: Interrupt) -> Iterator[None]:
-        schedule, every, begun = self.trainer.schedule, self.settings.evaluate_every, time.perf_counter()
+        schedule, every, since = self.trainer.schedule, self.settings.evaluate_every, time.perf_counter()
         try:
-            self._ask()
+            self._request_outputs()
             for step in self.trainer.steps():
                 self.step_reports.add(schedule, step)
-                self._ask()
+                self._request_outputs()
                 if every and schedule.steps_done % every == 0:
-                    self._look()
+                    self._evaluate_mid_task()
                 if interrupt.requested:
                     break
                 yield
             self.step_reports.flush()
         finally:
-            self.seconds += time.perf_counter() - begun
+            self.seconds += time.perf_counter() - since
 
-    def _ask(self) -> None:
-        """Whether anybody wants the outputs of the next step."""
-        if self.asking:
+    def _request_outputs(self) -> None:
+        """Request the outputs of the next step if any watcher wants them."""
+        if self.output_watchers:
             schedule = self.trainer.schedule
-            self.trainer.learning.outputs.due = any(watcher.due(schedule) for watcher in self.asking)
+            self.trainer.learning.outputs.due = any(watcher.due(schedule) for watcher in self.output_watchers)
 
     def _evaluate(self, interrupt: Interrupt) -> None:
         learning = self.trainer.learning
@@ -184,14 +184,14 @@ class Running:
         for watcher in self.watchers:
             watcher.task(record)
 
-    def _look(self) -> None:
-        """The mean accuracy over the tasks begun so far, in the middle of one; its time does not count."""
-        schedule, learning, begun = self.trainer.schedule, self.trainer.learning, time.perf_counter()
+    def _evaluate_mid_task(self) -> None:
+        """Record the mean accuracy over the tasks begun so far, in the middle of one; not counted as training time."""
+        schedule, learning, since = self.trainer.schedule, self.trainer.learning, time.perf_counter()
         tasks = self.tested.first(schedule.task + 1)
         with learning.numerics():
             accuracies = evaluate(learning.model, learning.predict, tasks).class_il
         self.tested.over_stream.append([schedule.steps_done, mean_over(tasks, accuracies)])
-        self.seconds -= time.perf_counter() - begun
+        self.seconds -= time.perf_counter() - since
 
     def _save_model(self) -> None:
         learning, stream, frozen = self.trainer.learning, self.stream, self.stream.dataset.frozen
@@ -202,8 +202,8 @@ class Running:
         self.folder.save_checkpoint(self.state())
         path = str(self.folder.path)
         again = ", ".join([repr(path), *(f"{name}=..." for name in self.settings.own_objects)])
-        go_on = f"moca.resume({again})" if self.settings.in_python_only else f"moca resume {shlex.quote(path)}"
-        self._ended("interrupted", f"stopped after step {self.steps_done}; go on with: {go_on}")
+        resume = f"moca.resume({again})" if self.settings.in_python_only else f"moca resume {shlex.quote(path)}"
+        self._ended("interrupted", f"stopped after step {self.steps_done}; continue with: {resume}")
 
     def _ended(self, status: Status, message: str = "") -> None:
         trained = self.trainer.learning.images_trained
@@ -243,13 +243,14 @@ class Running:
         return found | {"data": self.stream.dataset.fingerprint}
 
     def give_up(self) -> None:
-        """Leave without a result; `resume` goes on from the last checkpoint, so that the steps since do not count."""
+        """Leave without a result. `resume` will start from the last checkpoint, so the steps since then are taken back
+        from the progress bar."""
         self.advance(len(self.step_reports.waiting) - self.steps_done, "waits")
         self.first_task.leave(self)
         self.folder.release()
 
     def state(self) -> dict[str, Any]:
-        """The trainer's state itself, to be written before the run goes on, and what has been measured so far."""
+        """The trainer's live state, to be saved before the next step, and the accuracies so far."""
         return {
             "trainer": self.trainer.state(),
             "class_il": self.tested.class_il,
@@ -261,14 +262,14 @@ class Running:
             "task_ended": self.task_ended,
             "recorded": self.recorder.state() if self.recorder else [],
             "data": self.stream.dataset.fingerprint,
-            # It may go on elsewhere, but as what it was.
+            # It may be resumed on another machine, but only with the same method.
             "settings": self.settings.model_dump(
                 mode="json", by_alias=True, exclude={"data", "data_dir", "device", "threads"}
             ),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
+        """Restore a state, if data and settings are still the same."""
         if state.get("data", self.stream.dataset.fingerprint) != self.stream.dataset.fingerprint:
             raise MocaError(
                 f"the images of '{self.settings.data}' have changed since run '{self.folder.path}' stopped; "
@@ -290,8 +291,8 @@ class Running:
                 self.recorder.load_state_dict(state["recorded"])
         except KeyError:
             raise MocaError(
-                f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; go on "
-                "with that version, or begin a new run"
+                f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; "
+                "resume it with that version, or begin a new run"
             ) from None
         self.tested.class_il, self.tested.task_il = state["class_il"], state["task_il"]
         self.seconds, self.images_before = state["seconds"], self.trainer.learning.images_trained

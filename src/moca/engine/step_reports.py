@@ -1,4 +1,4 @@
-"""Watchers are told about steps in groups, so that a GPU is not waited for after each."""
+"""Reports steps to watchers in groups, so that there is no GPU sync after each step."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from moca.engine.schedule import Schedule
 from moca.engine.watch import StepRecord, Watcher
 
 _GROUP = {"cpu": 50, "cuda": 500}
-"""Steps that are told together; of steps with outputs, which take room, no more than on a CPU."""
+"""Steps reported together, by device type; steps with outputs, which take memory, in groups as on a CPU."""
 
 
 class StepReports:
-    """The steps of a run that its watchers have not been told about."""
+    """Collects the steps of a run, and reports them to its watchers in groups."""
 
     def __init__(self, watchers: Sequence[Watcher], device: torch.device) -> None:
         self.watchers, self.most, self.with_outputs = watchers, _GROUP[device.type], 0
         self.waiting: list[tuple[tuple[int, int, int, float], Step]] = []
 
     def add(self, schedule: Schedule, step: Step) -> None:
-        """A step has been done; where the group is full, it is told."""
+        """Add a finished step; a full group is reported."""
         place = (schedule.steps_done, schedule.task, schedule.epoch, schedule.learning_rate)
         self.waiting.append((place, step))
         self.with_outputs += bool(step.outputs)
@@ -30,7 +30,7 @@ class StepReports:
             self.flush()
 
     def flush(self) -> None:
-        """Read the losses of all steps that wait from the device, once for all who watch."""
+        """Read the losses of all waiting steps from the device in one sync, and report them to all watchers."""
         if not self.waiting:
             return
         values = iter(torch.stack([loss for _, step in self.waiting for loss in step.losses.values()]).tolist())

@@ -1,4 +1,4 @@
-"""Several runs at once on a CPU: each is a `moca resume` command of its own, as a person would type it."""
+"""Several runs at once on a CPU: each is a child process that runs `moca resume`."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ if TYPE_CHECKING:
     from moca.engine.pack import Ending
 
 IMAGES = "images"
-"""The word before the last line of a child: how many images it has trained on."""
+"""Marks the last line of a child's output, with the number of images it has trained on."""
 HELD = 75
-"""The exit status of a child that finds another process at its run."""
+"""Exit status of a child whose run is held by another process."""
 
 
 def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar: ProgressBar) -> list[Ending]:
-    """Carry out runs, each with its name and what gives it a folder with its settings, `jobs` at a time.
+    """Carry out runs, `jobs` at a time; each is given by its name and a function that prepares its folder.
 
-    A child that is killed costs the run that it had. After a defect in one the others keep their state, as after
-    Ctrl-C. A run that another process is at is left to that, and looked at again later.
+    If a child is killed, only its run fails. After a bug in one, the others save their state, as after Ctrl-C. A run
+    that another process holds is left to it and checked again later.
     """
     endings: list[Ending] = [None] * len(runs)
-    defect: RuntimeError | None = None
-    waiting, busy, said = deque(enumerate(runs)), dict[int, _Child](), SimpleQueue[tuple[int, str]]()
+    bug: RuntimeError | None = None
+    waiting, busy, output = deque(enumerate(runs)), dict[int, _Child](), SimpleQueue[tuple[int, str]]()
 
     @contextmanager
     def settled(number: int) -> Iterator[None]:
-        """Inside, a run that another process is at waits again, and one that cannot be done says why."""
+        """Queue the run again if another process holds it, and note the error if it cannot be done."""
         try:
             yield
         except Held:
@@ -64,36 +64,36 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                             endings[number] = result = Result.load(folder)
                             bar(result.steps, f"{name} done before")
                         else:
-                            busy[number] = _Child(number, name, folder, jobs, said)
+                            busy[number] = _Child(number, name, folder, jobs, output)
                 if interrupt.requested:
                     for child in busy.values():
                         child.stop()
                 elif waiting and not busy:
                     bar.elsewhere(len(waiting))
                 with suppress(Empty):
-                    number, line = said.get(timeout=0.2)
+                    number, line = output.get(timeout=0.2)
                     if line:
                         done = len(runs) - len(waiting) - len(busy) + 1
-                        busy[number].told(line, lambda steps, where: bar(steps, f"run {done}/{len(runs)} {where}"))  # noqa: B023
+                        busy[number].read(line, lambda steps, where: bar(steps, f"run {done}/{len(runs)} {where}"))  # noqa: B023
                         continue
                     try:
                         with settled(number):
                             endings[number] = busy.pop(number).ending()
                     except RuntimeError as error:
-                        defect = defect or error
+                        bug = bug or error
                         interrupt.request()
         finally:
-            for child in busy.values():  # only where this is left at once
+            for child in busy.values():  # only after an exception, such as a second Ctrl-C
                 child.close()
-    if defect is not None:
-        raise defect
+    if bug is not None:
+        raise bug
     return endings
 
 
 class _Child:
-    """One run in a process of its own, and a thread that listens to it."""
+    """A run in a child process, and a thread that reads its output."""
 
-    def __init__(self, number: int, name: str, folder: Path, jobs: int, said: SimpleQueue[tuple[int, str]]) -> None:
+    def __init__(self, number: int, name: str, folder: Path, jobs: int, output: SimpleQueue[tuple[int, str]]) -> None:
         self.name, self.folder, self.images, self.stopping = name, folder, 0, False
         threads = str(max(1, cores() // jobs))
         path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
@@ -105,27 +105,27 @@ class _Child:
             stderr=self.errors,
             env=os.environ | {"OMP_NUM_THREADS": threads, "PYTHONPATH": path},
             text=True,
-            start_new_session=True,  # Ctrl-C reaches every process of a terminal; this one is told once, by us
+            start_new_session=True,  # Ctrl-C reaches all processes of a terminal; this one gets it once, from `stop`
         )
-        self.listener = threading.Thread(target=self._listen, args=(number, said), daemon=True)
+        self.listener = threading.Thread(target=self._listen, args=(number, output), daemon=True)
         self.listener.start()
 
-    def _listen(self, number: int, said: SimpleQueue[tuple[int, str]]) -> None:
+    def _listen(self, number: int, output: SimpleQueue[tuple[int, str]]) -> None:
         assert self.process.stdout is not None
         with self.process.stdout as lines:
             for line in lines:
-                said.put((number, line.rstrip("\n") or " "))
+                output.put((number, line.rstrip("\n") or " "))
         self.process.wait()
-        said.put((number, ""))
+        output.put((number, ""))
 
     def close(self) -> None:
-        """End it, if it has not ended, and let go of what it used."""
+        """Kill the process if it is still running, and release its resources."""
         self.process.kill()
         self.listener.join()
         self.errors.close()
 
-    def told(self, line: str, bar: Callable[[int, str], None]) -> None:
-        """A line of the child: steps done and where it is, or at its end how many images it has trained on."""
+    def read(self, line: str, bar: Callable[[int, str], None]) -> None:
+        """Handle a line of output: steps done and where the run is, or at the end the number of images trained on."""
         count, _, where = line.partition("\t")
         if count == IMAGES:
             self.images = int(where)
@@ -133,16 +133,16 @@ class _Child:
             bar(int(count), f"{self.name} {where}")
 
     def stop(self) -> None:
-        """Ask the run to keep its state and end."""
+        """Ask the run to save its state and stop."""
         if not self.stopping:
             self.stopping = True
             with suppress(OSError):
                 self.process.send_signal(signal.SIGINT)
 
     def ending(self) -> Ending:
-        """What came of the run."""
+        """How the run ended."""
         self.errors.seek(0)
-        said, code = self.errors.readlines(), self.process.returncode
+        stderr, code = self.errors.readlines(), self.process.returncode
         self.close()
         if code == 0:
             result = Result.load(self.folder)
@@ -152,8 +152,8 @@ class _Child:
             raise Held(f"another process is at '{self.folder}', or has ended it")
         if code == 130:
             return None
-        if code == 1 and said and said[-1].startswith("moca: "):
-            raise MocaError(said[-1].removeprefix("moca: ").strip())
+        if code == 1 and stderr and stderr[-1].startswith("moca: "):
+            raise MocaError(stderr[-1].removeprefix("moca: ").strip())
         if code < 0:
-            raise MocaError("its process was killed; the same comparison again goes on with it")
-        raise RuntimeError(f"a run failed\n{''.join(said)}")
+            raise MocaError("its process was killed; the same comparison again resumes it")
+        raise RuntimeError(f"a run failed\n{''.join(stderr)}")

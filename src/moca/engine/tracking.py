@@ -1,4 +1,4 @@
-"""Which trackers a run has, and what it is known by over there: tracking.json of its folder."""
+"""The trackers of a run, and its id in each of them: tracking.json in its folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRACKING = "tracking.json"
 
 
 def chosen(track: Any) -> list[Choice]:
-    """Trackers in any of the accepted forms, one or several; each must be there and can be reached."""
+    """Parse trackers in any of the accepted forms, one or several, and check that each can be reached."""
     given = list(track) if isinstance(track, list | tuple) else [track]
     choices = [as_choice(one) for one in given if one is not None]
     for number, choice in enumerate(choices):
@@ -25,27 +25,27 @@ def chosen(track: Any) -> list[Choice]:
 
 
 def kept(folder: RunFolder) -> list[Choice]:
-    """Those that the run had before, but for objects of Python, which must be handed in again."""
+    """The trackers that the run had before, except Python objects, which must be passed again."""
     try:
-        return [as_choice(told["tracker"]) for told in _read(folder).values() if not told["tracker"].get("own")]
+        return [as_choice(entry["tracker"]) for entry in _read(folder).values() if not entry["tracker"].get("own")]
     except (MocaError, KeyError, TypeError, AttributeError) as error:
-        raise MocaError(f"{folder.path / TRACKING}: {error}; remove it to go on without trackers") from None
+        raise MocaError(f"{folder.path / TRACKING}: {error}; remove it to resume without trackers") from None
 
 
 def known_by(folder: RunFolder, tracker: Choice) -> str | None:
-    """What the run is known by in a tracker, if it was there before."""
+    """The id of the run in a tracker, if it was tracked there before."""
     run: str | None = _read(folder).get(tracker.name, {}).get("run")
     return run
 
 
 def keep(folder: RunFolder, tracker: Choice, run: str | None = None) -> None:
-    """The run has this tracker, and is known by that over there."""
+    """Write down that the run has this tracker, with its id `run` there."""
     entry = {"tracker": tracker.model_dump(mode="json", by_alias=True), "run": run}
     folder.write_json(TRACKING, _read(folder) | {tracker.name: entry})
 
 
 def as_choice(tracker: Any) -> Choice:
-    """A tracker, in any of the accepted forms, as it is written down."""
+    """Parse a tracker in any of the accepted forms."""
     return choice_of(TRACKERS, tracker)
 
 

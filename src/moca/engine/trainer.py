@@ -1,4 +1,4 @@
-"""A run in the middle of its stream: learning that a schedule brings its batches to."""
+"""The trainer: feeds the batches of a schedule to learning."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from moca.streams import Stream
 
 
 class Trainer(Stateful):
-    """Iterating over `steps()` trains a task, which `end_task` then ends; between any two steps `state_dict` holds all
-    that is needed to go on."""
+    """Trains a run task by task: iterate over `steps()`, then call `end_task` and `next_task`.
+
+    Between any two steps, `state_dict` holds everything needed to resume.
+    """
 
     remembers = ("schedule", "learning")
 
     def __init__(
         self, settings: Run, stream: Stream, outputs: Sequence[str] = (), learning: Learning | None = None
     ) -> None:
-        """With `learning` that has learnt before, the stream is what comes next; its labels go on from there."""
+        """If `learning` is given, training continues with it; the labels of the stream must continue its labels."""
         check_execution(settings)
         self.settings = settings
         self.schedule = Schedule(settings, stream)
@@ -39,10 +41,10 @@ class Trainer(Stateful):
         capturing = captures(settings, self.learning.device)
         self.captured = CapturedStep(self.learning, self.feed) if capturing else None
         self.learning.begin_task(self.schedule.current)
-        self.learning.state()  # what a part remembers but does not have is told now, not at the first checkpoint
+        self.learning.state()  # a part that lists a missing attribute in `remembers` fails now, not at a checkpoint
 
     def steps(self) -> Iterator[Step]:
-        """Train the current task from the current position to its end."""
+        """Train the current task from the current position to its end, yielding after each step."""
         learning, schedule, batch = self.learning, self.schedule, self.settings.batch
         learning.model.train()
         for order in schedule.epochs_left(self.feed.order_device):
@@ -56,8 +58,11 @@ class Trainer(Stateful):
                 yield done
 
     def end_task(self) -> None:
-        """The current task has been learnt: to be called once, after its last step. Learners that do nothing then are
-        not handed its samples, which may be many; images stay where the feed has them."""
+        """Finish the current task; call it once, after its last step.
+
+        A learner that does nothing at the end of a task is not given its samples, which may be many. The images stay on
+        the device of the feed.
+        """
         task, learning = self.schedule.current, self.learning
         samples = self._samples(task.train) if learning.learner.ends_tasks else None
         held = self._samples(task.held) if learning.held is not None else None
@@ -70,25 +75,25 @@ class Trainer(Stateful):
         return Batch(image=images[index.to(images.device)], y=labels[index.to(labels.device)])
 
     def next_task(self) -> bool:
-        """Move on to the next task; False after the last one."""
+        """Advance to the next task; False after the last one."""
         more = self.schedule.next_task()
         if more:
             self.learning.grow(self._classes())
             self.learning.begin_task(self.schedule.current)
-            self._forget()
+            self._drop_stale_graphs()
         return more
 
     def _classes(self) -> int:
-        """How many classes there must be room for."""
+        """How many classes the head needs."""
         if self.settings.classes == "known":
             return self.schedule.stream.classes
         return 1 + max(c for task in self.schedule.tasks[: self.schedule.task + 1] for c in task.classes)
 
-    def _forget(self) -> None:
+    def _drop_stale_graphs(self) -> None:
         if self.captured:
             self.captured.forget(self.schedule.sizes)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
+        """Restore a state."""
         super().load_state_dict(state)
-        self._forget()
+        self._drop_stale_graphs()

@@ -1,4 +1,4 @@
-"""Watchers: told about the steps, the tasks and the end of a run. None of them can change it; one can end it."""
+"""Watchers: notified of the steps, the tasks and the end of a run. They cannot change it; `Guard` can end it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What one step did, and where in the run it was."""
+    """The losses of one step, and its position in the run."""
 
     step: int
-    """From 1 on."""
+    """The number of the step, from 1."""
     task: int
-    """From 0 on."""
+    """The index of the task, from 0."""
     epoch: int
-    """Of the task, from 0 on."""
+    """The epoch within the task, from 0."""
     lr: float
     """The learning rate."""
     losses: dict[str, float]
     """The terms of the loss."""
     outputs: dict[str, Tensor] = field(default_factory=dict)
-    """The tensors that were asked for, on the device."""
+    """The requested tensors, on the device."""
 
     @property
     def loss(self) -> float:
@@ -43,26 +43,26 @@ class StepRecord:
 
 @dataclass(frozen=True)
 class TaskRecord:
-    """What a test found out."""
+    """The result of a test: before training, or after a task."""
 
     learned: int
-    """Tasks learned so far; none before training."""
+    """Tasks learned so far; 0 before training."""
     accuracies: Accuracies
     """On every task of the stream."""
     steps: int
-    """Done so far."""
+    """Steps done so far."""
     seconds: float
     """Training time so far."""
     tasks: int = 0
-    """How many tasks of the stream have been learned so far: after joint training all of them."""
+    """How many tasks of the stream have been learned so far; after joint training, all of them."""
     accuracy: float = math.nan
-    """The mean over these, all classes competing."""
+    """The mean accuracy over these, among all classes."""
 
 
 class Watcher:
-    """Is told about the steps, the tasks and the end of a run, and cannot change it. Override what you want to know.
+    """Is notified of the steps, the tasks and the end of a run, and cannot change it. Override what you need.
 
-    Steps come in groups, some time after they were done: a GPU is not waited for.
+    Steps are reported in groups, some time after they were done, to avoid waiting for the GPU.
 
     Example:
         >>> class Losses(moca.Watcher):
@@ -75,66 +75,66 @@ class Watcher:
     """
 
     wants: Sequence[str] = ()
-    """Outputs of a step that are to be in its record: `new.x`, `new.y`, `new.features`, `new.logits`; the same of
+    """Outputs of a step to include in its record: `new.x`, `new.y`, `new.features`, `new.logits`; the same for
     `replay`, and `replay.moved` and `replay.old`; `new.features.gradient`, `replay.features.gradient`,
     `replay.moved.gradient`."""
 
     def begin(self, run: Running) -> None:
-        """A run begins, or goes on."""
+        """Called when a run starts or is resumed."""
 
     def due(self, schedule: Schedule) -> bool:
-        """Whether it wants the outputs of the step that comes next; one that nobody wants costs nothing."""
+        """Whether it wants the outputs of the next step; a step whose outputs no watcher wants costs nothing extra."""
         return True
 
     def steps(self, records: Sequence[StepRecord]) -> None:
-        """Some steps have been done; by default each is handed to `step`."""
+        """Called with a group of finished steps; by default passes each to `step`."""
         for record in records:
             self.step(record)
 
     def step(self, record: StepRecord) -> None:
-        """A step has been done."""
+        """Called with each finished step."""
 
     def task(self, record: TaskRecord) -> None:
-        """A task has been learned, and all of them tested; also before training."""
+        """Called after each task, when all tasks have been tested; also once before training."""
 
     def end(self, result: Result) -> None:
-        """The run has ended."""
+        """Called when the run has ended."""
 
 
 Advance = Callable[[int, str], None]
-"""Called with the number of steps just done (negative: to be done again) and where the run is."""
+"""Called with the number of steps just done (negative: these will be done again) and where the run is."""
 
 
 class Progress(Watcher):
-    """Says how far the run is."""
+    """Reports the progress of a run."""
 
     def __init__(self, advance: Advance) -> None:
         self.advance = advance
 
     def begin(self, run: Running) -> None:
-        """Know how many tasks there are, and how well those before were learned."""
+        """Note the number of tasks, and the accuracy so far."""
         self.tasks, self.accuracy = len(run.trainer.schedule.tasks), run.tested.accuracy
 
     def steps(self, records: Sequence[StepRecord]) -> None:
-        """So many more are done."""
+        """Report the steps as done."""
         learned = "" if math.isnan(self.accuracy) else f", acc {100 * self.accuracy:.1f} %"
         self.advance(len(records), f"task {records[-1].task + 1}/{self.tasks}{learned}")
 
     def task(self, record: TaskRecord) -> None:
-        """So well are the tasks known that have been learned."""
+        """Note the new accuracy."""
         self.accuracy = record.accuracy
 
 
 class Guard(Watcher):
-    """Ends a run whose loss is no longer a number."""
+    """Ends a run whose loss is no longer finite."""
 
     def begin(self, run: Running) -> None:
-        """Know what could help."""
+        """Prepare the advice for the error message."""
         self.folder = run.folder.path
         self.advice = "lower lr" + (" or lambda" if run.settings.perturb.name != "none" else "")
 
     def step(self, record: StepRecord) -> None:
-        """Look at the loss."""
+        """Raise `Diverged` if the loss is not finite."""
         if not math.isfinite(record.loss):
             raise Diverged(
                 f"the loss is no longer a finite number at step {record.step} (task {record.task + 1}, epoch "

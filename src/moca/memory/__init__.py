@@ -1,4 +1,4 @@
-"""The replay memory: how to store, how to draw."""
+"""The replay memory and its policies for storing and drawing samples."""
 
 from moca.memory.balanced import Balanced
 from moca.memory.even import Even

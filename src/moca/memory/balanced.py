@@ -1,4 +1,4 @@
-"""Balanced storing: every class has as even a share of the memory as its samples allow."""
+"""Balanced storing: every class gets as even a share of the memory as its samples allow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from moca.random import Random
 
 
 class Balanced(Store):
-    """A reservoir of each class, of which all are as large as each other: a class with fewer samples has them all, and
-    the others share what it leaves. So it is however many of a class come, and when.
+    """One reservoir per class, all of equal size, for classes of any frequency in any order.
 
-    Every sample draws a ticket when it comes. Those of a class are ranked by their tickets, and of all classes the
-    lowest ranks stay.
+    A class with fewer samples than its share keeps them all, and the others share the slots it leaves. Every sample
+    draws a random ticket when it arrives. Samples are ranked by ticket within their class, and the lowest ranks over
+    all classes are kept.
     """
 
     remembers = ("random", "tickets")
@@ -26,7 +26,8 @@ class Balanced(Store):
         self.tickets = torch.zeros(size + 1, dtype=torch.float64, device=random.count.device)
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
-        """The free slots, in order, for those that stay: the empty ones, and those of samples that do not stay."""
+        """The slot of each sample, `size` if dropped. Kept samples fill the free slots in order: the empty ones, and
+        those of stored samples that are evicted."""
         drawn = self.random.uniform(len(samples["y"]), dtype=torch.float64)
         tickets = torch.cat([self.tickets[: self.size], drawn])
         y = torch.cat([memory.fields["y"][: self.size], samples["y"]])
@@ -36,27 +37,29 @@ class Balanced(Store):
         free, taken = stays[: self.size].to(torch.uint8).argsort(stable=True), stays[self.size :]
         slot = torch.where(taken, free[(taken.cumsum(0) - 1).clamp_min(0)], self.size)
         self.tickets.index_copy_(0, slot, drawn)
-        self.tickets[self.size :].zero_()  # of those that were dropped
+        self.tickets[self.size :].zero_()  # the spare row, where dropped samples write theirs
         return slot
 
     def staying(self, size: int, memory: Memory) -> Tensor:
-        """As even a share of each class as before, by the same tickets."""
+        """The samples to keep, balanced over classes by the same tickets."""
         turns = in_turn(memory.fields["y"][: self.size], self.tickets[: self.size], memory.empty)
         return turns.argsort()[:size]
 
     def moved(self, rows: Tensor) -> None:
-        """Tickets stay with their samples."""
+        """Move the tickets along with their samples."""
         self.tickets = self.tickets[rows]
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken; that of a reservoir, as runs have it, has no tickets yet."""
+        """Restore a state; that of a plain reservoir, which runs use, has no tickets, so new ones are drawn."""
         tickets = self.random.uniform(self.size + 1, dtype=torch.float64)
         super().load_state_dict({"tickets": tickets} | state)
 
 
 def in_turn(y: Tensor, tickets: Tensor, empty: Tensor) -> Tensor:
-    """A number for each sample, the lower the earlier it comes where classes take turns and each begins with its lowest
-    ticket: its rank in its class, and by its ticket within a round. Empty ones come last."""
+    """A sort key for each sample, by which the classes take turns, each starting with its lowest ticket.
+
+    The key is the sample's rank within its class plus its ticket, a number in (0, 1). Empty slots come last.
+    """
     y = y.masked_fill(empty, -1)
     order = tickets.argsort()
     order = order[y[order].argsort(stable=True)]

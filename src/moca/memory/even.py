@@ -10,14 +10,12 @@ from moca.memory.memory import Draw, Memory
 
 
 class Even(Draw):
-    """Draws without replacement; the samples of a class share its chance to come next, which is that of any other
-    class."""
+    """Draws without replacement; all classes have the same probability, which the samples of a class share."""
 
     remembers = ("random",)
 
     def choose(self, count: int, memory: Memory, new: Batch | None = None) -> Tensor:
-        """`count` different slots: the first ones of a race in which a sample is the slower the more of its class there
-        are."""
+        """`count` distinct slots, by a race of exponential clocks with rate one over the size of a sample's class."""
         y, held = memory.fields["y"][: memory.size], ~memory.empty
         of_class = torch.zeros(len(self.learner.came), dtype=torch.float64, device=y.device)
         of_class.index_add_(0, y, held.double())

@@ -1,4 +1,4 @@
-"""The replay memory: tensors on the device, with one policy for storing and one for drawing."""
+"""The replay memory: tensors on the device, with a policy for storing and a policy for drawing."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from moca.random import Random
 from moca.state import Stateful
 
 _AT_ONCE = 1024
-"""Samples that are offered in one go: stores may compare each with each."""
+"""Most samples offered to the store at once, since stores may compare them pairwise."""
 
 
 class Store(Stateful):
-    """Decides which slot each offered sample takes. While there is room, every sample is taken, slot after slot."""
+    """Decides which slot each offered sample takes. While there is room, all samples are stored, in consecutive
+    slots."""
 
     def __init__(self, size: int, random: Random, learner: Any = None) -> None:
         self.size, self.random, self.learner = size, random, learner
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
-        """The slot of each of these samples, given field by field; `size` for those that are dropped."""
+        """The slot for each of these samples, given as one tensor per field; `size` for dropped ones."""
         raise NotImplementedError
 
     def staying(self, size: int, memory: Memory) -> Tensor:
-        """Slots of the samples that stay, `size` of more: left to chance, so that all are as likely to as before."""
+        """Slots of the `size` samples to keep when the memory shrinks: random, so all samples stay equally likely."""
         return memory.by_chance(size)
 
     def moved(self, rows: Tensor) -> None:
-        """Only these rows of the memory are left, in this order; what is known of each has to move along."""
+        """Called when only these rows of the memory are left, in this order, to reorder any per-row state."""
 
 
 class Draw(Stateful):
@@ -41,19 +42,20 @@ class Draw(Stateful):
         self.random, self.learner = random, learner
 
     def choose(self, count: int, memory: Memory, new: Batch | None) -> Tensor:
-        """`count` slots to replay beside the new batch."""
+        """`count` slots to replay together with the new batch."""
         raise NotImplementedError
 
 
 class Memory(Stateful):
-    """The replay memory: at most `size` samples, each a row of every field: raw image, label, and what else is kept.
+    """The replay memory: at most `size` samples, each a row of every field: raw image, label, and whatever else is
+    stored.
 
-    One more row takes what the store drops, so that a step has the same shapes whatever is kept.
+    A spare row takes the samples that the store drops, so that the shapes of a step do not depend on what is stored.
 
     Args:
-        size: How many samples it holds at most.
-        store: Which of the samples offered it keeps; None where they are written by `rewrite`.
-        draw: Which samples are replayed.
+        size: The number of slots.
+        store: Decides which offered samples to store; None if they are written with `rewrite`.
+        draw: Decides which samples to replay.
 
     Example:
         >>> from moca.memory import Reservoir, Uniform
@@ -72,10 +74,10 @@ class Memory(Stateful):
         self.storing, self.drawing = store, draw
         self.fields: dict[str, Tensor] = {}
         self.count = torch.zeros((), dtype=torch.int64, device=draw.random.count.device)
-        """How many samples came, on the device: so many rows hold one, the first ones, until all do."""
+        """Samples offered so far, on the device: that many rows are filled, from the first on, until all are."""
         self._resize(size)
         self.offered = 0
-        """The same number, known without asking the device."""
+        """The same number on the host, so that reading it needs no sync."""
 
     def _resize(self, size: int) -> None:
         self.size, self._places = size, torch.arange(size, device=self.count.device)
@@ -86,16 +88,16 @@ class Memory(Stateful):
         return min(self.size, self.offered)
 
     def __repr__(self) -> str:
-        kept = ", ".join(f"{name}: {in_short(values[: len(self)])}" for name, values in self.fields.items())
-        return f"Memory of {len(self)} samples in {self.size} slots" + (f"; {kept}" if kept else "")
+        fields = ", ".join(f"{name}: {in_short(values[: len(self)])}" for name, values in self.fields.items())
+        return f"Memory of {len(self)} samples in {self.size} slots" + (f"; {fields}" if fields else "")
 
     @property
     def empty(self) -> Tensor:
-        """Which slots hold no sample yet, on the device: the last ones, if any."""
+        """A mask on the device of the slots that hold no sample yet; these are always the last ones."""
         return self._places >= self.count
 
     def add(self, **samples: Tensor) -> None:
-        """Offer a batch, one tensor a field; the first call fixes the fields."""
+        """Offer a batch, one tensor per field; the first call fixes the fields."""
         parts = [values.split(_AT_ONCE) for values in samples.values()]
         for part in zip(*parts, strict=True):
             self._add(dict(zip(samples, part, strict=True)))
@@ -111,7 +113,8 @@ class Memory(Stateful):
         self.count.add_(offered)
 
     def rewrite(self, **samples: Tensor) -> None:
-        """Hold exactly these samples, no more than there are slots: for learners that fill the memory themselves."""
+        """Replace the contents by exactly these samples, at most one per slot: for learners that fill the memory
+        themselves."""
         if self.storing is not None:
             raise ValueError("a memory that a store fills cannot be rewritten; the learner's `store` must be None")
         self._make_room(samples)
@@ -127,16 +130,16 @@ class Memory(Stateful):
             self.fields = {k: v.new_zeros(self.size + 1, *v.shape[1:]) for k, v in samples.items()}
 
     def draw(self, count: int, new: Batch | None = None) -> dict[str, Tensor]:
-        """`count` stored samples, or all of them if there are fewer, one tensor a field and their slots."""
+        """Draw `count` stored samples, or all if there are fewer: one tensor per field, and their slots."""
         index = self.drawing.choose(min(count, len(self)), self, new)
         return {name: values[index] for name, values in self.fields.items()} | {"slot": index}
 
     def all(self) -> dict[str, Tensor]:
-        """Everything stored, one tensor a field."""
+        """Everything stored, one tensor per field."""
         return {name: values[: len(self)] for name, values in self.fields.items()}
 
     def shrink(self, size: int) -> None:
-        """Have no more than `size` slots; the store, if there is one, says which samples stay."""
+        """Reduce the memory to `size` slots; the store, if any, decides which samples are kept."""
         if size >= self.size:
             return
         rows = torch.arange(self.size + 1, device=self.count.device)
@@ -150,23 +153,23 @@ class Memory(Stateful):
         self._resize(size)
 
     def by_chance(self, count: int) -> Tensor:
-        """The slots of so many of the samples."""
+        """The slots of `count` samples chosen at random."""
         return self.drawing.random.permutation(len(self))[:count]
 
     def state(self) -> dict[str, Any]:
-        """Cleared of what was dropped last: on a GPU chance says which of several samples that is."""
+        """The state, with the spare row cleared: on a GPU, which dropped sample ends up there is not deterministic."""
         for values in self.fields.values():
             values[self.size].zero_()
         return super().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken, with the slots that it had then."""
+        """Restore a state, with the number of slots it had."""
         super().load_state_dict(state)
         if self.fields:
             self._resize(len(next(iter(self.fields.values()))) - 1)
 
     def grow(self, classes: int) -> None:
-        """Make room for the logits of more classes: those of samples stored before are zero."""
+        """Extend stored logits to more classes; samples already stored get zeros for the new ones."""
         if (logits := self.fields.get("logits")) is not None:
             more = logits.new_zeros(len(logits), classes - logits.shape[1])
             self.fields["logits"] = torch.cat([logits, more], 1)

@@ -1,4 +1,4 @@
-"""Replay of the past: samples of earlier tasks before any other."""
+"""Replay of samples from earlier tasks first."""
 
 from torch import Tensor
 
@@ -7,9 +7,10 @@ from moca.memory.uniform import Uniform
 
 
 class Past(Uniform):
-    """Uniform among the samples of old classes; others come only where those are too few, and `Batch.old` tells."""
+    """Uniform among the samples of old classes; others are drawn only if these are too few, and are marked in
+    `Batch.old`."""
 
     def eligible(self, memory: Memory) -> Tensor:
-        """Rows of old classes."""
+        """Mask of the rows that hold old classes."""
         old: Tensor = self.learner.is_old(memory.fields["y"][: memory.size])
         return old

@@ -1,4 +1,4 @@
-"""Reservoir sampling: every sample ever offered is kept with the same probability."""
+"""Reservoir sampling: every sample ever offered is stored with the same probability."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from moca.memory.memory import Memory, Store
 
 
 class Reservoir(Store):
-    """Vitter's algorithm R for a whole batch at once: the slot of each offered sample, or `size` for those dropped.
+    """Vitter's algorithm R, vectorised over a batch.
 
-    The same as offering the samples one by one: of several that fall on one slot, the last one stays.
+    Equivalent to offering the samples one by one: if several fall on one slot, the last one stays.
     """
 
     remembers = ("random",)
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
-        """Where each of the samples goes; those that a later one of them falls on are dropped."""
+        """The slot for each sample; one that a later sample of the batch would overwrite is dropped."""
         offered = len(next(iter(samples.values())))
         place = torch.arange(offered, device=memory.count.device)
         number = memory.count + place

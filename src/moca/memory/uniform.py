@@ -12,11 +12,11 @@ from moca.memory.memory import Draw, Memory
 from moca.random import Random
 
 _FEW = 4096
-"""Slots up to which every one of them is given a random number; of more only those that are drawn."""
+"""Up to this many slots, a random number is drawn for every slot; beyond, only for the drawn ones."""
 
 
 class Uniform(Draw):
-    """Draws without replacement among the eligible samples, and among the others when there are too few."""
+    """Draws without replacement from the eligible samples, and from the others if there are too few."""
 
     remembers = ("random",)
 
@@ -25,7 +25,7 @@ class Uniform(Draw):
         return None
 
     def choose(self, count: int, memory: Memory, new: Batch | None = None) -> Tensor:
-        """`count` different slots."""
+        """`count` distinct slots."""
         eligible = self.eligible(memory)
         if eligible is None and memory.size > _FEW:
             return distinct(count, memory.count.clamp_max(memory.size), self.random)
@@ -36,12 +36,12 @@ class Uniform(Draw):
 
 
 def distinct(count: int, below: Tensor, random: Random) -> Tensor:
-    """`count` different numbers in {0, ..., below - 1}, every choice and order equally likely, in time that does not
-    depend on `below`.
+    """`count` distinct numbers in {0, ..., below - 1}, every choice and order equally likely, in time independent of
+    `below`.
 
-    Floyd's algorithm for all numbers at once: the i-th is drawn from {0, ..., below - count + i}, and where that number
-    is taken, it is the last of these instead. It is taken if an earlier draw gave it, or if it is itself the last
-    number of an earlier place that was taken; chains of such places are followed by doubling.
+    Floyd's algorithm, vectorised: the i-th number is drawn from {0, ..., below - count + i}; if it is taken, the last
+    number of that range is used instead. It is taken if an earlier draw gave it, or if it is the last number of an
+    earlier range whose draw was taken; chains of such draws are followed by pointer doubling.
     """
     place = torch.arange(count, device=below.device)
     last = below - count + place

@@ -1,4 +1,4 @@
-"""Passes through the encoder that leave no trace: no gradient, no BatchNorm statistics, other weights if wanted."""
+"""Forward passes without side effects: no gradients, no updates of BatchNorm statistics, optionally other weights."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def auxiliary_encode(
     after_stage: AfterStage | None = None,
     rows: Tensor | None = None,
 ) -> Tensor:
-    """The encoder's features in the model's current mode, its running statistics staying as they are.
+    """The encoder's features in the model's current mode, without updating its running statistics.
 
-    Gradients flow only if `weights` ask for them. `rows` says how much each row counts in BatchNorm's statistics, in
-    sum 1; those of 0 influence nothing, and their features are of no use.
+    Gradients flow only to `weights`, if these require them. `rows` are the weights of the rows in BatchNorm's
+    statistics, with sum 1; rows of weight 0 influence nothing, and their features are meaningless.
     """
     tensors = weights or {name: p.detach() for name, p in model.encoder.named_parameters()}
     with batches_apart([len(x)], ()) if rows is None else rows_weighted(rows):
@@ -37,7 +37,7 @@ def auxiliary_encode(
 def auxiliary_logits(
     model: Model, x: Tensor, weights: dict[str, Tensor] | None = None, rows: Tensor | None = None
 ) -> Tensor:
-    """The whole network's logits in the same way; `weights` go by their names in the model."""
+    """Like `auxiliary_encode`, the logits of the whole network; `weights` are keyed by their names in the model."""
     tensors = weights or {name: p.detach() for name, p in model.named_parameters()}
     encoder, head = (
         {name.removeprefix(part): w for name, w in tensors.items() if name.startswith(part)}
@@ -48,7 +48,8 @@ def auxiliary_logits(
 
 
 def _copies(encoder: nn.Module) -> dict[str, Tensor]:
-    """Copies of the buffers that a pass may change: all but the statistics of BatchNorm that can be told not to."""
+    """Copies of the buffers that a pass may change: all except the statistics of BatchNorm layers that obey
+    `batches_apart`."""
     return {
         f"{name}.{key}" if name else key: buffer.clone()
         for name, module in encoder.named_modules()

@@ -1,4 +1,4 @@
-"""Models from settings, or around an encoder of the user's own."""
+"""Builds models from settings, or around a user-defined encoder."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ Shape = tuple[int, int, int]
 
 
 class Made(NamedTuple):
-    """An encoder, and what is known about it."""
+    """An encoder with its properties."""
 
     body: nn.Module
     choice: Choice
-    """What makes one like it, with other weights: of a pretrained one the encoder within."""
+    """The setting that makes such an encoder with fresh weights; for a pretrained one, that of the encoder inside."""
     features: int
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None
-    """Mean and standard deviation of each channel that it was trained with, where it says so."""
+    """Mean and standard deviation of each channel that it was trained with, if it says so."""
     untrained: bool
-    """Whether its weights are random; of what a user brings nobody knows."""
+    """Whether its weights are known to be random; False for a user-defined encoder, where this is unknown."""
 
 
 def build_model(
@@ -43,8 +43,8 @@ def build_model(
     seed: int = 0,
     outputs: int = 1,
 ) -> Model:
-    """The model that the settings ask for, with initial weights that depend on the seed unless the encoder brings its
-    own; `outputs` for each class."""
+    """The model that the settings describe, with `outputs` outputs for each class. Initial weights depend on the seed,
+    unless the encoder brings its own."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive(seed, "init"))
         made = _made(encoder, shape)
@@ -54,7 +54,7 @@ def build_model(
 
 
 def made_encoder(choice: Choice, shape: Shape) -> Made:
-    """An encoder alone, with the initial weights of seed 0 unless it brings its own."""
+    """An encoder without a head, initialised with seed 0 unless it brings its own weights."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(derive(0, "init"))
         return _made(choice, shape)
@@ -71,24 +71,25 @@ def _made(choice: Choice, shape: Shape) -> Made:
 
 
 def _normalisation(body: nn.Module, channels: int, name: str) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Mean and standard deviation of each channel that an encoder says it was trained with, if it does."""
-    told: Any = getattr(body, "normalisation", None)
-    if told is None or isinstance(body, Pretrained):
-        return told  # type: ignore[no-any-return]
+    """The encoder's `normalisation` attribute, checked: mean and standard deviation of each channel it was trained
+    with."""
+    given: Any = getattr(body, "normalisation", None)
+    if given is None or isinstance(body, Pretrained):
+        return given  # type: ignore[no-any-return]
     try:
-        mean, std = (tuple(map(float, numbers)) for numbers in told)
+        mean, std = (tuple(map(float, numbers)) for numbers in given)
         if len(mean) == len(std) == channels and min(std) > 0:
             return mean, std
     except (TypeError, ValueError):
         pass
     raise MocaError(
         f"normalisation of model '{name}' must be (mean, std), each with a number for every channel ({channels}), not "
-        f"{told!r}"
+        f"{given!r}"
     )
 
 
 def make_encoder(choice: Choice, shape: Shape) -> Any:
-    """The encoder chosen: made for images of this shape, or a copy of the module that was given."""
+    """The chosen encoder: built for images of this shape, or a copy of the given module."""
     if choice.own and choice.part is None:
         body: Any = choice.make()
     else:
@@ -100,7 +101,7 @@ def make_encoder(choice: Choice, shape: Shape) -> Any:
 
 
 def _features(body: nn.Module, shape: Shape, name: str) -> int:
-    """The length of the features of an encoder that does not say it: what it makes of two black images."""
+    """The feature length of an encoder that does not declare it, found by passing two black images through it."""
     where = next((tensor.device for tensor in (*body.parameters(), *body.buffers())), torch.device("cpu"))
     try:
         with torch.no_grad(), evaluating(body):

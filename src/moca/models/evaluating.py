@@ -1,4 +1,4 @@
-"""A network as it is tested, whatever it was doing."""
+"""Temporary evaluation mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(network: nn.Module) -> Iterator[None]:
-    """Inside, it is in evaluation mode; afterwards in the mode that it was in."""
+    """Put the network in evaluation mode inside the block, and restore its mode afterwards."""
     training = network.training
     network.eval()
     try:

@@ -1,4 +1,4 @@
-"""A frozen encoder: images pass through it once, and what learns sees their feature vectors."""
+"""Frozen encoders: images are encoded once, and the model trains on the feature vectors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from moca.settings import Choice
 
 
 class Frozen:
-    """An encoder whose weights stay as they are, as a transform of the data: bytes in, feature vectors out."""
+    """An encoder with fixed weights, used as a transform of the data: bytes in, feature vectors out."""
 
     def __init__(self, choice: Choice, shape: tuple[int, int, int], protocol: Protocol, device: torch.device) -> None:
-        """For images of this shape, prepared as it was trained with where that is known, else by the protocol."""
+        """Build it for images of this shape. They are normalised as in its training if that is known, else by the
+        protocol."""
         made = made_encoder(choice, shape)
         self.encoder: nn.Module = made.body.to(device).eval().requires_grad_(False)
         self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -36,22 +37,24 @@ class Frozen:
 
     @torch.no_grad()
     def __call__(self, images: Tensor) -> Tensor:
-        """Feature vectors (n, d, 1, 1) of raw images, in large batches, on the CPU; in float32 whatever learns on
-        them, so that they are the same on every device but for rounding."""
+        """Feature vectors (n, d, 1, 1) of raw images, returned on the CPU.
+
+        Always computed in float32, whatever the run's precision, so that they agree on all devices up to rounding.
+        """
         view = Transform.plain(self.protocol, self.device)
-        some = images.split(at_once(images, MOST[self.device.type]))
+        batches = images.split(at_once(images, MOST[self.device.type]))
         with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-            rows = [self.encoder(view(part.to(self.device))).float().cpu() for part in some]
+            rows = [self.encoder(view(batch.to(self.device))).float().cpu() for batch in batches]
         return torch.cat([*rows, torch.empty(0, self.features)])[:, :, None, None]
 
     def on_the_cpu(self) -> Frozen:
-        """A copy there."""
+        """A copy on the CPU."""
         twin = copy(self)
         twin.encoder, twin.device = deepcopy(self.encoder).cpu(), torch.device("cpu")
         return twin
 
     def load(self, state: dict[str, Tensor], protocol: Protocol) -> None:
-        """Become one that was kept: its weights, and how images were prepared for it."""
+        """Restore saved weights, and how images were prepared for them."""
         try:
             self.encoder.load_state_dict(state)
         except RuntimeError as error:
@@ -66,8 +69,10 @@ class Frozen:
         return dict(self.encoder.state_dict())
 
     def dataset(self, data: Dataset) -> Dataset:
-        """A data set of feature vectors instead of images, learnt as vectors of a user's own are. That they are those
-        of an untrained network is told, and no more: as a baseline somebody may want them."""
+        """The data set with feature vectors instead of images; it is then treated like a user's data set of vectors.
+
+        An untrained encoder only causes a warning, since someone may want it as a baseline.
+        """
         if self.untrained:
             line = (
                 f"the features of the frozen {self.choice} are those of an untrained network, with random weights; "
@@ -88,7 +93,7 @@ class Frozen:
 
     @functools.cached_property
     def digest(self) -> str:
-        """Of its weights: with others, other features."""
+        """A hash of its weights, which determine the features."""
         found = hashlib.blake2b(digest_size=8)
         for name, value in self.state().items():
             found.update(name.encode() + value.cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())

@@ -1,4 +1,4 @@
-"""How alike the gradients of samples are: inner products of every two, of the whole network in evaluation mode."""
+"""Pairwise inner products of per-sample gradients, over the whole network in evaluation mode."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from moca.models.model import Model
 from moca.models.per_sample import per_sample_gradients
 
 _NUMBERS = 2**27
-"""Most numbers of gradients that are held at once, times eight on a GPU."""
+"""Most gradient entries to hold at once; eight times as many on a GPU."""
 
 
 class _Call(NamedTuple):
-    """What came into a layer and out of it."""
+    """One call of a layer: its inputs and its output."""
 
     layer: nn.Module
     inputs: tuple[Any, ...]
     options: dict[str, Any]
     output: Tensor
     version: int
-    """Of the output: a ReLU in place, for one, makes it a later one."""
+    """Version counter of the output when the layer returned; an in-place ReLU, for example, increases it."""
 
 
 def gradient_products(model: Model, x: Tensor, y: Tensor) -> Tensor:
-    """The inner product of the gradients of every two samples' cross-entropies, over all weights that are learnt.
+    """The inner products of the cross-entropy gradients of all pairs of samples, over all trainable weights.
 
-    Samples do not see each other in evaluation mode, so one pass forth and back gives what comes into each layer and
-    the slope at what comes out; a sample's gradient by the layer's weights is a product of the two, and its whole
-    gradient is never held. In the model's precision; the model, its mode and its statistics stay as they are.
+    In evaluation mode samples do not affect each other, so one forward and backward pass gives each layer's input and
+    the gradient at its output. A sample's gradient with respect to the layer's weights is a product of the two, so the
+    full gradient is never held. Computed in the model's precision; leaves the model, its mode and its statistics
+    unchanged.
     """
     with evaluating(model):
         with torch.enable_grad(), _calls(model) as calls:
@@ -50,7 +51,7 @@ def gradient_products(model: Model, x: Tensor, y: Tensor) -> Tensor:
 
 @contextmanager
 def _calls(model: Model) -> Iterator[list[_Call]]:
-    """Inside, every call of a layer with weights is noted."""
+    """Record every call of a layer with trainable weights inside the block."""
     calls = list[_Call]()
 
     def note(layer: nn.Module, inputs: tuple[Any, ...], options: dict[str, Any], output: Any) -> None:
@@ -65,19 +66,19 @@ def _calls(model: Model) -> Iterator[list[_Call]]:
 
 
 def _learnt(layer: nn.Module) -> dict[str, Tensor]:
-    """The layer's own weights, those of layers inside it left out."""
+    """The layer's own trainable weights, without those of its submodules."""
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
 def _each_once(model: Model, calls: list[_Call]) -> bool:
-    """Whether each weight was used in just one call: else its gradient is more than that of a call."""
+    """Whether each weight was used in exactly one call; otherwise its gradient sums over several."""
     times = Counter(id(p) for call in calls for p in _learnt(call.layer).values())
     return all(times[id(p)] == 1 for p in model.parameters() if p.requires_grad)
 
 
 def _plain_call(call: _Call, rows: int) -> bool:
-    """Whether a row a sample came in and out, nothing else by name, and what came out was not written to later: else
-    the slope there is another one."""
+    """Whether inputs and output have one row per sample, no tensor was passed by keyword (except to `BatchNorm2d`), and
+    the output was not modified in place later, which would change the gradient there."""
     by_name = not isinstance(call.layer, BatchNorm2d) and any(isinstance(v, Tensor) for v in call.options.values())
     parts = (*call.inputs, call.output)
     whole = all(isinstance(part, Tensor) and len(part) == rows for part in parts)
@@ -85,7 +86,7 @@ def _plain_call(call: _Call, rows: int) -> bool:
 
 
 def _products(call: _Call, slope: Tensor) -> Tensor:
-    """Of the gradients by one layer's weights."""
+    """Inner products of the gradients with respect to one layer's weights; `slope` is the gradient at its output."""
     layer, (x, *_) = call.layer, call.inputs
     if isinstance(layer, BatchNorm2d):
         return _gram(_by_scale_and_shift(layer, x, slope * (call.output > 0) if call.options.get("relu") else slope))
@@ -101,15 +102,15 @@ def _gram(rows: Tensor) -> Tensor:
 
 
 def _wide(x: Tensor) -> torch.dtype:
-    """What sums are kept in: at least float32."""
+    """The dtype for sums: at least float32."""
     return torch.promote_types(x.dtype, torch.float32)
 
 
 def _of_a_linear_map(layer: nn.Linear | nn.Conv2d, x: Tensor, slope: Tensor) -> Tensor:
-    """Of a layer that maps each place of a sample in the same way: x (n, places, inputs), slope (n, places, outputs).
+    """Inner products for a layer that applies the same linear map at each position of a sample.
 
-    A sample's gradient is the sum over its places of slope times input. Where there are fewer places than inputs, the
-    products of the places tell the same as those of the gradients, and are fewer.
+    x is (n, places, inputs), slope (n, places, outputs). A sample's gradient is the sum over its positions of slope
+    times input. With fewer positions than inputs, products between positions give the same result with less work.
     """
     n, places, inputs = x.shape
     x, learnt, products = x.to(slope.dtype), _learnt(layer), list[Tensor]()
@@ -125,13 +126,13 @@ def _of_a_linear_map(layer: nn.Linear | nn.Conv2d, x: Tensor, slope: Tensor) -> 
 
 
 def _one_patch(layer: nn.Conv2d) -> bool:
-    """Whether every output is a linear map of one patch of all channels."""
+    """Whether every output is a linear map of one contiguous patch over all channels."""
     padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
     return padded and layer.groups == 1 and layer.dilation == (1, 1)
 
 
 def _patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
-    """What each output pixel looks at: (n, places, inputs)."""
+    """The input patch of each output pixel: (n, places, inputs)."""
     assert not isinstance(layer.padding, str)
     down, across = layer.padding
     x = F.pad(x, (across, across, down, down))
@@ -141,14 +142,14 @@ def _patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def _by_scale_and_shift(layer: BatchNorm2d, x: Tensor, slope: Tensor) -> Tensor:
-    """The gradient of each sample by BatchNorm's weight and bias, a row each."""
+    """The gradients with respect to BatchNorm's weight and bias, one row per sample."""
     normalised = F.batch_norm(x, layer.running_mean, layer.running_var, eps=layer.eps)
     parts = {"weight": slope * normalised, "bias": slope}
     return torch.cat([parts[name].sum((2, 3), dtype=_wide(x)) for name in _learnt(layer)], 1)
 
 
 def _by_any_weights(call: _Call, slope: Tensor) -> Tensor:
-    """The same for any layer, which is run again for each sample by itself, in float32."""
+    """The gradients for a layer of any other type, one row per sample: the layer is rerun for each, in float32."""
     weights = {name: w.detach() for name, w in _learnt(call.layer).items()}
 
     def gradient(slope: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -161,6 +162,6 @@ def _by_any_weights(call: _Call, slope: Tensor) -> Tensor:
 
 
 def _of_the_whole(model: Model, x: Tensor, y: Tensor) -> Tensor:
-    """The same for any network, by the whole gradient of each sample."""
+    """The fallback for any network, from the full gradient of each sample."""
     parts = [torch.cat(list(part.values()), 1) for part in per_sample_gradients(model, x, y)]
     return _gram(torch.cat(parts))

@@ -1,4 +1,4 @@
-"""Classifiers on top of an encoder. All but the simplex can grow when new classes turn up."""
+"""Classifier heads. All except the simplex can grow when new classes appear."""
 
 import math
 
@@ -12,19 +12,19 @@ from moca.settings import heads as settings
 
 
 class Head(nn.Module):
-    """Class vectors, one row of `weight` a class."""
+    """A classifier with one class vector per class, the rows of `weight`."""
 
     weight: Tensor
 
     def extra_repr(self) -> str:
-        """What torch prints of it: the numbers that it is made with."""
+        """Its constructor arguments, for the repr."""
         classes, features = self.weight.shape
         return f"{features}, {classes}"
 
     def grow(self, classes: int) -> None:
-        """Add rows up to `classes`, initialised like the first ones; the old rows keep their values.
+        """Add rows up to `classes`, initialised like the first ones; existing rows keep their values.
 
-        The parameters are new objects: make the optimiser afterwards.
+        The parameters become new objects, so build the optimiser afterwards.
         """
         for name, parameter in list(self.named_parameters(recurse=False)):
             if parameter.dim() and classes > len(parameter):
@@ -42,9 +42,9 @@ class CosineHead(Head):
 
     Args:
         features: The length of a feature vector.
-        classes: How many classes there are now; `grow` adds more.
-        scale: Sigma, to begin with.
-        learnable: Whether it is learnt.
+        classes: The number of classes now; `grow` adds more.
+        scale: The initial sigma.
+        learnable: Whether sigma is trained.
     """
 
     def __init__(self, features: int, classes: int, scale: float = 1.0, learnable: bool = True) -> None:
@@ -58,11 +58,11 @@ class CosineHead(Head):
 
 
 class LinearHead(Head):
-    """The usual linear classifier with bias, whose rows can grow.
+    """The usual linear classifier with bias, which can grow.
 
     Args:
         features: The length of a feature vector.
-        classes: How many classes there are now; `grow` adds more.
+        classes: The number of classes now; `grow` adds more.
     """
 
     def __init__(self, features: int, classes: int) -> None:
@@ -76,8 +76,11 @@ class LinearHead(Head):
 
 
 class SimplexHead(Head):
-    """The regular polytope classifier: class vectors are the fixed corners of a regular simplex, all at the same angle,
-    and a linear map with bias leads from the features to its space. The logits of a sample sum to zero."""
+    """The regular polytope classifier: the class vectors are the fixed corners of a regular simplex.
+
+    All pairs of corners have the same angle. A trained linear map with bias takes the features to the simplex's space.
+    The logits of a sample sum to zero.
+    """
 
     corners: Tensor
 
@@ -91,7 +94,7 @@ class SimplexHead(Head):
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
-        """The class vectors as the features see them."""
+        """The class vectors in feature space."""
         return self.corners @ self.map
 
     def forward(self, h: Tensor) -> Tensor:
@@ -99,15 +102,16 @@ class SimplexHead(Head):
         return F.linear(F.linear(h, self.map, self.bias), self.corners)
 
     def grow(self, classes: int) -> None:
-        """Its corners are fixed: with one more, none would stay where it is."""
+        """Raise an error if asked for more classes: with another corner, all the fixed ones would have to move."""
         if classes > len(self.corners):
             raise MocaError("a simplex head cannot grow, its class vectors are fixed; use head=linear or head=cosine")
 
 
 def simplex(corners: int) -> Tensor:
-    """Unit vectors in as few dimensions as possible, a row each, whose cosines are all -1 / (corners - 1).
+    """The corners of a regular simplex: unit vectors, one per row, with all pairwise cosines -1 / (corners - 1).
 
-    They are the rows of an orthonormal basis of the vectors that sum to zero (Helmert's), scaled to unit length.
+    They have corners - 1 dimensions. They are the rows of Helmert's orthonormal basis of the vectors that sum to zero,
+    scaled to unit length.
     """
     k = torch.arange(1, corners, dtype=torch.float64)
     row = torch.arange(corners, dtype=torch.float64).unsqueeze(1)
@@ -116,7 +120,7 @@ def simplex(corners: int) -> Tensor:
 
 
 def build_head(choice: settings.Cosine | settings.Linear | settings.Simplex, features: int, classes: int) -> Head:
-    """The head that the settings ask for."""
+    """The head that the settings describe."""
     if isinstance(choice, settings.Simplex):
         return SimplexHead(features, classes)
     if isinstance(choice, settings.Cosine):

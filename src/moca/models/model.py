@@ -1,4 +1,4 @@
-"""Encoder and head together, and always apart: MOCA lives between `encode` and `classify`."""
+"""The model: encoder and head, called separately, since MOCA acts between `encode` and `classify`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,20 +19,21 @@ from moca.models.precision import in_bfloat16
 from moca.settings import Choice
 
 WRAP = "wrap it in a module that picks or pools them"
-"""What to do with an encoder that returns something else, such as tokens or several outputs."""
+"""The advice for an encoder that returns something other than feature vectors, such as tokens or several outputs."""
 
 
 class Model(nn.Module):
-    """A network in two halves, encoder and classifier; MOCA works between them.
+    """A network in two halves, encoder and classifier; MOCA acts between them.
 
-    The modules stay yours. In moca's own steps BatchNorm layers of the encoder, of any kind, are told which rows are
-    one batch; everywhere else they do what they did.
+    The modules are not copied. In moca's own steps the encoder's BatchNorm layers, of any type, treat new and replayed
+    samples as separate batches; everywhere else they behave as before.
 
     Args:
-        encoder: Any module that makes one vector (n, d) of each image.
-        head: The classifier: `CosineHead`, `LinearHead`, a plain `nn.Linear`, or any module that makes logits of
-            vectors; `vt:center=classifier` and the analyses ask for a row for each class, as those named have.
-        outputs: How many outputs the head has for each class, one after the other; the first is the class itself.
+        encoder: Any module that maps images to feature vectors (n, d).
+        head: The classifier: `CosineHead`, `LinearHead`, a plain `nn.Linear`, or any module that maps vectors to
+            logits. `vt:center=classifier` and the analyses need a weight with one row per class, as the first three
+            have.
+        outputs: The number of outputs for each class, stored consecutively; the first is the class itself.
     """
 
     head: Head | nn.Linear
@@ -40,11 +41,11 @@ class Model(nn.Module):
     def __init__(self, encoder: nn.Module, head: nn.Module, outputs: int = 1) -> None:
         super().__init__()
         self.encoder = keep_batches_apart(encoder)
-        self.head = head  # type: ignore[assignment]  # of other kinds class_vectors and grow say that they cannot
+        self.head = head  # type: ignore[assignment]  # for other modules class_vectors and grow raise an error
         self.outputs = outputs
-        """Outputs of the head for each class, one after the other; the first is the class itself."""
+        """Outputs of the head for each class, stored consecutively; the first is the class itself."""
         self.made_by: Choice | None = None
-        """What makes an encoder like its own, where settings did."""
+        """The setting that the encoder was built from, if it was."""
         self.bf16 = False
         """Whether the encoder runs in bfloat16 autocast; features and head stay in float32."""
         self._rounded: dict[str, Tensor] | None = None
@@ -53,7 +54,7 @@ class Model(nn.Module):
     def encode(
         self, x: Tensor, tensors: dict[str, Tensor] | None = None, after_stage: AfterStage | None = None
     ) -> Tensor:
-        """Features h of the images x, as precise as the head is; `tensors` take the place of the encoder's own, by
+        """Features h of the images x, in the head's dtype; `tensors` replace parameters and buffers of the encoder by
         name."""
         if after_stage is not None and not isinstance(self.encoder, Encoder):
             raise MocaError("an encoder of your own has no stages to look into; use one of moca's (moca ls)")
@@ -71,7 +72,7 @@ class Model(nn.Module):
         return features.to(self.dtype)
 
     def rounded(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The given tensors, and in bfloat16 those of the encoder's weights that it computes with in that precision."""
+        """The given tensors; in a bfloat16 model also the encoder's weights, cast to bfloat16 as autocast would."""
         if not self.bf16:
             return tensors
         if not tensors and self._rounded is not None:
@@ -80,8 +81,8 @@ class Model(nn.Module):
 
     @contextmanager
     def one_step(self, compiled: bool = False) -> Iterator[None]:
-        """Inside, where the weights stay as they are, all passes share what was rounded at its beginning; or the
-        encoder runs compiled, which rounds by itself."""
+        """Wraps the passes of one step, during which the weights do not change: all share the bfloat16 weights cast at
+        its start. With `compiled`, the encoder runs compiled, and casts by itself."""
         before = self._rounded, self._compiled
         self._rounded, self._compiled = None if compiled else self.rounded({}), compiled
         try:
@@ -91,8 +92,9 @@ class Model(nn.Module):
 
     @contextmanager
     def in_float32(self) -> Iterator[None]:
-        """Inside, a model of bfloat16 computes in float32, for what small differences decide; on a GPU with factors
-        rounded to TensorFloat-32, whose errors are an eighth of bfloat16's at some of the speed."""
+        """Compute in float32 inside the block, even if the model uses bfloat16: for results that depend on small
+        differences. On a GPU such a model uses TensorFloat-32, with an eighth of bfloat16's error at part of its
+        speed."""
         before = self.bf16, cudnn.allow_tf32, matmul.allow_tf32
         if self.bf16 and next(self.parameters()).is_cuda:
             cudnn.allow_tf32 = matmul.allow_tf32 = True
@@ -113,12 +115,12 @@ class Model(nn.Module):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the features, as the head takes them: float32, unless the user's own network is in another precision."""
+        """The dtype of the features and the head: float32, unless a user-defined network has another."""
         return next((parameter.dtype for parameter in self.head.parameters()), torch.float32)
 
     @property
     def class_vectors(self) -> Tensor:
-        """The row of the head that stands for each class."""
+        """The row of the head's weight for each class."""
         if not isinstance(getattr(self.head, "weight", None), Tensor):
             raise MocaError(
                 f"this needs a classifier with a row for each class, nn.Linear or moca.CosineHead, not a "
@@ -127,15 +129,14 @@ class Model(nn.Module):
         return self.head.weight[:: self.outputs]
 
     def grow(self, classes: int) -> None:
-        """Make room for more classes in the head, whose parameters are new objects then."""
+        """Extend the head to more classes; its parameters become new objects."""
         if not isinstance(self.head, Head):
             raise MocaError("only moca's own heads can grow; use moca.LinearHead or moca.CosineHead")
         self.head.grow(classes * self.outputs)
 
     @torch.no_grad()
     def grow_like(self, other: "Model") -> None:
-        """Make room for as many classes as the network has that this is a copy of, with its rows for those that are
-        new."""
+        """Extend the head to as many classes as `other`, the network this is a copy of; new rows are copied from it."""
         head = deepcopy(other.head).requires_grad_(False)
         for grown, known in zip(head.parameters(), self.head.parameters(), strict=True):
             (grown[: len(known)] if known.dim() else grown).copy_(known)

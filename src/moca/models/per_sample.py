@@ -1,4 +1,4 @@
-"""The gradient of each sample by itself, of the whole network in evaluation mode."""
+"""Per-sample gradients of the whole network in evaluation mode."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from moca.models.evaluating import evaluating
 from moca.models.model import Model
 
 _NUMBERS = 2**27
-"""Most numbers that are computed at once, half a gigabyte, and on a GPU four; a sample has as many as there are
-weights."""
+"""Most gradient entries computed at once, half a gigabyte (four on a GPU); a sample has one per weight."""
 
 
 def per_sample_gradients(model: Model, x: Tensor, y: Tensor) -> Iterator[dict[str, Tensor]]:
-    """Gradients of the cross-entropy by every weight that is learnt, a row a sample, for some samples after the other.
+    """Gradients of the cross-entropy with respect to every trainable weight, one row per sample, chunk by chunk.
 
-    In float32. The model, its mode and its statistics stay as they are.
+    Computed in float32. Leaves the model, its mode and its statistics unchanged.
     """
     weights = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
     at_once = max(1, _NUMBERS * (8 if x.is_cuda else 1) // sum(w.numel() for w in weights.values()))

@@ -1,4 +1,4 @@
-"""Weights in bfloat16, cast all at once: autocast takes them one by one, two kernels each."""
+"""Weights in bfloat16, cast all at once; autocast casts them one by one, with two kernels each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moca import kernels
 
 
 def in_bfloat16(encoder: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The weights that autocast would cast, by name; taken from `tensors` or else from the encoder.
+    """The weights that autocast would cast to bfloat16, by name, taken from `tensors` or else from the encoder.
 
     Gradients flow back to the originals in float32, as through autocast.
     """
@@ -27,7 +27,7 @@ def in_bfloat16(encoder: nn.Module, tensors: dict[str, Tensor]) -> dict[str, Ten
 
 
 def subtract(weights: dict[str, Tensor], steps: dict[str, Tensor], like: dict[str, Tensor]) -> dict[str, Tensor]:
-    """weights - steps by name, each rounded once to the precision of its namesake in `like`."""
+    """weights - steps by name, each rounded once to the dtype of the same name in `like`."""
     exact = [name for name, w in weights.items() if w.dtype == steps[name].dtype == like[name].dtype]
     moved = torch._foreach_sub([weights[name] for name in exact], [steps[name] for name in exact]) if exact else []
     rounded = {name: _less(w, steps[name], like[name].dtype) for name, w in weights.items() if name not in exact}

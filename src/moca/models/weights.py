@@ -1,4 +1,4 @@
-"""Weights of an encoder as a user has them: in a finished run, in a model, or in a file."""
+"""Reads a user's weights for an encoder: from a finished run, a model folder, or a file."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from moca.settings import Choice
 from moca.settings.choice import choice_of
 
 _PREFIX = "encoder."
-"""Of the encoder's tensors among those of a whole model."""
+"""Prefix of the encoder's tensors in a whole model."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What an encoder had learnt, and of which kind it is."""
+    """The weights of an encoder, and the setting that builds it."""
 
     source: Path
     encoder: Choice
     tensors: dict[str, Tensor]
     normalisation: tuple[tuple[float, ...], tuple[float, ...]] | None = None
-    """Mean and standard deviation of each channel that it was trained with, where that is known."""
+    """Mean and standard deviation of each channel that it was trained with, if known."""
 
 
 def read_weights(source: Path, base: str | None = None) -> Weights:
-    """The weights at a place; `base` says which encoder they are of where that is not known there."""
+    """Read the weights at a path; `base` names the encoder if the source does not."""
     if not source.exists():
         raise MocaError(f"weights '{source}' are not there; give a finished run, a model, or a file of weights")
     about, tensors = _of_folder(source) if source.is_dir() else _of_file(source)
@@ -50,7 +50,7 @@ def read_weights(source: Path, base: str | None = None) -> Weights:
 
 
 def _of_folder(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a finished run or a model kept."""
+    """Metadata and encoder weights of a finished run or a model."""
     from moca.classifier.folder import ModelFolder
 
     about, state = ModelFolder(path).contents()
@@ -58,7 +58,7 @@ def _of_folder(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _of_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A file that a run wrote tells what it is; of any other the tensors alone are known."""
+    """Metadata and encoder weights of a file; only files written by a run have metadata."""
     about: dict[str, Any] = {}
     try:
         if path.suffix == ".safetensors":
@@ -75,21 +75,21 @@ def _of_file(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def _of_encoder(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Of a whole model those of its encoder, by their names in it."""
+    """The encoder's tensors of a whole model, with their names in the encoder; any other tensors unchanged."""
     own = {name.removeprefix(_PREFIX): value for name, value in tensors.items() if name.startswith(_PREFIX)}
     return own or tensors
 
 
 def fill(encoder: nn.Module, weights: Weights, shape: tuple[int, int, int]) -> None:
-    """Give an encoder its weights; those that do not fit are told by the first that does not."""
+    """Load weights into an encoder; if they do not fit, the error names the first tensor that does not."""
     here, there = encoder.state_dict(), weights.tensors
     for name in sorted(here.keys() | there.keys()):
         mine, given = (tuple(part[name].shape) if name in part else None for part in (here, there))
         if mine != given:
             size = "x".join(map(str, shape))
-            told = f"'{name}' is {given or 'missing'} there and {mine or 'missing'} in it"
+            mismatch = f"'{name}' is {given or 'missing'} there and {mine or 'missing'} in it"
             raise MocaError(
-                f"weights '{weights.source}' do not fit {weights.encoder} for images of {size}: {told}; give the "
+                f"weights '{weights.source}' do not fit {weights.encoder} for images of {size}: {mismatch}; give the "
                 "encoder and the kind of images that they were trained with"
             )
     encoder.load_state_dict(there)

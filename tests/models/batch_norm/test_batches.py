@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from moca.models.batch_norm.batches import Batches, rows_weighted, told
+from moca.models.batch_norm.batches import Batches, batches_for, rows_weighted
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
@@ -20,4 +20,4 @@ def test_what_is_said_of_a_row_is_said_of_all_its_parts(parts):
 def test_of_weighted_rows_the_heaviest_is_named():
     """From which the kernels measure the others: one that counts nothing may be no number."""
     with rows_weighted(torch.tensor([0.0, 0.3, 0.7])):
-        assert told(nn.BatchNorm1d(2)).heaviest == 2
+        assert batches_for(nn.BatchNorm1d(2)).heaviest == 2

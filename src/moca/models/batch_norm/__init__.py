@@ -1,1 +1,1 @@
-"""BatchNorm that keeps the batches of a pass apart: our own layer, and any that an encoder of others has."""
+"""BatchNorm that normalises the batches of a pass separately: in our own layer, and in those of other encoders."""

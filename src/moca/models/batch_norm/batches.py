@@ -1,4 +1,4 @@
-"""Which rows of a pass make up a batch, for every BatchNorm that the pass goes through."""
+"""Which rows of a forward pass form a batch, for every BatchNorm layer in that pass."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from moca.errors import MocaError
 
 
 class Batches(NamedTuple):
-    """The batches that a pass holds, one after the other."""
+    """The consecutive batches of a pass."""
 
     sizes: tuple[int, ...]
-    """Rows of each."""
+    """The number of rows of each batch."""
     updates: tuple[int, ...] = ()
-    """Those that move the running statistics, by number and in order."""
+    """The indices of the batches that update the running statistics, in order."""
     weights: Tensor | None = None
-    """The share of each row in the statistics, where there is one batch and rows differ; None where they do not."""
+    """For a single batch, the weight of each row in the statistics; None if all rows count the same."""
     heaviest: Tensor | None = None
-    """With weights, the number of a row that has the largest."""
+    """With weights, the index of a row with the largest weight."""
 
     def seen_in(self, x: Tensor) -> Batches:
-        """The same for a layer that sees x, which may have several rows for each of the pass: images cut up."""
+        """The batches as a layer with input x sees them: x may have several rows for each row of the pass, if the
+        encoder cuts images into parts."""
         rows, parts = sum(self.sizes), len(x) // sum(self.sizes)
         if parts * rows != len(x) or not parts:
             raise MocaError(
@@ -44,28 +45,28 @@ _batches: Batches | None = None
 
 @contextmanager
 def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) -> Iterator[None]:
-    """Inside, BatchNorm treats consecutive groups of rows as batches of their own.
+    """Inside, BatchNorm treats consecutive groups of rows, of these sizes, as separate batches.
 
-    `updates` names the batches (by number) that move the running statistics, in order and as often as wanted; None
-    means each of them once.
+    `updates` lists the indices of the batches that update the running statistics, in order, with repetitions allowed;
+    None means each once.
     """
-    with _told(Batches(tuple(sizes), tuple(range(len(sizes)) if updates is None else updates))):
+    with _in_force(Batches(tuple(sizes), tuple(range(len(sizes)) if updates is None else updates))):
         yield
 
 
 @contextmanager
 def rows_weighted(weights: Tensor) -> Iterator[None]:
-    """Inside, BatchNorm treats all rows as one batch in which each counts as much as its weight; they sum to 1.
+    """Inside, BatchNorm treats all rows as one batch with weighted statistics; the weights sum to 1.
 
-    Rows of weight 0 are left out: they change neither statistics nor gradients, and come out as zeros, so that they
-    stay finite whatever the others are. The running statistics stay as they are.
+    Rows of weight 0 are ignored: they affect neither statistics nor gradients, and their output is zero, so that it
+    stays finite for any input. The running statistics are not updated.
     """
-    with _told(Batches((len(weights),), (), weights, weights.argmax())):
+    with _in_force(Batches((len(weights),), (), weights, weights.argmax())):
         yield
 
 
 @contextmanager
-def _told(batches: Batches) -> Iterator[None]:
+def _in_force(batches: Batches) -> Iterator[None]:
     global _batches
     before, _batches = _batches, batches
     try:
@@ -74,6 +75,7 @@ def _told(batches: Batches) -> Iterator[None]:
         _batches = before
 
 
-def told(layer: _BatchNorm) -> Batches | None:
-    """What the layer has to obey: nothing outside of such a pass, or where it uses its running statistics."""
+def batches_for(layer: _BatchNorm) -> Batches | None:
+    """The batches that the layer must keep apart; None outside `batches_apart` and `rows_weighted`, or if it normalises
+    by its running statistics."""
     return _batches if layer.training or layer.running_mean is None else None

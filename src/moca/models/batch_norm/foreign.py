@@ -1,4 +1,4 @@
-"""BatchNorm layers of any kind, made to keep the batches of a pass apart: for encoders that are not our own."""
+"""Makes BatchNorm layers of any type normalise the batches of a pass separately, for encoders from elsewhere."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.overrides import TorchFunctionMode
 
 from moca.errors import MocaError
-from moca.models.batch_norm.batches import Batches, told
+from moca.models.batch_norm.batches import Batches, batches_for
 from moca.models.batch_norm.layer import BatchNorm2d, Running, normalise
 
 
 def keep_batches_apart(module: nn.Module) -> nn.Module:
-    """The same module, whose BatchNorm layers now obey `batches_apart`; everywhere else they are what they were.
+    """Make the module's BatchNorm layers obey `batches_apart`, in place; elsewhere they behave as before.
 
-    SyncBatchNorm does not look beyond its process there. Where samples are cut up, the parts of one must stay together.
+    Inside `batches_apart`, SyncBatchNorm does not synchronise between processes. If the encoder cuts samples into
+    parts, the parts of a sample must stay together.
     """
     for name, layer in module.named_modules():
         if isinstance(layer, LazyModuleMixin) and isinstance(layer, _BatchNorm):
@@ -31,23 +32,23 @@ def keep_batches_apart(module: nn.Module) -> nn.Module:
 
 
 def obeys(layer: nn.Module) -> bool:
-    """Whether it is a BatchNorm layer that can be told which rows are a batch, and to leave its statistics alone."""
+    """Whether a layer is a BatchNorm that obeys `batches_apart` and can leave its statistics unchanged."""
     return isinstance(layer, BatchNorm2d | _Obeying)
 
 
 class _Obeying(_BatchNorm):
-    """What a BatchNorm layer of another kind is put under."""
+    """Base class added to a BatchNorm layer of another type; see `_obeying`."""
 
     _kind: type[_BatchNorm]
 
     def forward(self, input: Tensor, *args: Any, **options: Any) -> Tensor:
-        batches = told(self)
+        batches = batches_for(self)
         if batches is None:
             return super().forward(input, *args, **options)
         if self._kind.forward in (_BatchNorm.forward, nn.SyncBatchNorm.forward):
             self._check_input_dim(input)  # type: ignore[no-untyped-call]
             return normalise(input, self.weight, self.bias, self.eps, batches, Running.of(self, batches))
-        # A kind with a forward pass of its own, such as one that ends in an activation: only its core is replaced.
+        # A type with its own forward pass, such as one with an activation: replace only its call of F.batch_norm.
         counted, running = self.num_batches_tracked, Running.of(self, batches)
         self.num_batches_tracked = None
         try:
@@ -57,13 +58,13 @@ class _Obeying(_BatchNorm):
             self.num_batches_tracked = counted
 
     def __reduce__(self) -> Any:
-        """Copied and pickled by the kind that it was, as classes made on the way have no address."""
+        """Copy and pickle by the original class, since a class created at run time cannot be imported."""
         return _revived, (self._kind,), self.__dict__
 
 
 @functools.cache
 def _obeying(kind: Any) -> type[_BatchNorm]:
-    # Another name, as modules that print alike are taken to be alike where they are compiled.
+    # A new name, because modules with the same repr share one compilation.
     return type(f"{kind.__name__}Apart", (_Obeying, kind), {"_kind": kind, "__doc__": kind.__doc__})
 
 
@@ -73,7 +74,7 @@ def _revived(kind: Any) -> _BatchNorm:
 
 
 class _Core(TorchFunctionMode):
-    """Inside, `torch.nn.functional.batch_norm` keeps batches apart."""
+    """Inside, `torch.nn.functional.batch_norm` normalises the batches separately."""
 
     def __init__(self, batches: Batches, running: Running | None) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""BatchNorm over a pass that holds several batches, each normalised by its own statistics.
+"""BatchNorm for a pass with several batches, each normalised by its own statistics.
 
-New and replayed samples then share every convolution, and the numbers are those of separate passes.
+New and replayed samples can then share every convolution, with the same results as separate passes.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from moca import kernels
-from moca.models.batch_norm.batches import Batches, told
+from moca.models.batch_norm.batches import Batches, batches_for
 from moca.models.batch_norm.weighted import weighted
 
 __all__ = ["BatchNorm2d", "Running", "normalise"]
 
 
 class Running(NamedTuple):
-    """Running statistics that a pass moves."""
+    """Running statistics that a pass updates."""
 
     mean: Tensor
     var: Tensor
     momentum: float | None
-    """None for the average of all batches so far."""
+    """None for the average over all batches so far."""
     counted: Tensor | None
-    """How many these were."""
+    """The number of batches so far."""
 
     @classmethod
     def of(cls, layer: _BatchNorm, batches: Batches) -> Running | None:
-        """The layer's own, or None where they stay as they are."""
+        """The layer's running statistics, or None if this pass does not update them."""
         mean, var = layer.running_mean, layer.running_var
         if mean is None or var is None or not (layer.training and layer.track_running_stats and batches.updates):
             return None
@@ -39,14 +39,14 @@ class Running(NamedTuple):
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """`torch.nn.BatchNorm2d`, which obeys `batches_apart`; there it counts no batches, unless it averages over them.
+    """`torch.nn.BatchNorm2d` that obeys `batches_apart`; there it counts batches only if it averages over them.
 
-    Channels beyond its own, which a `Convolution` may give, are zeros, and stay so or are left out.
+    Extra channels, with which a `Convolution` pads its output, are zeros; they stay zero or are dropped.
     """
 
     def forward(self, x: Tensor, residual: Tensor | None = None, relu: bool = False) -> Tensor:
-        """The normalised input, then plus the residual, then through a ReLU where asked for."""
-        batches = told(self)
+        """The normalised input, plus the residual if given, then through a ReLU if `relu`."""
+        batches = batches_for(self)
         if batches is not None:
             return normalise(x, self.weight, self.bias, self.eps, batches, Running.of(self, batches), residual, relu)
         return _then(super().forward(x[:, : self.num_features]), residual, relu)
@@ -67,7 +67,7 @@ def normalise(
     residual: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
-    """Each batch normalised by its own statistics, which move the running ones; then + residual, then ReLU."""
+    """Normalise each batch by its own statistics, update the running ones, then add the residual and apply ReLU."""
     batches = batches.seen_in(x)
     averages = running is not None and running.momentum is None
     fits = x.dim() == 4 and len(batches.sizes) <= kernels.MOST_BATCHES and not averages
@@ -102,7 +102,7 @@ def _in_kernels(
 def _apart(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, batches: Batches, running: Running | None
 ) -> Tensor:
-    """What the kernels compute, in plain operations."""
+    """The same as the kernels, in plain PyTorch."""
     parts = x.split(batches.sizes)
     normalised = [torch.native_batch_norm(part, weight, bias, None, None, True, 0.0, eps) for part in parts]
     if running is not None:
@@ -113,7 +113,7 @@ def _apart(
 
 
 def _track(running: Running, moments: list[tuple[Tensor, Tensor]], counts: list[int], batches: Batches) -> None:
-    """Move the running statistics by mean and variance of each batch; the running variance is the unbiased one."""
+    """Update the running statistics with each batch's mean and variance; the running variance is unbiased."""
     keep, *takes = _shares(running, batches)
     running.mean.mul_(keep)
     running.var.mul_(keep)
@@ -130,14 +130,14 @@ def _track(running: Running, moments: list[tuple[Tensor, Tensor]], counts: list[
 
 
 def _shares(running: Running, batches: Batches) -> list[Any]:
-    """What the updates r <- (1 - m) r + m s, one after the other, come to in one go: the share that stays, and that of
-    each batch; as numbers, or as tensors where m is one over the number of batches so far."""
+    """The sequence of updates r <- (1 - m) r + m s combined into one: the share of r that remains, and the share of
+    each batch. Plain numbers, or tensors if m is one over the number of batches so far."""
     updates, momentum, count = batches.updates, running.momentum, len(batches.sizes)
     if momentum is None and running.counted is not None:
         before = running.counted.to(running.mean.dtype)
         after = before + len(updates)
         return [before / after, *(updates.count(batch) / after for batch in range(count))]
-    m = momentum or 0.0  # without a counter torch, too, takes nothing
+    m = momentum or 0.0  # without a counter, torch does not update either
     shares = [(1 - m) ** len(updates)] + [0.0] * count
     for age, batch in enumerate(reversed(updates)):
         shares[1 + batch] += m * (1 - m) ** age

@@ -1,4 +1,4 @@
-"""BatchNorm of one batch in which some rows count and others do not, in shapes that do not depend on which."""
+"""BatchNorm of one batch with weighted rows; its shapes do not depend on which rows count."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch.autograd.function import once_differentiable
 
 
 def weighted(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, rows: Tensor) -> Tensor:
-    """x normalised by mean and (biased) variance of rows that count as much as `rows` says, which sums to 1.
+    """Normalise x by the mean and (biased) variance weighted by `rows`, which sum to 1.
 
-    Rows that do not count come out as zeros and take no gradient. If none counts, none has a gradient.
+    Rows of weight 0 come out as zeros and get no gradient; if all weights are 0, no row gets one.
     """
-    # A row for each sample and pixel, its channels last.
+    # One row per sample, then pixels, channels last.
     cells = x.movedim(1, -1)
     weight = x.new_ones(x.shape[1]) if weight is None else weight
     bias = x.new_zeros(x.shape[1]) if bias is None else bias
@@ -23,7 +23,7 @@ def weighted(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, 
 
 
 class _Weighted(torch.autograd.Function):
-    """For x of shape (rows, pixels, channels). Autograd would go over x three times as often."""
+    """For x of shape (rows, pixels, channels). Plain autograd would read x three times as often."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, rows: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ class _Weighted(torch.autograd.Function):
         centred, weight, rstd, rows, counts = ctx.saved_tensors
         dy, scale = gradients[0].to(centred.dtype), weight * rstd
         total, aligned = _sum(counts, dy), _sum(counts, dy * centred) * rstd
-        # dx = scale (dy - rows (mean(dy) + normalised mean(dy normalised))), the means over pixels alone.
+        # dx = scale (dy - rows (mean(dy) + normalised mean(dy normalised))), with the means over pixels only.
         back = rows / -centred.shape[1]
         dx = torch.addcmul(_outer(back, scale * total), centred, _outer(back, scale * rstd * aligned))
         dx = torch.addcmul(dx, dy, _outer(counts, scale))
@@ -51,7 +51,7 @@ class _Weighted(torch.autograd.Function):
 
 
 def _sum(rows: Tensor, x: Tensor) -> Tensor:
-    """Over weighted rows and all pixels: a number a channel."""
+    """Sum over weighted rows and all pixels: one number per channel."""
     return (rows @ x.flatten(1)).view(x.shape[1:]).sum(0)
 
 

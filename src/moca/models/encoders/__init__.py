@@ -1,1 +1,1 @@
-"""Encoders: every file but `base` is one of them and bears its name."""
+"""Encoders: every file except `base` defines one, which is named after the file."""

@@ -1,15 +1,15 @@
-"""What every encoder is: images in, feature vectors out."""
+"""The base class of encoders: images in, feature vectors out."""
 
 from collections.abc import Callable
 
 from torch import Tensor, nn
 
 AfterStage = Callable[[Tensor], Tensor]
-"""What is done to the output of every stage, such as dropout."""
+"""A function applied to the output of every stage, such as dropout."""
 
 
 def unchanged(x: Tensor) -> Tensor:
-    """Leave the output of a stage as it is."""
+    """Return the output of a stage unchanged."""
     return x
 
 
@@ -17,7 +17,7 @@ class Encoder(nn.Module):
     """h: images (n, channels, height, width) to features (n, d)."""
 
     small: bool = False
-    """Whether its operations are so short that more than one thread slows them down, many times on a busy machine."""
+    """Whether its operations are so short that more than one thread slows them down, on a busy machine many times."""
 
     def __init__(self, features: int) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ from moca.models.encoders.base import AfterStage, Encoder, unchanged
 
 
 class ConvNet(Encoder):
-    """Two stages of convolution, BatchNorm and ReLU, each halving the side, and a linear layer to the features."""
+    """Two stages of convolution, BatchNorm, ReLU and max pooling, each halving the side, then a linear layer."""
 
     small = True
 

@@ -1,4 +1,4 @@
-"""No layers at all: features are what comes, for vectors that are features already."""
+"""No layers at all: the input is the feature vector, for data that are already features."""
 
 import math
 
@@ -8,7 +8,7 @@ from moca.models.encoders.base import AfterStage, Encoder, unchanged
 
 
 class Identity(Encoder):
-    """The flattened input itself; what learns is the head alone."""
+    """The flattened input; only the head is trained."""
 
     small = True
 
@@ -16,5 +16,5 @@ class Identity(Encoder):
         super().__init__(math.prod(shape))
 
     def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:
-        """The numbers of x as they are."""
+        """x, flattened."""
         return x.flatten(1)

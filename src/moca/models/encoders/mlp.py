@@ -12,7 +12,7 @@ from moca.models.encoders.base import AfterStage, Encoder, unchanged
 
 
 class MLP(Encoder):
-    """Hidden layers with ReLU and a linear layer to the features, which may be two, to be drawn."""
+    """Hidden layers with ReLU, then a linear layer to the features; with two features, these can be plotted."""
 
     small = True
 

@@ -1,4 +1,4 @@
-"""The encoder of a finished run, of a model or of a file of weights, as it was trained."""
+"""An encoder with trained weights: of a finished run, of a model, or from a file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,13 +11,13 @@ from moca.models.encoders.base import AfterStage, Encoder, unchanged
 
 
 def _absolute(path: str) -> str:
-    """Found from wherever a run is resumed."""
+    """The path made absolute, so that a run can be resumed from any working directory."""
     return str(Path(path).expanduser().resolve()) if path else path
 
 
 class Pretrained(Encoder):
-    """An encoder with the weights that it once learnt. A model is built of the encoder within, so that it no longer
-    needs the file once it has begun."""
+    """An encoder with trained weights. A model uses only the encoder inside, `within`, so a run no longer needs the
+    weights once it has started."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class Pretrained(Encoder):
 
         if not weights:
             raise MocaError("pretrained needs weights: pretrained:weights=runs/NAME, a model, or a file of weights")
-        kept = read_weights(Path(weights), base)
-        within = make_encoder(kept.encoder, shape)
-        fill(within, kept, shape)
+        trained = read_weights(Path(weights), base)
+        within = make_encoder(trained.encoder, shape)
+        fill(within, trained, shape)
         super().__init__(within.features)
-        self.within, self.architecture, self.normalisation = within, kept.encoder, kept.normalisation
+        self.within, self.architecture, self.normalisation = within, trained.encoder, trained.normalisation
         self.small = within.small
 
     def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:

@@ -1,4 +1,4 @@
-"""ResNet-18 with the stem for small images: a 3x3 convolution of stride 1 and no max-pooling."""
+"""ResNet-18 with the stem for small images: a 3x3 convolution of stride 1 and no max pooling."""
 
 from typing import Annotated
 
@@ -13,14 +13,14 @@ from moca.models.encoders.base import AfterStage, Encoder, unchanged
 
 
 class Shortcut(Convolution):
-    """A 1x1 convolution of some stride. On a CPU it is one of stride 1 of the pixels that it looks at: oneDNN's own,
-    backwards and with few channels, reads beyond its memory on processors with AVX-512 (seen with torch 2.13)."""
+    """A strided 1x1 convolution. On a CPU it is computed with stride 1 on the subsampled pixels, because the backward
+    pass of oneDNN's strided one reads out of bounds with few channels on AVX-512 (seen with torch 2.13)."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__(inputs, outputs, 1, stride)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same either way."""
+        """The convolution; both branches compute the same."""
         if x.device.type != "cpu":
             return super().forward(x)
         rows, columns = self.stride
@@ -74,7 +74,7 @@ class ResNet18(Encoder):
         )
 
     def extra_repr(self) -> str:
-        """What the layers alone do not tell."""
+        """The settings that the repr of the layers does not show."""
         return f"pool={self.pool}"
 
     def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:
