@@ -360,7 +360,7 @@ class Classifier:
         learner: Any = None,
         perturb: Any = None,
     ) -> Self:
-        """Load the model in a folder, or of a finished run. Parts that were objects of yours must be passed again."""
+        """Load the model in a folder, or of a finished run. Parts that were your own objects must be passed again."""
         from moca.classifier.folder import ModelFolder
 
         folder = ModelFolder(Path(path))

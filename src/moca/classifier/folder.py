@@ -210,8 +210,8 @@ class ModelFolder:
         return parent
 
     def load(self, kind: type[Kind], version: int | None = None, device: str = "auto", **own: Any) -> Kind:
-        """Load the classifier of a version, by default the one in use, or of a finished run. Parts that were objects of
-        the user must be passed again in `own`."""
+        """Load the classifier of a version, by default the one in use, or of a finished run. User-defined parts
+        must be passed again in `own`."""
         about, state = self.contents(version)
         has_own_parts = any(part is not None for part in own.values())
         try:

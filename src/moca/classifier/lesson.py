@@ -178,7 +178,7 @@ def teach(
 
 
 def share_of(right: Sequence[float]) -> float | None:
-    """The mean, which is an accuracy if `right` says what is correct; None if it is empty."""
+    """The mean of `right`, as an accuracy; None if it is empty."""
     return sum(right) / len(right) if right else None
 
 
