@@ -49,7 +49,7 @@ def weights_of(classifier):
 def test_one_of_ours_goes_on_from_its_weights_and_then_needs_the_file_no_more(trained, small, tmp_path):
     begun, spec = trained
     model = small(encoder=spec, epochs=1)
-    model._begin(torch.from_numpy(lesson(4, 5)[0])[:, None], [4, 5] * 20)
+    model._start(torch.from_numpy(lesson(4, 5)[0])[:, None], [4, 5] * 20)
     for name, value in weights_of(model).items():
         torch.testing.assert_close(value, weights_of(begun)[name], rtol=0, atol=0)
     model.learn(*lesson(4, 5)).save(tmp_path / "own")

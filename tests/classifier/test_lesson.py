@@ -131,12 +131,12 @@ def no_more_than(size):
 
 def test_a_lesson_that_fails_changes_nothing(model, folder, tmp_path):
     january, february = folder("jan", 0, 1), folder("feb", 2)
-    with no_more_than(8192), pytest.raises(MocaError, match="cannot be written: File too large; none was made"):
+    with no_more_than(8192), pytest.raises(MocaError, match="cannot be written: File too large; none was created"):
         teach(model, january, options=OPTIONS, device="cpu")
     assert not model.path.exists()
     teach(model, january, options=OPTIONS, device="cpu")
     before = sorted(p.relative_to(model.path) for p in model.path.rglob("*") if p.name != "lock")
-    with no_more_than(8192), pytest.raises(MocaError, match="cannot be written: File too large; it is what it was"):
+    with no_more_than(8192), pytest.raises(MocaError, match="cannot be written: File too large; it is unchanged"):
         teach(model, february, device="cpu")
     assert sorted(p.relative_to(model.path) for p in model.path.rglob("*") if p.name != "lock") == before
     assert model.current == 1
@@ -199,7 +199,7 @@ def test_one_teacher_at_a_time(model, folder):
 
 def test_what_was_chosen_stays(model, folder):
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
-    with pytest.raises(MocaError, match="learner, memory cannot be changed any more; leave that out"):
+    with pytest.raises(MocaError, match="already exists, so learner, memory cannot be changed; leave that out"):
         teach(model, folder("feb", 2), options={"learner": "er", "memory": 10}, device="cpu")
 
 
@@ -209,7 +209,7 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").touch()
     steps = []
-    with pytest.raises(MocaError, match="not empty, and no model"):
+    with pytest.raises(MocaError, match="is not empty and not a model"):
         teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu",
               said=lambda *done: steps.append(done))  # fmt: skip
     assert not steps, "before anything is learnt"
@@ -228,7 +228,7 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
 def test_splits_are_no_classes(names, model, folder, tmp_path):
     for seed, name in enumerate(names):
         folder(f"all/{name}", 0, 1, count=4, seed=seed)
-    says = rf"are splits \({names[0]}, .*\), no classes; give .* learnt from: .*all/{names[0]}$"
+    says = rf"are splits \({names[0]}, .*\), not classes; give .* learnt from: .*all/{names[0]}$"
     with pytest.raises(MocaError, match=says):
         teach(model, tmp_path / "all", options=OPTIONS, device="cpu")
     assert teach(model, tmp_path / "all" / names[0], options=OPTIONS, device="cpu").new_classes == ["bar 0", "bar 1"]
@@ -277,7 +277,7 @@ def test_a_class_may_be_called_train(model, folder, tmp_path):
             r"damaged: model.json cannot be read \(No such file or directory\); moca model rollback .* --to 2",
             True,
         ),
-        ('{"current": 1}', r"model.json does not say what it should; moca model rollback .* --to 2", True),
+        ('{"current": 1}', r"model.json does not have the expected content; moca model rollback .* --to 2", True),
     ],
 )
 def test_which_version_is_in_use_cannot_be_read(model, small, content, said, mends):
@@ -318,7 +318,7 @@ def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
     model.use(3)
     (third / "about.json").write_text(json.dumps(about))
     torch.save({"other": 1}, third / "state.pt")
-    with pytest.raises(MocaError, match=r"versions/3/state.pt does not hold what it should; go back"):
+    with pytest.raises(MocaError, match=r"versions/3/state.pt does not have the expected content; go back"):
         model.load(ContinualClassifier)
     (third / "about.json").unlink()
     with pytest.raises(MocaError, match=r"versions/3/about.json cannot be read \(No such file or directory\); go back"):
@@ -334,7 +334,7 @@ def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
     assert model.load(ContinualClassifier, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
     shutil.rmtree(third.parent)
     for attempt in (model.about, model.rollback):
-        with pytest.raises(MocaError, match="damaged: it has no version any more; bring the folder versions back, or"):
+        with pytest.raises(MocaError, match="damaged: it has no versions left; restore the folder versions, or"):
             attempt()
 
 

@@ -213,12 +213,12 @@ def test_names_that_no_class_can_have(strict, name):
 def test_classes_that_are_numbers():
     assert service._label(" 7 ", [3, 5]) == 7
     assert service._label("7", ["3", "5"]) == "7"
-    with pytest.raises(service.HTTPException, match="whole numbers, and 'seven' is none"):
+    with pytest.raises(service.HTTPException, match="whole numbers, and 'seven' is not one"):
         service._label("seven", [3, 5])
 
 
 def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, monkeypatch):
-    monkeypatch.setattr(service, "_LOOK", 0.05)
+    monkeypatch.setattr(service, "_POLL", 0.05)
     second = ContinualClassifier.load(model.path, device="cpu")
     model.add(second.learn(bars(2, 20), ["bar 2"] * 20), use=False)
     with serving(model.path, taught=False) as client:

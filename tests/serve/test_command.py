@@ -52,7 +52,7 @@ def test_ctrl_c_ends_it_during_a_lesson(model, capsys, monkeypatch):
     assert seen == [200, 202, "learning"]
     assert (exit.value.code, said.err) == (0, "")
     assert said.out.splitlines() == [
-        f"{model.path}, version 1, 2 classes: http://127.0.0.1:{port}", "Ctrl-C ends it.", "Stopped."
+        f"{model.path}, version 1, 2 classes: http://127.0.0.1:{port}", "Ctrl-C stops it.", "Stopped."
     ]  # fmt: skip
     assert (model.current, model.next) == (1, 2)
     with model.teaching():

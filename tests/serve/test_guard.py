@@ -105,7 +105,7 @@ def test_uploads_that_wait_for_an_answer_share_one_room():
 
     refused, others = asyncio.run(asyncio.wait_for(asked(), 10))
     assert (refused.status_code, refused.headers["retry-after"], others) == (503, "2", [200] * 3)
-    assert "wait for an answer" in refused.json()["detail"] and "come again" in refused.json()["detail"]
+    assert "wait for an answer" in refused.json()["detail"] and "try again" in refused.json()["detail"]
 
 
 def test_a_client_may_ask_at_the_rate_and_in_bursts():

@@ -35,7 +35,7 @@ def test_a_new_class_from_a_few_images(model):
         refused = client.post("/api/teach", files=files(3, 3), data={"class": "bar 3"})
         assert (refused.status_code, refused.json()["detail"]) == (
             409,
-            "there is a lesson already; wait until it has ended",
+            "a lesson is already running; wait until it has ended",
         )
         assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
         lesson = ended(client)
@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeyp
         end.wait(10)
         return "this was no lesson", 0
 
-    monkeypatch.setattr(teaching.Teaching, "_held", held)
+    monkeypatch.setattr(teaching.Teaching, "_run_process", held)
     large, good = png(np.zeros((101, 101), np.uint8)), files(2, 3)
     sent = [*good[:2], ("images", ("a.txt", b"hello")), good[2], ("images", ("large.png", large))]
     with serving(template, limits=Limits(pixels=10_000, rate=0)) as client:
@@ -128,7 +128,7 @@ def test_a_lesson_can_be_stopped_and_ends_with_the_service(model):
     endless(model)
     with serving(model.path) as client:
         assert client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"}).status_code == 202
-        assert client.delete("/api/teach").json()["told"] == "the lesson was stopped; the model is what it was"
+        assert client.delete("/api/teach").json()["told"] == "the lesson was stopped; the model is unchanged"
         client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
         until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 2)
         assert client.post("/api/forget", data={"class": "bar 0"}).status_code == 409
@@ -146,7 +146,7 @@ def test_a_lesson_that_cannot_begin_does_not_keep_others_from_it(model, monkeypa
             lessons._follower.join()
             assert (lessons.status.state, lessons.status.why) == (
                 "failed",
-                "no lesson could be held (no more processes)",
+                "the lesson could not be run (no more processes)",
             )
 
 
@@ -162,6 +162,6 @@ def test_lessons_that_fail_say_why(model):
         until(lambda: client.get("/api/teach").json(), lambda lesson: lesson["done"] > 0)
         (process,) = teaching.multiprocessing.active_children()
         os.kill(process.pid, signal.SIGKILL)
-        assert "ended before its time (exit code -9); the model is what it was" in ended(client)["told"]
+        assert "ended unexpectedly (exit code -9); the model is unchanged" in ended(client)["told"]
         assert client.post("/api/predict", files=files(0, 1)).status_code == 200
     assert model.next == 2

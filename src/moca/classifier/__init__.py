@@ -1,4 +1,4 @@
-"""A model that keeps learning: classes arrive over months, and it is used in between."""
+"""A model that keeps learning: new classes arrive over months, and it predicts in between."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,6 @@ __all__ = ["ContinualClassifier", "ModelFolder", "load_model"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'moca.classifier' has no attribute '{name}'")
-    from moca.classifier import estimator  # commands do without scikit-learn
+    from moca.classifier import estimator  # imported late: the commands do not need scikit-learn
 
     return getattr(estimator, name)

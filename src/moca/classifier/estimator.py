@@ -1,4 +1,4 @@
-"""The classifier as an estimator of scikit-learn's. Commands do without, as scikit-learn takes long to load."""
+"""The classifier as a scikit-learn estimator. The commands do not import it, because scikit-learn is slow to load."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 
 class NothingLearnt(MocaError, NotFittedError):  # type: ignore[misc]
-    """What is asked before the first lesson."""
+    """Raised by methods that need a trained classifier before the first lesson."""
 
 
 class ContinualClassifier(Classifier, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that learns classes of images as they arrive, by replay of a small memory with MOCA.
+    """A scikit-learn estimator that learns image classes as they arrive, by replaying a small memory with MOCA.
 
-    `learn` adds to what is known; classes may be new or come again, labels are whole numbers or names. Images are an
-    array or tensor of bytes (or floats from 0 to 1), a list of files or pictures, a folder with one for each class, or
-    a torch `Dataset`; vectors of any numbers (n, d) can be learnt instead. It is an estimator of scikit-learn's kind.
+    `learn` adds to what is known: classes may be new or known, labels are whole numbers or names. Images are an array
+    or tensor of bytes (or floats from 0 to 1), a list of files or PIL images, a folder with a subfolder per class, or a
+    torch `Dataset`. Vectors of any numbers (n, d) can be learnt instead of images.
 
     Args:
-        learner: The method, by name or as an object of your own.
-        perturb: The perturbation; by default `gaussian`, where the learner takes one.
-        memory: Images kept for replay, or what they may take: `"50MB"`.
-        encoder: What learns, by name or as a torch module, whatever weights it begins with; by default chosen by the
-            size and number of the first images.
-        frozen: An encoder that does not learn: images pass it once, and `encoder` learns on its features.
-        epochs: Passes over the images of a lesson; by default as many as give enough steps.
-        image_size: Pixels a side that images are brought to.
-        augment: Whether images are shifted, and colour ones mirrored, while they are learnt.
+        learner: The method, by name or as your own object.
+        perturb: The perturbation; by default `gaussian`, if the learner takes one.
+        memory: Number of images kept for replay, or the space for them: `"50MB"`.
+        encoder: The encoder to train, by name or as a torch module with any initial weights; by default chosen from
+            the size and number of the first images.
+        frozen: An encoder that is not trained: it turns each image into features once, on which `encoder` trains.
+        epochs: Epochs of a lesson; by default enough for a minimum number of steps.
+        image_size: Side in pixels to which images are resized.
+        augment: Whether training images are shifted at random, and colour images mirrored.
         device: `"cpu"`, `"cuda"` or `"auto"`.
-        seed: Of initial weights, orders and draws.
+        seed: Seed of initial weights, data order and random draws.
 
     Example:
         >>> digits = moca.load("digits").train
@@ -46,7 +46,7 @@ class ContinualClassifier(Classifier, ClassifierMixin, BaseEstimator):  # type: 
         [0, 1, 2]
     """
 
-    _unlearnt = NothingLearnt
+    _not_fitted = NothingLearnt
 
 
 def load_model(
@@ -58,15 +58,15 @@ def load_model(
     learner: Any = None,
     perturb: Any = None,
 ) -> ContinualClassifier:
-    """The classifier in a model folder (`moca learn`, `save`), or of a finished run.
+    """Load the classifier from a model folder (`moca learn`, `save`), or from a finished run.
 
     Args:
         path: The folder.
         device: `"cpu"`, `"cuda"` or `"auto"`.
-        encoder: An encoder that was a module of your own, handed in again.
-        frozen: The same for a frozen one.
-        learner: The same for a learner that no name leads back to.
-        perturb: The same for a perturbation.
+        encoder: The encoder, if it was your own torch module.
+        frozen: The frozen encoder, if it was your own torch module.
+        learner: The learner, if it was your own object that cannot be found by name.
+        perturb: The perturbation, likewise.
     """
     return ContinualClassifier.load(
         path, device=device, encoder=encoder, frozen=frozen, learner=learner, perturb=perturb

@@ -1,4 +1,4 @@
-"""A classifier as an ONNX file: raw images in, scores and probabilities out, wherever onnxruntime is."""
+"""Export a classifier as an ONNX file: raw images in, scores and probabilities out."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 _OPSET = 17
 _TOLERANCE = 1e-4
-"""Most that a probability of the file may be off."""
+"""Largest accepted difference between a probability of the ONNX file and of the classifier."""
 _COMPARED = 16
 """Images on which the file is compared with the classifier."""
 
 
 def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
-    """Write what `predict` does as an ONNX file, once onnxruntime gives what the classifier does.
+    """Write the classifier's prediction as an ONNX file, after checking that onnxruntime gives the same probabilities.
 
     Input: `images`, uint8 (n, channels, height, width), normalised inside, or `vectors`, float32 (n, d). Outputs:
     `scores` and `probabilities`, float32 (n, classes). Classes, shape and moca's version are in its metadata, as JSON
@@ -68,21 +68,21 @@ def _needed() -> tuple[Any, Any]:
 
 
 def _in_float32_on_the_cpu(classifier: Classifier) -> Classifier:
-    """The same classifier with a learning of its own, in plain operations whatever device the other is on."""
+    """A copy of the classifier with its own model, on the CPU in float32, so that only plain operations are traced."""
     twin, known = copy(classifier), classifier.learning_
     settings = known.settings.model_copy(update={"device": "cpu", "precision": "fp32"})
     twin.learning_ = Learning(settings, classifier.protocol_, classifier.sample_shape, known.classes)
     if classifier.frozen_ is not None:
         twin.frozen_ = classifier.frozen_.on_the_cpu()
-    kept = io.BytesIO()
-    torch.save(known.state(), kept)
-    kept.seek(0)
-    twin.learning_.load_state_dict(torch.load(kept, weights_only=False, map_location="cpu"))
+    buffer = io.BytesIO()
+    torch.save(known.state(), buffer)
+    buffer.seek(0)
+    twin.learning_.load_state_dict(torch.load(buffer, weights_only=False, map_location="cpu"))
     return twin
 
 
 class _Prediction(nn.Module):
-    """Scores and probabilities of raw images, by the learner's own way to predict."""
+    """Scores and probabilities of raw images, computed by the learner's own `predict`."""
 
     def __init__(self, classifier: Classifier) -> None:
         super().__init__()
@@ -103,9 +103,10 @@ class _Prediction(nn.Module):
 
 
 def _traced(classifier: Classifier) -> bytes:
-    """By torch's tracing exporter: the newer one needs more packages, takes seconds, and has no distances (iCaRL)."""
+    """ONNX bytes from torch's tracing exporter: the newer one needs more packages, takes seconds, and does not support
+    distances (iCaRL)."""
     images = _some_images(classifier)[:2]
-    written: Any = io.BytesIO()  # which it takes, whatever its annotation says
+    written: Any = io.BytesIO()  # accepted, although the annotation says otherwise
     names = (_input(images), "scores", "probabilities")
     try:
         with torch.no_grad(), _traceable_and_quiet():
@@ -127,14 +128,15 @@ def _traced(classifier: Classifier) -> bytes:
 
 @contextmanager
 def _traceable_and_quiet() -> Iterator[None]:
-    """Inside, `functional_call` can be traced, and the exporter neither warns nor prints what it failed at.
+    """Allow tracing `functional_call`, and silence the exporter's warnings and failure logs.
 
-    It refuses because a trace does not know which tensors it was called with; here they all become constants.
+    `functional_call` refuses to be traced because a trace does not know which tensors it was called with; here they all
+    become constants.
     """
     with (
         warnings.catch_warnings(),
         patch.object(torch.jit, "is_tracing", lambda: False),
-        patch.object(torch._C, "_jit_onnx_log", lambda *said: None, create=True),
+        patch.object(torch._C, "_jit_onnx_log", lambda *message: None, create=True),
     ):
         warnings.simplefilter("ignore")
         yield
@@ -152,11 +154,12 @@ def _about(classifier: Classifier) -> dict[str, Any]:
 
 
 def _check(content: bytes, classifier: Classifier, onnxruntime: Any) -> None:
-    """That the file gives the classifier's probabilities and so, up to ties, its predictions; for one image, too."""
+    """Raise unless the file gives the classifier's probabilities (and so, up to ties, its predictions), for a batch and
+    for a single image."""
     images = _some_images(classifier)
     for some in (images, images[:1]):
         try:
-            probabilities = _asked(content, some, onnxruntime)
+            probabilities = _run_onnx(content, some, onnxruntime)
         except Exception as error:
             raise MocaError(f"onnxruntime cannot use this model: {first_line(error)}; nothing was written") from error
         far = float(np.abs(probabilities - classifier.predict_proba(some)).max())
@@ -166,8 +169,8 @@ def _check(content: bytes, classifier: Classifier, onnxruntime: Any) -> None:
             )
 
 
-def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float32]:
-    """What the file says of images, on one core and without a word."""
+def _run_onnx(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float32]:
+    """Probabilities that the ONNX file gives, on one core and without log output."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -176,17 +179,17 @@ def _asked(content: bytes, images: Tensor, onnxruntime: Any) -> NDArray[np.float
 
 
 def _some_images(classifier: Classifier) -> Tensor:
-    """Of the memory, or random ones where it has none."""
+    """Up to `_COMPARED` inputs from the memory, or random ones if it holds none."""
     memory, vectors = classifier.learning_.memory, classifier.takes_vectors
-    kept = memory.all().get("image") if memory is not None and classifier.frozen_ is None else None
-    if kept is not None and vectors:
-        kept = kept.flatten(1)
-    if kept is None or not len(kept):
+    stored = memory.all().get("image") if memory is not None and classifier.frozen_ is None else None
+    if stored is not None and vectors:
+        stored = stored.flatten(1)
+    if stored is None or not len(stored):
         random = torch.Generator().manual_seed(0)
         if vectors:
             return torch.randn(_COMPARED, classifier.shape_[0], generator=random)
         return torch.randint(0, 256, (_COMPARED, *classifier.shape_), generator=random, dtype=torch.uint8)
-    return kept[:: max(1, len(kept) // _COMPARED)][:_COMPARED]
+    return stored[:: max(1, len(stored) // _COMPARED)][:_COMPARED]
 
 
 def _input(samples: Tensor) -> str:

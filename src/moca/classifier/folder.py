@@ -1,10 +1,10 @@
-"""The folder of a model: every lesson is a version, and none is lost.
+"""The folder of a model: every lesson saves a new version, and no version is lost.
 
 model.json               which version is in use
-versions/3/about.json    what the third lesson brought: settings, classes, when, accuracies
-versions/3/state.pt      weights, memory and all that is needed to go on learning
-frozen-1f2e3d4c.pt       the weights of a frozen encoder, which versions share; named by what they are
-lock                     held while somebody teaches
+versions/3/about.json    settings, classes, time and accuracies of version 3
+versions/3/state.pt      weights, memory and everything else needed to continue learning
+frozen-1f2e3d4c.pt       the weights of a frozen encoder, shared by versions; named by their digest
+lock                     held while a lesson runs
 """
 
 from __future__ import annotations
@@ -37,40 +37,40 @@ _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt
 
 
 class Damaged(MocaError):
-    """A file of a model that does not hold what it should."""
+    """Raised for a file of a model that cannot be read or does not have the expected content."""
 
 
 class ModelFolder:
-    """Versions of a classifier, of which one is in use."""
+    """The saved versions of a classifier, one of which is in use."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
 
     def exists(self) -> bool:
-        """Whether there is a model, be it one that no longer says which version is in use."""
-        return (self.path / _MODEL).is_file() or bool(self._numbers())
+        """Whether there is a model, even one whose model.json is missing."""
+        return (self.path / _MODEL).is_file() or bool(self._version_numbers())
 
     def is_run(self) -> bool:
-        """Whether there is a finished run instead, whose weights were kept."""
+        """Whether the folder is a finished run with saved weights instead."""
         return not self.exists() and (self.path / MODEL).is_file()
 
     @property
     def next(self) -> int:
-        """The version that comes next."""
-        return 1 + max(self._numbers(), default=0)
+        """The number of the next version."""
+        return 1 + max(self._version_numbers(), default=0)
 
     @property
     def current(self) -> int:
-        """The version in use."""
-        told = self._read(path := self.path / _MODEL)
-        self._check_format(path, told)
-        if not isinstance(told.get("current"), int):
+        """The number of the version in use."""
+        content = self._read(path := self.path / _MODEL)
+        self._check_format(path, content)
+        if not isinstance(content.get("current"), int):
             raise self._damaged(path, "does not say which version is in use")
-        return int(told["current"])
+        return int(content["current"])
 
     @property
     def mark(self) -> tuple[int, int] | None:
-        """Another one whenever somebody has put a version to use; cheap enough to be asked for all the time."""
+        """A value that changes whenever a version is put into use; cheap enough to poll."""
         try:
             about = (self.path / _MODEL).stat()
         except OSError:
@@ -79,21 +79,21 @@ class ModelFolder:
 
     @property
     def versions(self) -> list[dict[str, Any]]:
-        """What each version says of itself, the oldest first."""
+        """The about.json of each version, oldest first."""
         self.check()
-        return [self.about(number) for number in self._numbers()]
+        return [self.about(number) for number in self._version_numbers()]
 
-    def _numbers(self) -> list[int]:
+    def _version_numbers(self) -> list[int]:
         return sorted(int(place.name) for place in (self.path / _VERSIONS).glob("*") if place.name.isdigit())
 
     def about(self, version: int | None = None) -> dict[str, Any]:
-        """What a version says of itself."""
-        return self._read(self._place(version) / _ABOUT)
+        """The about.json of a version, by default of the one in use."""
+        return self._read(self._version_folder(version) / _ABOUT)
 
     def taught_in(self) -> dict[Label, int]:
-        """The version in which each class came to the one in use, by way of those that it comes from: one that was
-        forgotten in between came again."""
-        about, known = self.about(), self._numbers()
+        """For each class of the version in use, the version that learnt it, found by following parents. A class that
+        was forgotten in between counts from when it was learnt again."""
+        about, known = self.about(), self._version_numbers()
         came = dict.fromkeys(about["classes"], about["version"])
         while about["parent"] in known:
             child, about = about["version"], self.about(about["parent"])
@@ -102,22 +102,22 @@ class ModelFolder:
 
     @contextmanager
     def teaching(self) -> Iterator[None]:
-        """Inside, nobody else changes the model. A folder that stays empty goes again."""
+        """Hold the model's lock, so that no other process changes it. A folder that stays empty is removed."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MocaError(f"model '{self.path}' cannot be made: {error.strerror}; choose another place") from None
         try:
-            with ExitStack() as held:
+            with ExitStack() as stack:
                 try:
-                    free = held.enter_context(lock(self.path / _LOCK, wait=False))
+                    free = stack.enter_context(lock(self.path / _LOCK, wait=False))
                 except OSError as error:
                     raise MocaError(
                         f"model '{self.path}' cannot be changed: {error.strerror}; check the permissions of its folder"
                     ) from None
                 if not free:
                     raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
-                held.callback((self.path / _LOCK).unlink, missing_ok=True)
+                stack.callback((self.path / _LOCK).unlink, missing_ok=True)
                 yield
         finally:
             with suppress(OSError):
@@ -129,7 +129,7 @@ class ModelFolder:
         lesson: dict[str, Any] | None = None,
         use: bool = True,
     ) -> Path:
-        """A new version, whole or not at all; put to use unless told otherwise."""
+        """Save a new version atomically, and put it into use if `use`."""
         self.check_free()
         about = {
             "version": self.next,
@@ -140,14 +140,14 @@ class ModelFolder:
         return self._write(about, classifier, use)
 
     def rewrite(self, version: int, classifier: Classifier) -> None:
-        """Put another classifier in the place of a version."""
+        """Replace the classifier of a version."""
         facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
         self._write(facts, classifier, use=False)
 
     def remove(self, version: int) -> None:
-        """Take a version away, which must not be in use."""
+        """Delete a version, which must not be in use."""
         try:
-            shutil.rmtree(self._place(version))
+            shutil.rmtree(self._version_folder(version))
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
 
@@ -157,13 +157,13 @@ class ModelFolder:
         part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}.before")
         about = {"format": _FORMAT, "moca": __version__} | facts | classifier.about()
         try:
-            for rest in (part, before):
-                shutil.rmtree(rest, ignore_errors=True)
+            for leftover in (part, before):
+                shutil.rmtree(leftover, ignore_errors=True)
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             state = {"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}
             (part / _STATE).write_bytes(torch_bytes(state))
-            if classifier.frozen_ is not None and not (shared := self._frozen(classifier.frozen_.digest)).exists():
+            if classifier.frozen_ is not None and not (shared := self._frozen_path(classifier.frozen_.digest)).exists():
                 (part / shared.name).write_bytes(torch_bytes(classifier.frozen_.state()))
                 (part / shared.name).replace(shared)
             if place.exists():
@@ -174,69 +174,70 @@ class ModelFolder:
                 self.use(number)
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
-            left = "it is what it was" if self.exists() else "none was made"
-            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {left}") from None
+            outcome = "it is unchanged" if self.exists() else "none was created"
+            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}") from None
         finally:
-            with suppress(OSError):  # of a model that was not made nothing stays
+            with suppress(OSError):  # it is empty if the first version could not be written
                 place.parent.rmdir()
         return place
 
     def use(self, version: int) -> None:
-        """Put a version to use."""
-        if version not in (known := self._numbers()):
+        """Put a version into use."""
+        if version not in (known := self._version_numbers()):
             raise MocaError(f"model '{self.path}' has no version {version}; it has {', '.join(map(str, known))}")
-        with suppress(Damaged):  # it is written anew; one that another moca wrote is not
+        with suppress(Damaged):  # a damaged model.json is rewritten; one with an unknown format raises
             _ = self.current if self.exists() else None
         with whole(self.path / _MODEL) as part:
             part.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
 
     def rollback(self, to: int | None = None) -> int:
         """Go back to the version before the one in use, or to another."""
-        target = self._before() if to is None else to
+        target = self._parent() if to is None else to
         if target is None:
-            self._place(None)  # of a model without versions nothing is the first
+            self._version_folder(None)  # raises if the model has no versions at all
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
-        if target in self._numbers():
-            self.contents(target)  # one that is damaged is not put in the place of one that works
+        if target in self._version_numbers():
+            self.contents(target)  # raises if it is damaged, so that a working version stays in use
         self.use(target)
         return int(target)
 
-    def _before(self) -> int | None:
-        """What the version in use came from; if it can no longer say so, the last of those with a smaller number."""
+    def _parent(self) -> int | None:
+        """The parent of the version in use; if its about.json is damaged, the last version with a smaller number."""
         try:
             parent: int | None = self.about()["parent"]
         except (MocaError, KeyError):
-            return max((number for number in self._numbers() if number < self.current), default=None)
+            return max((number for number in self._version_numbers() if number < self.current), default=None)
         return parent
 
     def load(self, kind: type[Kind], version: int | None = None, device: str = "auto", **own: Any) -> Kind:
-        """The classifier of a version, by default the one in use; or of a finished run. What was an object of the
-        user's own is handed in again."""
+        """Load the classifier of a version, by default the one in use, or of a finished run. User-defined parts
+        must be passed again in `own`."""
         about, state = self.contents(version)
-        handed_in = any(part is not None for part in own.values())
+        has_own_parts = any(part is not None for part in own.values())
         try:
             return kind.revived(about, state, device=device, **own)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            if self.is_run() or handed_in or out_of_memory(error) or noted(error):
+            if self.is_run() or has_own_parts or out_of_memory(error) or noted(error):
                 raise
-            raise self._damaged(self._place(version) / _STATE, "does not fit what about.json says of it") from None
+            path = self._version_folder(version) / _STATE
+            raise self._damaged(path, "does not fit what about.json says of it") from None
 
     def contents(self, version: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the classifier of a version, or a finished run, says of itself, and its state."""
+        """The `about()` and the state of the classifier of a version, or of a finished run."""
         if self.is_run():
             return RunFolder(self.path).load_model()
         about = self.about(version)
-        self._check_format(self._place(version) / _ABOUT, about)
+        self._check_format(self._version_folder(version) / _ABOUT, about)
         state, frozen = self._state(version), about.get("frozen")
-        beside = {"kept": state.get("extra", {})}
-        beside |= {"frozen": self._loaded(self._frozen(frozen["weights"]))} if frozen else {}
-        return about, state["learning"] | beside
+        extra = {"kept": state.get("extra", {})}
+        extra |= {"frozen": self._load_tensors(self._frozen_path(frozen["weights"]))} if frozen else {}
+        return about, state["learning"] | extra
 
-    def _frozen(self, digest: str) -> Path:
+    def _frozen_path(self, digest: str) -> Path:
         return self.path / f"frozen-{digest}.pt"
 
     def check(self) -> None:
-        """That there is a model."""
+        """Raise if there is no model."""
         if not self.exists():
             what, hint = "is no model", "give the folder of one; moca learn FOLDER --model NAME makes one"
             if self.is_run():
@@ -248,21 +249,21 @@ class ModelFolder:
             raise MocaError(f"'{self.path}' {what}; {hint}")
 
     def check_free(self) -> None:
-        """That a model can be here: there is one, or a finished run, or nothing yet."""
+        """Raise if the folder holds anything but a model or a finished run."""
         strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        left = (_LOCK, _VERSIONS)  # all that a first lesson leaves which is killed
-        if strange and any(entry.name not in left for entry in self.path.iterdir()):
-            raise MocaError(f"'{self.path}' is not empty, and no model; choose another name")
+        leftovers = (_LOCK, _VERSIONS)  # of a first lesson that was killed
+        if strange and any(entry.name not in leftovers for entry in self.path.iterdir()):
+            raise MocaError(f"'{self.path}' is not empty and not a model; choose another name")
 
-    def _place(self, version: int | None) -> Path:
+    def _version_folder(self, version: int | None) -> Path:
         self.check()
         number = self.current if version is None else version
         place = self.path / _VERSIONS / str(number)
         if not place.is_dir():
-            if not (known := self._numbers()):
+            if not (known := self._version_numbers()):
                 raise Damaged(
-                    f"model '{self.path}' is damaged: it has no version any more; bring the folder {_VERSIONS} back, "
-                    "or remove the model and teach it anew"
+                    f"model '{self.path}' is damaged: it has no versions left; restore the folder {_VERSIONS}, "
+                    "or remove the model and teach a new one"
                 )
             raise MocaError(
                 f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}; use the last of "
@@ -278,27 +279,27 @@ class ModelFolder:
             why = (error.strerror if isinstance(error, OSError) else None) or str(error)
             raise self._damaged(path, f"cannot be read ({why})") from None
         if not isinstance(content, dict):
-            raise self._damaged(path, "does not say what it should")
+            raise self._damaged(path, "does not have the expected content")
         return content
 
-    def _check_format(self, path: Path, told: dict[str, Any]) -> None:
-        """That this moca knows how the file is written."""
-        if "format" not in told:
-            raise self._damaged(path, "does not say what it should")
-        if told["format"] != _FORMAT:
-            wrote = f"moca {told['moca']}" if "moca" in told else "the moca"
+    def _check_format(self, path: Path, content: dict[str, Any]) -> None:
+        """Raise if this version of moca cannot read the file's format."""
+        if "format" not in content:
+            raise self._damaged(path, "does not have the expected content")
+        if content["format"] != _FORMAT:
+            writer = f"moca {content['moca']}" if "moca" in content else "the moca"
             raise MocaError(
-                f"model '{self.path}' cannot be used: {path.relative_to(self.path)} has format {told['format']!r}, and "
-                f"moca {__version__} reads {_FORMAT}; use {wrote} that wrote it, or a newer one"
+                f"model '{self.path}' cannot be used: {path.relative_to(self.path)} has format {content['format']!r}, "
+                f"and moca {__version__} reads {_FORMAT}; use {writer} that wrote it, or a newer one"
             )
 
     def _state(self, version: int | None) -> dict[str, Any]:
-        state = self._loaded(path := self._place(version) / _STATE)
+        state = self._load_tensors(path := self._version_folder(version) / _STATE)
         if "learning" not in state:
-            raise self._damaged(path, "does not hold what it should")
+            raise self._damaged(path, "does not have the expected content")
         return state
 
-    def _loaded(self, path: Path) -> dict[str, Any]:
+    def _load_tensors(self, path: Path) -> dict[str, Any]:
         try:
             state: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
         except Exception:
@@ -306,14 +307,12 @@ class ModelFolder:
         return state
 
     def _damaged(self, path: Path, why: str) -> Damaged:
-        """What is wrong with a file, and what to do about it."""
-        remedy = "bring it back"
+        """An error that says what is wrong with a file, and what to do about it."""
+        remedy = "restore it"
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
             if path.parent.name == str(self.current):
                 remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
-        elif path.name == _MODEL and (known := self._numbers()):
-            remedy = (
-                f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) writes it anew"
-            )
+        elif path.name == _MODEL and (known := self._version_numbers()):
+            remedy = f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")

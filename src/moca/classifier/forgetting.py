@@ -1,5 +1,5 @@
-"""A class is forgotten on request: gone from head, memory, prototypes and counters, as if it had never come. Or some of
-the samples that were kept, as their labels were wrong."""
+"""Forgetting on request: remove a class from head, memory, prototypes and counters as if it had never come, or remove
+stored samples whose labels were wrong."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from moca.state import Path, changed, placed_tensors
 
 
 def without(learning: Learning, number: int, again: Callable[[int, int], Learning]) -> Learning:
-    """Learning like this one, but for the class of that number; those behind it move up. `again(classes, times)` makes
-    fresh learning with so many times the memory, and otherwise the same settings.
+    """A copy of `learning` without class `number`; later classes move up by one. `again(classes, times)` makes an
+    untrained one with the same settings, but `times` the memory size.
 
-    Which tensors have a row a class is seen by letting a copy grow, and which have a row a slot of the memory by making
-    one with more slots: those that become longer.
+    Tensors with a row per class are found by growing a copy by one class, tensors with a row per memory slot by making
+    a copy with more slots: the axes that become longer are the ones to cut.
     """
     classes, probe = learning.classes, again(learning.classes, 1)
     fresh = _shapes(probe)
@@ -45,7 +45,7 @@ def without(learning: Learning, number: int, again: Callable[[int, int], Learnin
 def without_samples(
     learning: Learning, gone: Callable[[Tensor], Tensor], again: Callable[[int, int], Learning]
 ) -> Learning:
-    """Learning like this one that no longer keeps some samples: `gone` says which of those given are to go."""
+    """A copy of `learning` without some stored samples: `gone(samples)` is the mask of those to remove."""
     memory, state, made = learning.memory, learning.state_dict(), again(learning.classes, 1)
     if memory is not None and len(memory) and (wrong := gone(memory.all()["image"])).any():
         by_slot = _longer(_shapes(made), _shapes(again(learning.classes, 2)))
@@ -61,7 +61,7 @@ def _shapes(learning: Learning) -> dict[Path, torch.Size]:
 
 
 def _longer(before: dict[Path, torch.Size], after: dict[Path, torch.Size]) -> dict[Path, list[int]]:
-    """The axes along which tensors have become longer."""
+    """For each tensor, the axes along which it has become longer."""
     return {
         path: [axis for axis, (was, now) in enumerate(zip(shape, after.get(path, shape), strict=False)) if now > was]
         for path, shape in before.items()
@@ -78,15 +78,15 @@ def _cut(rows: Tensor, axes: Sequence[int], number: int, classes: int) -> Tensor
 
 
 def _drop(state: dict[str, Any], gone: Tensor, size: int, by_slot: dict[Path, list[int]]) -> dict[str, Any]:
-    """The state with a memory without some of the samples that it holds: those that stay come first, and it is as if
-    only they had come. What store, draw or learner know of each slot moves along."""
+    """The state without the samples in memory that are `gone`. The others move to the front, and counters are set as if
+    only they had been offered. What store, draw or learner hold per slot moves along."""
     device = gone.device
     stay, others = torch.nonzero(~gone).flatten(), torch.nonzero(gone).flatten()
     order = torch.cat([stay, others, torch.arange(len(gone), size + 1, device=device)])
     empty = torch.arange(size + 1, device=device) >= len(stay)
 
     def moved(path: Path, rows: Tensor) -> Tensor:
-        """In the new order, those that hold nothing any more zero."""
+        """Reorder the slots, and zero those that are now empty."""
         if path[:2] != ("memory", "fields") and 0 not in by_slot.get(path, ()):
             return rows
         rows = rows[order[: len(rows)]]

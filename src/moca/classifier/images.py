@@ -1,5 +1,7 @@
-"""Pictures as a user has them, as bytes of the shape that a model takes: arrays, tensors, files, folders, data sets.
-Vectors of numbers are samples of one pixel."""
+"""Read images in any form (arrays, tensors, files, folders, data sets) as bytes of the shape that a model takes.
+
+Vectors of numbers become samples of one pixel.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +31,21 @@ from moca.errors import MocaError
 Shape = tuple[int, int, int]
 """Channels, height, width."""
 Said = Callable[[int, int], None]
-"""Told how far something is, of how much."""
+"""Progress callback: called with (done, total)."""
 _NAMED = 3
-"""Images that are named of those left out."""
+"""How many skipped images a message names."""
 
 
 class BadInput(MocaError, ValueError):
-    """Samples or labels that cannot be used, for scikit-learn a `ValueError`."""
+    """Raised for samples or labels that cannot be used; scikit-learn expects a `ValueError`."""
 
 
 class BadKind(MocaError, TypeError):
-    """Of a kind that cannot be used, for scikit-learn a `TypeError`."""
+    """Raised for input of a type that cannot be used; scikit-learn expects a `TypeError`."""
 
 
 class Labelled(NamedTuple):
-    """Images, a label each, and the files that they were read from, where they were."""
+    """Images, their labels, and the files they were read from (empty if not read from files)."""
 
     images: Tensor
     labels: list[Label]
@@ -58,11 +60,11 @@ def labelled(
     say: Callable[[str], None] = warnings.warn,
     read: Said | None = None,
 ) -> Labelled:
-    """Images (n, channels, height, width) as bytes and a label each: of a folder with one for each class, of pairs
-    (image, label) such as a torch `Dataset`, or of images and labels; vectors (n, d) as (n, d, 1, 1) floats.
+    """Images (n, channels, height, width) as bytes with their labels, or vectors (n, d) as (n, d, 1, 1) floats.
 
-    All have `shape` where it is known, else the one that they have in common, or `size` pixels a side. Images of a
-    folder that cannot be read are left out, which `say` is told; `read` is told how many of how many have been read.
+    `data` is a folder with a subfolder per class, pairs (image, label) such as a torch `Dataset`, or images with
+    `labels`. Images get the shape `shape` if given, else `size` pixels a side, else the shape they have in common.
+    Unreadable images of a folder are skipped and reported to `say`; `read(done, total)` is called while they are read.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
@@ -73,7 +75,7 @@ def labelled(
             raise MocaError(f"'{path}' is no folder with a folder of images for each class{why}")
         if parts := splits(path):
             raise MocaError(
-                f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), no classes; give the "
+                f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), not classes; give the "
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
         return _of_folder(path, shape, size, say, read)
@@ -91,8 +93,8 @@ def _of_folder(
     path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None], read: Said | None
 ) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
-    images, places = readable([file for file, _ in files], shape, size, say, read)
-    found = [files[place] for place in places]
+    images, indices = readable([file for file, _ in files], shape, size, say, read)
+    found = [files[index] for index in indices]
     return Labelled(images, [spelt(name) for _, name in found], [spelt(file) for file, _ in found])
 
 
@@ -103,34 +105,35 @@ def readable(
     say: Callable[[str], None],
     read: Said | None = None,
 ) -> tuple[Tensor, list[int]]:
-    """The images that can be read, and their places among the files; `say` is told of the others, and `read` how many
-    of how many have been looked at."""
-    images, places, lost = list[Pixels](), list[int](), list[str]()
-    for place, file in enumerate(files):
+    """The images that can be read, with their indices in `files`; the others are reported to `say`, and
+    `read(done, total)` is called after each file."""
+    images, indices, errors = list[Pixels](), list[int](), list[str]()
+    for index, file in enumerate(files):
         try:
-            images.append(_read(file, place, shape, size))
-            places.append(place)
+            images.append(_read(file, index, shape, size))
+            indices.append(index)
         except MocaError as error:
-            lost.append(str(error))
+            errors.append(str(error))
         if read:
-            read(place + 1, len(files))
+            read(index + 1, len(files))
     if not images:
         none = f"none of the {len(files)} images can be used; the first: " if len(files) > 1 else ""
-        raise MocaError(none + lost[0])
-    if lost:
-        more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
-        say(f"{len(lost)} of {len(files)} images left out: {'; '.join(lost[:_NAMED])}{more}")
-    return _shaped(images, shape, size), places
+        raise MocaError(none + errors[0])
+    if errors:
+        more = f" (and {len(errors) - _NAMED} more)" if len(errors) > _NAMED else ""
+        say(f"{len(errors)} of {len(files)} images left out: {'; '.join(errors[:_NAMED])}{more}")
+    return _shaped(images, shape, size), indices
 
 
 def digests_of(x: Tensor) -> Digests:
-    """Digests of samples (n, channels, height, width), to tell them apart by."""
+    """One digest per sample (n, channels, height, width); equal samples have equal digests."""
     rows = x.permute(0, 2, 3, 1).contiguous().numpy()
     return image_digests(rows if rows.dtype == np.uint8 else rows.view(np.uint8))
 
 
 def are_vectors(data: Any) -> bool:
-    """Whether it is a table of numbers, a row for each sample; or a single row, which is then refused."""
+    """Whether the data is a table of numbers with a row per sample; also true for a single row, which `vectors`
+    refuses."""
     if isinstance(data, list | tuple) and data:
         first = data[0]
         if isinstance(first, list | tuple):
@@ -143,7 +146,7 @@ def are_vectors(data: Any) -> bool:
 
 def vectors(data: Any) -> Tensor:
     """Vectors as (n, d, 1, 1) floats: samples of one pixel with d channels."""
-    from sklearn.utils import check_array  # here, as it takes long to load and images do without
+    from sklearn.utils import check_array  # imported late: it is slow to load, and images do not need it
 
     def numbers_of(rows: Any) -> Any:
         return rows.detach().cpu().float().numpy() if isinstance(rows, Tensor) else rows
@@ -155,7 +158,7 @@ def vectors(data: Any) -> Tensor:
 
 
 def _classes(labels: Any, count: int) -> list[Label]:
-    """The label of each vector, by scikit-learn's rules; whole numbers may be floats."""
+    """Labels of vectors, checked by scikit-learn's rules; whole numbers may be floats."""
     from sklearn.utils import column_or_1d
     from sklearn.utils.multiclass import check_classification_targets
 
@@ -164,19 +167,18 @@ def _classes(labels: Any, count: int) -> list[Label]:
             "vectors are learnt with labels: this classifier requires y to be passed, but the target y is None"
         )
     with _in_one_line():
-        told = column_or_1d(labels.cpu() if isinstance(labels, Tensor) else labels, warn=True)
-        if told.dtype == object and len({isinstance(label, str) for label in told}) > 1:
+        column = column_or_1d(labels.cpu() if isinstance(labels, Tensor) else labels, warn=True)
+        if column.dtype == object and len({isinstance(label, str) for label in column}) > 1:
             raise ValueError("labels are of one kind, whole numbers or names; these are of both")
-        check_classification_targets(told)
-        if len(told) != count:
-            raise ValueError(f"there are {count} vectors and {len(told)} labels; there must be a label for each")
-    kept = told.astype(np.int64) if told.dtype.kind == "f" else told
-    return labels_of(kept, count, "data")
+        check_classification_targets(column)
+        if len(column) != count:
+            raise ValueError(f"there are {count} vectors and {len(column)} labels; there must be a label for each")
+    return labels_of(column.astype(np.int64) if column.dtype.kind == "f" else column, count, "data")
 
 
 @contextmanager
 def _in_one_line() -> Iterator[None]:
-    """Inside, what scikit-learn refuses is a mistake that a user can mend."""
+    """Turn scikit-learn's errors into MocaErrors of one line."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -185,7 +187,7 @@ def _in_one_line() -> Iterator[None]:
 
 
 def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
-    """Images (n, channels, height, width) as bytes: of an array or tensor, a file or a folder, or a list of any."""
+    """Images (n, channels, height, width) as bytes, from an array, a tensor, a file, a folder, or a list of these."""
     several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
     if not hasattr(several, "__len__"):
         raise BadKind(f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list")
@@ -199,14 +201,14 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
 
 
 def _is_one(data: Any) -> bool:
-    """Whether an array is a single image in colour (height, width, channels): as many images (n, height, width), each
+    """Whether an array is a single colour image (height, width, channels): read as grey images (n, height, width), they
     would be 3 or 4 pixels wide."""
     shape: tuple[int, ...] = getattr(data, "shape", ())
     return len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) > 4
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """The image itself, or those in a folder and the folders in it, sorted, less hidden ones."""
+    """A file as it is; for a folder, all images in it and its subfolders, sorted, without hidden ones."""
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
@@ -225,8 +227,8 @@ def _unreadable(error: OSError) -> None:
 
 
 def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
-    """One picture. Photographs in files are brought at once to the side that is wanted, so that many fit the memory;
-    each by itself, as the first of them may be small, or broken."""
+    """Read one image. Image files are resized while they are read, so that many fit in RAM; each on its own, because
+    the first may be small or broken."""
     side = size or (shape[1] if shape is not None and shape[1] == shape[2] else None)
     try:
         if isinstance(one, str):
@@ -242,7 +244,7 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
 
 
 def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tensor:
-    """All as one tensor, of the shape given, or the one that they share."""
+    """Stack images into one tensor of the given shape, or the shape they share."""
     if shape is None:
         sides, channels = {image.shape[:2] for image in images}, max(image.shape[2] for image in images)
         height, width = sides.pop() if len(sides) == 1 else (HANDY, HANDY)
@@ -252,7 +254,7 @@ def _shaped(images: list[Pixels], shape: Shape | None, size: int | None) -> Tens
 
 
 def fitted(image: Pixels, shape: Shape) -> Pixels:
-    """A picture (height, width, channels) brought to the shape, grey or in colour, cut where its sides differ."""
+    """Resize an image (height, width, channels) to `shape`, converting colour and cropping if the ratio differs."""
     channels, height, width = shape
     if image.shape[2] < channels:
         image = np.repeat(image, channels, axis=2)

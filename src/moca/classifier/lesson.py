@@ -1,4 +1,4 @@
-"""A lesson: what is new in a folder is learnt, judged on images held out, and put to use unless it does harm."""
+"""A lesson: learn the new images of a folder, evaluate on held-out images, and use the result unless it did harm."""
 
 from __future__ import annotations
 
@@ -27,56 +27,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What came of it. Accuracies are on held-out images, as shares; None where there are none."""
+    """The result of a lesson. Accuracies are shares of held-out images; None if there are none."""
 
     images: int
-    """Learnt from."""
+    """Images trained on."""
     known: int
-    """Left out, as they were learnt before."""
+    """Images skipped because they were learnt before."""
     held: int
-    """Held out of them, to judge by."""
+    """Images of this lesson that were held out."""
     new_classes: list[Label] = field(default_factory=list)
     came_again: list[Label] = field(default_factory=list)
+    """Classes of this lesson that were known before."""
     left_out: str = ""
-    """Which images could not be read, in a line."""
+    """One line that names the images that could not be read."""
     old_before: float | None = None
-    """Of the classes known before, before the lesson."""
+    """Accuracy on the images held out by earlier lessons, before this lesson."""
     old_after: float | None = None
+    """The same after this lesson."""
     new_after: float | None = None
-    """Of the classes of this lesson."""
+    """Accuracy on the images held out by this lesson."""
     version: int = 0
     used: bool = True
     """Whether the new version is in use."""
     otherwise: dict[str, int] = field(default_factory=dict)
-    """How many were learnt before as which other class, and are corrected."""
+    """Images that were learnt before as another class and are now corrected, counted by that class."""
     first_otherwise: str = ""
     """The first of these: its file, or its number."""
     old_held: int = 0
-    """Images that the accuracy of the classes known before rests on."""
+    """Number of images behind `old_before` and `old_after`."""
     unjudged: list[Label] = field(default_factory=list)
-    """Classes of this lesson of which no image is held out, so that no accuracy says anything of them."""
+    """Classes of this lesson without a held-out image, whose accuracy is therefore unknown."""
     correct: list[tuple[Label, int, int]] = field(default_factory=list)
-    """Each class, old ones too: how many held-out images are classified correctly after the lesson, of how many."""
+    """For each class, old or new: held-out images classified correctly after the lesson, and all held-out images."""
     held_out: float = 0.0
-    """The share that was to be held out."""
+    """The requested share of held-out images."""
     twice: int = 0
-    """Images that another class of the same lesson had before, so that they do not count."""
+    """Images skipped because the same image comes earlier in this lesson as another class."""
     first_twice: tuple[str, ...] = ()
-    """The first of these: the one that counts, and the one that does not."""
+    """The first of these: the image that counts, and the one that was skipped."""
     copies: int = 0
-    """Images that the same class had already in this lesson, so that they do not count."""
+    """Images skipped because the same image comes earlier in this lesson as the same class."""
     first_copy: tuple[str, ...] = ()
-    """The first of these: the one that counts, and its copy."""
+    """The first of these: the image that counts, and its copy."""
 
     @property
     def missed(self) -> list[Label]:
-        """Classes, old ones too, none of whose held-out images is classified correctly after the lesson."""
+        """Classes, old or new, with no held-out image classified correctly after the lesson."""
         return [name for name, right, _ in self.correct if not right]
 
     @property
     def each_alike(self) -> float | None:
-        """Accuracy after the lesson where every class counts as much as any other, however many images are held out
-        of it."""
+        """Mean of the per-class accuracies after the lesson."""
         return share_of([right / held for _, right, held in self.correct])
 
 
@@ -94,49 +95,51 @@ def teach(
     say: Callable[[str], None] | None = None,
     read: Said | None = None,
 ) -> Lesson:
-    """Teach a model what is new among labelled images, or make one with these options.
+    """Teach a model the new images among labelled ones; create it with these options if there is none.
 
-    `names` are what images without a file are called. Where a model is made, `say` gets in a line what was chosen
-    for it; also where one is taught, that folders which may be classes are learnt as one. `read` is told how many of
-    how many files have been read, `said` how many steps have been learnt. The new version is put to use unless the
-    accuracy on old classes fell by more than `tolerate`; a lesson that fails changes nothing.
+    The new version is put into use unless the accuracy on old classes fell by more than `tolerate`. A lesson that fails
+    changes nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
+    chosen for a new model, and subfolders that may be classes but are learnt as one. `read(done, total)` is called
+    while files are read, `said(done, total)` after every step.
     """
     with folder.teaching():
-        classifier = _taken_up(folder, options or {}, device)
+        classifier = _load_or_create(folder, options or {}, device)
         known, kept = classifier.__sklearn_is_fitted__(), classifier.kept_
         if known:
             classifier.refuse_pictures(images)
-        lost = list[str]()
+        unreadable = list[str]()
         shape = classifier.shape_ if known else None
-        x, y, files = labelled(images, labels, shape, classifier.image_size, lost.append, read)
+        x, y, files = labelled(images, labels, shape, classifier.image_size, unreadable.append, read)
         y, digests = classifier.of_known_kind(y), digests_of(x)
-        if were := kept.otherwise(digests, y):  # the last word counts
-            classifier.unlearn(x[list(were)], digests[list(were)])
+        if relabelled := kept.otherwise(digests, y):  # the newest label counts
+            classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
             kept = classifier.kept_
         fresh = _unseen(digests, kept.seen)
-        otherwise = Counter(str(was) for was in were.values())
-        first = _called(next(iter(were)), files or names) if were else ""
-        again = list(_again(digests, kept.seen))
-        copies = [(one, other) for one, other in again if y[one] == y[other]]
-        twice = [(one, other) for one, other in again if y[one] != y[other]]
+        otherwise = Counter(str(old_label) for old_label in relabelled.values())
+        first = _display_name(next(iter(relabelled)), files or names) if relabelled else ""
+        repeated = list(_repeated(digests, kept.seen))
+        copies = [(one, other) for one, other in repeated if y[one] == y[other]]
+        twice = [(one, other) for one, other in repeated if y[one] != y[other]]
         first_copy, first_twice = (
-            tuple(_called(place, files or names) for place in found[0]) if found else () for found in (copies, twice)
+            tuple(_display_name(index, files or names) for index in pairs[0]) if pairs else ()
+            for pairs in (copies, twice)
         )
         before = classifier.classes_.tolist() if known else []
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(lost), version=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
-        number = {name: place for place, name in enumerate(classes)}
-        places = np.array([number[name] for name in y])
-        held = torch.from_numpy(splitting.held_out(places, digests, list(map(str, classes)), held_out, seed=0, least=0))
+        number = {name: index for index, name in enumerate(classes)}
+        numbers = np.array([number[name] for name in y])
+        class_names = list(map(str, classes))
+        held = torch.from_numpy(splitting.held_out(numbers, digests, class_names, held_out, seed=0, least=0))
         answers = [y[i] for i in torch.nonzero(held).flatten().tolist()]
         old_before = share_of(kept.judged(classifier))
 
         def step(done: int, steps: int) -> None:
-            if done == 1 and not known and say and (line := _choices_told(classifier, options or {})):
+            if done == 1 and not known and say and (line := _describe_choices(classifier, options or {})):
                 say(line)
             if said:
                 said(done, steps)
@@ -148,11 +151,11 @@ def teach(
         old_after = share_of(right[: len(kept.labels)])
         lesson = Lesson(
             images=int((~held).sum()),
-            known=int((~fresh).sum()) - len(again),
+            known=int((~fresh).sum()) - len(repeated),
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
-            left_out="".join(lost),
+            left_out="".join(unreadable),
             old_before=old_before,
             old_after=old_after,
             new_after=share_of(right[len(kept.labels) :]),
@@ -175,41 +178,43 @@ def teach(
 
 
 def share_of(right: Sequence[float]) -> float | None:
-    """What is classified correctly, as a share; None where nothing is judged."""
+    """The mean of `right`, as an accuracy; None if it is empty."""
     return sum(right) / len(right) if right else None
 
 
 def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, device: str = "auto") -> int:
-    """A new version without a class, put to use, whose number is given; with `all_versions` the class is gone from all
-    others, too. What was forgotten before can so be removed from the others later."""
+    """Save a new version without a class, put it into use, and return the number of the version in use.
+
+    With `all_versions` the class is removed from all other versions, too, even if the one in use no longer has it.
+    """
     with folder.teaching():
         having = [about["version"] for about in folder.versions if label in about["classes"]]
         if having and folder.current not in having and not all_versions:
             raise MocaError(
                 f"version {folder.current} of model '{folder.path}', which is in use, has no class {label!r}; "
-                f"{', '.join(map(str, having))} still have it, and lose it with --all-versions"
+                f"{', '.join(map(str, having))} still have it; --all-versions removes it from them too"
             )
         if folder.current in having or not having:
             without = folder.load(Classifier, device=device).forget(label)
             kept = without.kept_
             folder.add(without, {"forgot": label, "correct": kept.by_class(kept.judged(without))})
         for number in having if all_versions else ():
-            if folder.about(number)["classes"] == [label]:  # it knows nothing else
+            if folder.about(number)["classes"] == [label]:  # its only class
                 folder.remove(number)
                 continue
             folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label))
         return folder.current
 
 
-def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
-    """The model as it is; a finished run becomes the first version of one; where there is none, a new one."""
+def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
+    """Load the model, turn a finished run into its first version, or create a new model."""
     if not folder.exists() and not folder.is_run():
-        folder.check_free()  # before a lesson is held for nothing
+        folder.check_free()  # before training for nothing
         return Classifier(**options, device=device)
     if options:
         raise MocaError(
-            f"model '{folder.path}' is there already, and {', '.join(options)} cannot be changed any more; leave "
-            "that out, or make another model"
+            f"model '{folder.path}' already exists, so {', '.join(options)} cannot be changed; leave that out, or "
+            "create another model"
         )
     classifier = folder.load(Classifier, device=device)
     if not folder.exists():
@@ -220,7 +225,7 @@ def _taken_up(folder: ModelFolder, options: dict[str, Any], device: str) -> Clas
 def _classes_within(
     folder: str | os.PathLike[str], files: Sequence[str], labels: Sequence[Label], known: Container[Label]
 ) -> str:
-    """In one line that the images of a new class lie in several folders, as if these were classes; empty otherwise."""
+    """A note that the images of a new class lie in several subfolders, which may be the classes; empty if none does."""
     places = dict[Label, dict[str, None]]()
     for file, label in zip(files, labels, strict=True):
         places.setdefault(label, {})[Path(file).parent.name] = None
@@ -234,37 +239,37 @@ def _classes_within(
     return ""
 
 
-def _called(place: int, names: Sequence[str] | None) -> str:
-    return names[place] if names else f"image {place + 1}"
+def _display_name(index: int, names: Sequence[str] | None) -> str:
+    return names[index] if names else f"image {index + 1}"
 
 
-def _choices_told(classifier: Classifier, given: Container[str]) -> str:
-    """In one line what was chosen for a new model; empty where nothing was."""
+def _describe_choices(classifier: Classifier, given: Container[str]) -> str:
+    """A line that names the settings chosen for a new model; empty if all were given."""
     _, height, width = classifier.shape_
     choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",
                "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
-    told = ", ".join(words for option, words in choices.items() if words and option not in given)
-    return told and f"chosen: {told} (by the size and number of the images; any option given wins)"
+    chosen = ", ".join(words for option, words in choices.items() if words and option not in given)
+    return chosen and f"chosen: {chosen} (by the size and number of the images; any option given wins)"
 
 
-def _again(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
-    """The places of images that come again within the lesson, each behind the first; of those learnt before none."""
+def _repeated(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
+    """Index pairs (first occurrence, repetition) of images that repeat within the lesson and were not learnt before."""
     known, first = _rows_of(seen), dict[bytes, int]()
-    for place, row in enumerate(digests):
-        before = first.setdefault(row.tobytes(), place)
-        if before != place and row.tobytes() not in known:
-            yield before, place
+    for index, row in enumerate(digests):
+        before = first.setdefault(row.tobytes(), index)
+        if before != index and row.tobytes() not in known:
+            yield before, index
 
 
 def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
-    """The images that have not been learnt from before, each once."""
+    """Mask of the images that were not learnt before; of repeated images, only the first."""
     known = _rows_of(seen)
     fresh = np.zeros(len(digests), bool)
-    for place, row in enumerate(digests):
+    for index, row in enumerate(digests):
         if row.tobytes() not in known:
             known.add(row.tobytes())
-            fresh[place] = True
+            fresh[index] = True
     return fresh
 
 

@@ -1,4 +1,4 @@
-"""A lesson in words, the same on the command line, in the service and on its page."""
+"""A lesson described in words, the same on the command line, in the HTTP service and on its page."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from moca.classifier.lesson import Lesson
 from moca.data.arrays import Label
 
 _FEW = 10
-"""Images below which an accuracy is little more than chance."""
+"""Accuracies on fewer images than this get a warning, because they are little more than chance."""
 _COSTLY = 0.1
-"""Accuracy that the old classes may lose before it is worth a word."""
+"""Loss of accuracy on old classes above which a message is shown."""
 _NAMED = 5
-"""Classes that are named in a list."""
+"""Maximum number of classes that a list names."""
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """1 image, 2 images."""
+    """A number with its noun: "1 image", "2 images"."""
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def what_it_was(about: dict[str, Any]) -> str:
-    """What made a version: "+ ring, square", "more of triangle", "forgot hexagon"; which one it comes from, if that is
-    not the one before it; and whether it forgot too much. Classes that it no longer has, as they were removed from
-    every version, are not named."""
+    """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon"; its parent, if that is not the
+    version before it; and whether it forgot too much. Classes that were since removed from all versions are not
+    named."""
     lesson, has, parent = about["lesson"], about["classes"], about.get("parent")
     news = [name for name in lesson.get("new_classes", ()) if name in has]
     more = [name for name in lesson.get("came_again", ()) if name in has]
-    told = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
-    told += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
-    told += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
-    told += ["forgot too much"] * (lesson.get("used") is False)
-    return "; ".join(told)
+    notes = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
+    notes += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
+    notes += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
+    notes += ["forgot too much"] * (lesson.get("used") is False)
+    return "; ".join(notes)
 
 
 def _listed(names: Sequence[Label]) -> str:
@@ -41,7 +41,7 @@ def _listed(names: Sequence[Label]) -> str:
 
 
 def otherwise_told(lesson: Lesson) -> str:
-    """That images were taught before as another class, and which."""
+    """A sentence about images that were taught before as another class; empty if there are none."""
     if not lesson.otherwise:
         return ""
     count = sum(lesson.otherwise.values())
@@ -51,7 +51,7 @@ def otherwise_told(lesson: Lesson) -> str:
 
 
 def twice_told(lesson: Lesson) -> str:
-    """That images are of two classes at once, and which of them counts."""
+    """A sentence about images that are in two classes, saying which of them counts; empty if there are none."""
     if not lesson.twice:
         return ""
     (first, other), more = lesson.first_twice, f" (and {lesson.twice - 1} more)" if lesson.twice > 1 else ""
@@ -60,7 +60,7 @@ def twice_told(lesson: Lesson) -> str:
 
 
 def copies_told(lesson: Lesson) -> str:
-    """That the same image is there more than once, and where."""
+    """A sentence about duplicate images, naming the first; empty if there are none."""
     if not lesson.copies:
         return ""
     are = "image is a copy of another and does not count", "images are copies of others and do not count"
@@ -69,7 +69,7 @@ def copies_told(lesson: Lesson) -> str:
 
 
 def cost_told(lesson: Lesson, back: str) -> str:
-    """That the old classes lost much by a lesson which is in use nevertheless; `back` says how to undo it."""
+    """A warning if a version in use lost much accuracy on old classes, else empty; `back` says how to undo it."""
     if lesson.old_before is None or lesson.old_after is None or not lesson.used:
         return ""
     lost = lesson.old_before - lesson.old_after
@@ -77,12 +77,12 @@ def cost_told(lesson: Lesson, back: str) -> str:
 
 
 def basis_told(lesson: Lesson) -> str:
-    """On how little the accuracies rest, where that is little, and which classes they hide."""
+    """Warnings about accuracies that rest on few or no held-out images, and about classes that were missed."""
     if not lesson.images:
         return ""
-    told = []
+    warnings = []
     if not lesson.held and lesson.held_out:
-        told.append(
+        warnings.append(
             "There were too few images to hold any out, so how well this lesson was learnt is not known; "
             "a larger share (--held-out) may hold some out."
         )
@@ -90,11 +90,11 @@ def basis_told(lesson: Lesson) -> str:
            for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
            if 0 < number < _FEW]  # fmt: skip
     if few:
-        told.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
+        warnings.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
     if lesson.held and lesson.unjudged:
-        told.append(f"No image of {_listed(lesson.unjudged)} is held out, so its accuracy is not known.")
+        warnings.append(f"No image of {_listed(lesson.unjudged)} is held out, so its accuracy is not known.")
     if lesson.missed:
-        told.append(f"No held-out image of {_listed(lesson.missed)} is classified correctly.")
+        warnings.append(f"No held-out image of {_listed(lesson.missed)} is classified correctly.")
     if lesson.old_after is None and lesson.version > 1:
-        told.append("No images of classes known before are held out, so whether any were forgotten is not known.")
-    return " ".join(told)
+        warnings.append("No images of classes known before are held out, so whether any were forgotten is not known.")
+    return " ".join(warnings)

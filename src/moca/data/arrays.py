@@ -1,4 +1,4 @@
-"""Images and labels that a user has in Python, whatever they are in, as rows of bytes with channels last."""
+"""Convert images and labels from Python objects of any kind to bytes with channels last."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ Label = int | str
 Shape = tuple[int, int, int]
 _CHANNELS = (1, 3, 4)
 _ALONE = (str, Mapping, np.ndarray, Tensor)
-"""What has a length but no labels."""
+"""Types that have a length but hold no (image, label) pairs."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """One split as it was given."""
+    """One split as the user passed it."""
 
     labels: list[Label]
     shape: Shape
     """Height, width, channels."""
     take: Callable[[NDArray[np.int64]], Pixels]
-    """The images at these places as bytes."""
+    """Returns the images at these indices as bytes."""
     alpha: bool
-    """There was transparency, and the images lie on white."""
+    """Whether images had transparency and were composited over white."""
 
     def blocks(self, order: NDArray[np.int64]) -> Iterable[Pixels]:
-        """The images in an order, some at a time."""
+        """The images in the given order, in blocks."""
         return (self.take(order[some]) for some in in_blocks(len(order), int(np.prod(self.shape))))
 
 
 def given(data: Any, split: str) -> Given:
-    """A pair (images, labels), or anything that has a length and gives pairs (image, label)."""
+    """Read a split from a pair (images, labels), or from a sequence of pairs (image, label)."""
     if isinstance(data, Split):
         data = (data.images, data.labels)
     if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple):
@@ -63,10 +63,10 @@ def given(data: Any, split: str) -> Given:
 
 
 def labels_of(labels: Any, count: int, split: str) -> list[Label]:
-    """A label for each of so many samples."""
-    told = _labels(labels, split)
-    _refuse_other_count(told, count, split)
-    return told
+    """Labels as a list of ints or names; raise unless there are `count`."""
+    converted = _labels(labels, split)
+    _refuse_other_count(converted, count, split)
+    return converted
 
 
 def _refuse_other_count(labels: list[Label], images: int, split: str) -> None:
@@ -75,7 +75,7 @@ def _refuse_other_count(labels: list[Label], images: int, split: str) -> None:
 
 
 def _array(images: Any, split: str) -> tuple[NDArray[Any], bool]:
-    """Many images as (n, height, width, channels), a view wherever that can be; and whether there is a fourth one."""
+    """Images as (n, height, width, channels), a view if possible, and whether they have an alpha channel."""
     if isinstance(images, list | tuple):
         collected, _, alpha = _collected([(image, 0) for image in images], split)
         return collected, alpha
@@ -96,7 +96,8 @@ def _numpy(images: Any, split: str) -> tuple[NDArray[Any], bool]:
 
 
 def _channels_last(images: NDArray[Any], torchlike: bool, split: str) -> NDArray[Any]:
-    """The axis of 1, 3 or 4 is that of the channels; if both could be, 4 is not, and then it is torch's or numpy's."""
+    """Move the channel axis last: the one of length 1, 3 or 4. If both ends qualify, 1 or 3 goes before 4; if that does
+    not decide, tensors have channels first and arrays have them last."""
     if images.ndim == 3:
         return images[..., None]
     if images.ndim != 4 or not {images.shape[1], images.shape[3]} & set(_CHANNELS):
@@ -124,17 +125,17 @@ def _refuse_range(images: NDArray[Any], split: str) -> None:
 
 
 def _bytes(images: NDArray[Any]) -> Pixels:
-    """Images (..., channels) as bytes, those with a fourth channel on white."""
-    told = np.ascontiguousarray(np.rint(images * 255) if images.dtype.kind == "f" else images, np.uint8)
-    if told.shape[-1] != 4:
-        return told
-    flat = Image.fromarray(told.reshape(-1, *told.shape[-2:]))
-    return np.asarray(over_white(flat)).reshape(*told.shape[:-1], 3)
+    """Images (..., channels) as bytes; an alpha channel is composited over white."""
+    whole = np.ascontiguousarray(np.rint(images * 255) if images.dtype.kind == "f" else images, np.uint8)
+    if whole.shape[-1] != 4:
+        return whole
+    flat = Image.fromarray(whole.reshape(-1, *whole.shape[-2:]))
+    return np.asarray(over_white(flat)).reshape(*whole.shape[:-1], 3)
 
 
 def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
-    """The images of a torch data set, read once, and whether one had transparency; one colour image makes all of them
-    colour."""
+    """Images and labels of a torch data set, read once, and whether any had transparency. One colour image makes all of
+    them colour."""
     images, labels, transparent = np.empty((0, 1, 1, 1), np.uint8), [], False
     for index in range(len(data)):
         item = data[index]

@@ -1,6 +1,6 @@
-"""The known data sets: what each holds, where it comes from, and the protocols of its benchmarks, all as data.
+"""The known data sets: the contents, download URLs and benchmark protocols of each, as data.
 
-One TOML file a set in `known/`, and beside it the tags of its images (see `fingerprint`).
+Each set has a TOML file in `known/`, and beside it the tags of its images (see `fingerprint`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FOLDER = files("moca.data") / "known"
 
 @dataclass(frozen=True)
 class Download:
-    """One file of a data set at its official place."""
+    """One file of a data set at its official URL."""
 
     file: str
     url: str
@@ -35,7 +35,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Known:
-    """A data set that papers use."""
+    """A published data set."""
 
     name: str
     title: str
@@ -49,23 +49,24 @@ class Known:
     orders: Mapping[str, tuple[int, ...]]
     downloads: tuple[Download, ...]
     npm: str | None
-    """A package on npm that holds the same images."""
+    """An npm package that holds the same images."""
     advice: str
-    """Where to get the set when it cannot be downloaded from here."""
+    """Where to get the set if it cannot be downloaded."""
     embedded: bool
+    """Whether its images come with the package."""
     exact: bool
-    """Whether there is one right copy; of mini-ImageNet there are several, differently resized."""
+    """Whether there is one correct copy; of mini-ImageNet there are several, resized in different ways."""
 
     def fits(self, classes: tuple[str, ...], shape: tuple[int, int, int]) -> bool:
-        """Whether a copy with these classes and images can be used, and compared, as this set."""
+        """Whether a copy with these classes and image shape can be used as, and compared with, this set."""
         return (self.classes, self.shape) == (classes, shape)
 
     def differs(self, fingerprint: str) -> bool:
-        """Whether images of this fingerprint are those of another copy than the right one, where there is one."""
+        """Whether this fingerprint is not that of the correct copy, if there is exactly one."""
         return self.exact and bool(self.fingerprint) and fingerprint != self.fingerprint
 
     def reference(self) -> Reference | None:
-        """What a right copy holds, where that is known."""
+        """The fingerprint, counts and tags of a correct copy; None if they are not known."""
         path = _FOLDER / f"{self.name}.npy"
         if not self.fingerprint or not path.is_file():
             return None
@@ -80,7 +81,7 @@ def names() -> tuple[str, ...]:
 
 
 def descriptions() -> dict[str, str]:
-    """Each known set's name and what it is, in one line."""
+    """A one-line description of each known set, by name."""
     about = {}
     for name in names():
         this = known(name)
@@ -120,7 +121,7 @@ def _counts(value: int | list[int], classes: int) -> tuple[int, ...]:
 
 
 def _protocol(name: str, values: dict[str, Any], model: str) -> Protocol:
-    """The protocol of a data set: the recipe is that of the protocol's name, with what this set does otherwise."""
+    """A protocol of a data set: the recipe of the protocol's name, updated with this set's own values."""
     given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
     given["tasks"] = _tasks(values.get("tasks", ""))
     own = {"model": given.pop("model", model), **given.pop("recipe", {})}
@@ -128,7 +129,7 @@ def _protocol(name: str, values: dict[str, Any], model: str) -> Protocol:
 
 
 def _tasks(text: str) -> tuple[int, ...]:
-    """Classes of each task, written '50+10x5': fifty at first, then ten times five."""
+    """Classes per task, written '50+10x5': fifty in the first task, then ten tasks of five."""
     sizes: list[int] = []
     for term in filter(None, text.split("+")):
         times, _, each = term.rpartition("x")

@@ -1,7 +1,7 @@
-"""Image files to pixels, with limits: a few plain formats only, and no image larger than any photograph.
+"""Decode image files to pixels, with limits: a few plain formats only, and no image larger than any photograph.
 
-Rules: grey images stay grey where a whole set is grey and become colour otherwise; transparent images lie on white, as
-in a browser; 16-bit grey keeps its upper 8 bits; a camera's orientation mark is obeyed.
+Grey images stay grey if the whole set is grey and become colour otherwise. Transparent images are composited over
+white, as in a browser. 16-bit grey keeps its upper 8 bits. EXIF orientation is applied.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from moca.data.source import BLOCK_BYTES, Block, Pixels
 
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM")
-"""Nothing that needs an interpreter or another program."""
+"""Only formats that need no interpreter or external program."""
 _UNREAD = (".tif", ".tiff", ".heic", ".heif", ".avif")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".jfif", ".webp", ".bmp", ".gif", ".ppm", ".pgm", *_UNREAD)
-"""What is taken for an image, also what cannot be read: it is named for it instead of being passed over."""
+"""Suffixes that count as images, including formats that cannot be read, so that these are reported, not ignored."""
 MAX_PIXELS = 1 << 26
 Item = str | bytes
 """A path, or the bytes of a file."""
 
 
 class TooLarge(ValueError):
-    """More pixels than are decoded."""
+    """Raised for an image with more pixels than the limit."""
 
 
 def decode(item: Item, size: int | None = None, colour: bool = False, most: int = MAX_PIXELS) -> Pixels:
-    """One image of at most so many pixels as (height, width, channels)."""
+    """Decode one image of at most `most` pixels as (height, width, channels)."""
     with _opened(item) as file, Image.open(file, formats=FORMATS) as opened:
         if opened.width * opened.height > most:
             raise TooLarge(f"{opened.width}x{opened.height} pixels are more than {most:,}")
@@ -43,7 +43,7 @@ def decode(item: Item, size: int | None = None, colour: bool = False, most: int 
 
 
 def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -> Pixels:
-    """A picture as (height, width, channels)."""
+    """The pixels of a PIL image as (height, width, channels), cropped and scaled to `size` if given."""
     image = ImageOps.exif_transpose(opened) if "exif" in opened.info else opened
     if image.mode == "I;16" or (image.mode == "I" and opened.format == "PPM"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
@@ -61,7 +61,7 @@ def pixels(opened: Image.Image, size: int | None = None, colour: bool = False) -
 
 
 def over_white(image: Image.Image) -> Image.Image:
-    """A picture with transparency, laid on white."""
+    """An image with transparency, composited over white."""
     ground = Image.new("RGBA", image.size, "white")
     ground.alpha_composite(image.convert("RGBA"))
     return ground.convert("RGB")
@@ -72,13 +72,14 @@ def _opened(item: Item) -> IO[bytes]:
         return io.BytesIO(item)
     if item.lower().endswith(_UNREAD):
         raise ValueError(f"{item.rpartition('.')[2].upper()} files are not read; save it as PNG or JPEG")
-    if not stat.S_ISREG(os.stat(item).st_mode):  # noqa: PTH116 - one call an image
+    if not stat.S_ISREG(os.stat(item).st_mode):  # noqa: PTH116 - one call per image
         raise ValueError("a pipe, socket or device, not a file")  # opening a pipe would wait for ever
     return open(item, "rb")  # noqa: PTH123 - likewise
 
 
 def decode_chunk(items: Iterable[Item], start: int, size: int | None, colour: bool) -> Iterator[Block]:
-    """Blocks of equal images, the first item being row `start` of its split; each names what cannot be read in it.
+    """Decode items, the first of which is row `start` of its split, into blocks of images of one shape. Unreadable ones
+    are listed in their block.
 
     A block ends where the next image would take it over BLOCK_BYTES, so that large images do not pile up.
     """
@@ -123,7 +124,7 @@ def reason(error: Exception) -> str:
 
 
 def pixels_of(item: Item) -> NDArray[np.uint8]:
-    """One large picture that holds many images, as the reader of it expects it."""
+    """Decode one large picture that holds many images, in colour, with decompression-bomb warnings as errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         return decode(item, colour=True)

@@ -1,4 +1,4 @@
-"""scikit-learn's handwritten digits: 1,797 grey images of 8x8 pixels, inside the package, nothing to download."""
+"""scikit-learn's handwritten digits: 1,797 grey images of 8x8 pixels, with nothing to download."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -18,7 +18,7 @@ _TEST_SHARE = 0.25
 
 @cache
 def load_digits() -> Dataset:
-    """The digits, a fixed quarter of each class held out as the test set."""
+    """The digits, with a fixed quarter of each class as the test set."""
     rows = _rows()
     pixels, labels = rows[:, :-1].reshape(-1, 1, 8, 8), torch.from_numpy(rows[:, -1].astype("int64"))
     images = torch.from_numpy((pixels * (255 / 16)).round().astype("uint8"))
@@ -34,8 +34,8 @@ def load_digits() -> Dataset:
 
 
 def _rows() -> NDArray[Any]:
-    """Pixels from 0 to 16 and then the digit, a row for each image: from the file, where it is where it was, because to
-    load scikit-learn takes a second and more."""
+    """One row per image: pixels from 0 to 16, then the digit. Read directly from scikit-learn's file if it is in its
+    usual place, because importing scikit-learn takes more than a second."""
     package = find_spec("sklearn")
     file = Path((package and package.origin) or "").parent / "datasets/data/digits.csv.gz"
     if file.is_file():

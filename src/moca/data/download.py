@@ -1,4 +1,4 @@
-"""Fetching a published file: resumes where it stopped, tries again, checks every byte."""
+"""Download a published file: resumes, retries, and verifies the checksum."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from moca.errors import MocaError
 
 _PIECE = 1 << 18
 _PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Answers of a server that may be different a moment later."""
+"""HTTP status codes of failures that may be temporary."""
 
 
 class Unreachable(MocaError):
-    """The file could not be had from its official place."""
+    """Raised if the file could not be downloaded from its official URL."""
 
 
 class _Failed(Exception):
-    """One attempt failed; another may not."""
+    """One attempt failed; another may succeed."""
 
 
 def fetch(
     item: Download, folder: Path, watch: Watch, *, attempts: int = 5, pause: float = 1.0, timeout: float = 30
 ) -> Path:
-    """The file, whole and right, in the folder; one that is there already is used."""
+    """Download a file to a folder and verify it; a file that is already there is verified and used."""
     target, part = folder / item.file, folder / f"{item.file}.part"
     if target.is_file():
         if not matches(target, item.checksum):
@@ -67,7 +67,7 @@ def _elsewhere(item: Download, folder: Path, reason: str) -> str:
 
 
 def _continue(item: Download, part: Path, watch: Watch, timeout: float) -> bool:
-    """Fetch what is still missing; tells whether an earlier piece was built upon."""
+    """Download what is still missing of `part`; return whether an earlier download was resumed."""
     have = part.stat().st_size if part.is_file() else 0
     if have > item.size:
         part.unlink()
@@ -115,7 +115,7 @@ def _gone(item: Download, code: int) -> str:
 
 
 def _first_byte(content_range: str | None) -> int:
-    """Of 'bytes 100-199/200': 100."""
+    """The first byte in a Content-Range header: 100 for 'bytes 100-199/200'; -1 if there is none."""
     start = (content_range or "").removeprefix("bytes ").partition("-")[0]
     return int(start) if start.isdigit() else -1
 
@@ -125,7 +125,7 @@ def _algorithm(item: Download) -> str:
 
 
 def matches(path: Path, checksum: str) -> bool:
-    """Whether a file has a checksum written algorithm:digest."""
+    """Whether a file has the checksum, which is written algorithm:digest."""
     algorithm, _, expected = checksum.partition(":")
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest() == expected

@@ -1,4 +1,4 @@
-"""The same image twice where it matters: under two labels, or in both splits."""
+"""Find duplicate images where they matter: under two labels, or in both splits."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from moca.data.fingerprint import Contents, Place
 
 
 def repeats(contents: Contents, classes: tuple[str, ...], where: Callable[[Place], str]) -> list[str]:
-    """A note for each kind that occurs: how many images, and an example."""
+    """A note for each kind of duplicate that occurs: how many images, and an example."""
     labels = np.concatenate([contents.train_labels, contents.test_labels])
     digests = np.concatenate([contents.train_digests, contents.test_digests])
     split = np.arange(len(labels)) >= len(contents.train_labels)

@@ -1,8 +1,8 @@
-"""What a data set holds, whatever container it came in and in whatever order.
+"""Fingerprints of data sets, which depend neither on the container nor on the order of the images.
 
 Every image has a digest of its pixels. The fingerprint of a set is a digest of the sorted list of (split, class, image
-digest), so a copy from anywhere either has it or is not the same data. The first four bytes of each image's digest, its
-tag, are kept for the known sets: small enough to ship, enough to say which images of a copy differ.
+digest), so a copy from anywhere either has it or is not the same data. For the known sets, moca ships the first four
+bytes of each image's digest, its tag: small enough to ship, enough to say which images of a copy differ.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ DIGEST = 16
 Digests = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 Counts = tuple[tuple[int, ...], tuple[int, ...]]
-"""Images of each class: training, test."""
+"""Number of images per class, in the training and in the test split."""
 
 
 def image_digests(images: NDArray[np.uint8]) -> Digests:
-    """One digest an image, of (n, height, width, channels) bytes; the shape is part of what is digested."""
+    """One digest per image of (n, height, width, channels) bytes; the shape is part of the digest."""
     key = np.array(images.shape[1:], "<u4").tobytes()
     rows = np.ascontiguousarray(images)
     found = [hashlib.blake2b(row, digest_size=DIGEST, key=key).digest() for row in rows]
@@ -28,7 +28,7 @@ def image_digests(images: NDArray[np.uint8]) -> Digests:
 
 
 def canonical_order(labels: Labels, digests: Digests) -> NDArray[np.int64]:
-    """By class, then by digest: the order in which images are stored, so that it does not depend on the container."""
+    """Indices that sort by class, then by digest: the order in which images are stored, whatever the container."""
     words = np.ascontiguousarray(digests).view(">u8")
     return np.lexsort((words[:, 1], words[:, 0], labels))
 
@@ -59,18 +59,18 @@ class Contents:
 
 
 def tags(digests: Digests) -> NDArray[np.uint32]:
-    """The first four bytes of each digest as a number; digests in canonical order have increasing tags in a class."""
+    """The first four bytes of each digest as a number; in canonical order, tags increase within a class."""
     return np.ascontiguousarray(digests[:, :4]).view(">u4").ravel().astype(np.uint32)
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a complete and right copy of a known set holds."""
+    """What a complete and correct copy of a known set holds."""
 
     fingerprint: str
     counts: Counts
     tags: NDArray[np.uint32]
-    """Of all images, training then test, by class."""
+    """Tags of all images: training, then test, each by class."""
 
     def splits(self) -> Iterable[tuple[str, Labels, NDArray[np.uint32]]]:
         """Name, classes and tags of each split."""
@@ -83,7 +83,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Place:
-    """One image: split, position in that split, class it has, and for a relabelled one the class it should have."""
+    """One image: its split, its index there, its class and, if it is relabelled, its correct class."""
 
     split: str
     index: int
@@ -93,23 +93,23 @@ class Place:
 
 @dataclass
 class Differences:
-    """Where a copy departs from the reference."""
+    """How a copy differs from the reference."""
 
     wrong: list[Place] = field(default_factory=list)
     """Images that the reference does not have."""
     duplicated: list[Place] = field(default_factory=list)
     relabelled: list[Place] = field(default_factory=list)
     moved: list[Place] = field(default_factory=list)
-    """Images of the other split."""
+    """Images that belong to the other split."""
     missing: dict[tuple[str, int], int] = field(default_factory=dict)
     """How many images of (split, class) the copy lacks."""
     agreed: int = 0
     total: int = 0
     same: bool = True
-    """The fingerprints agree: the copy is complete and right."""
+    """Whether the fingerprints agree, so that the copy is complete and correct."""
 
     def counts(self) -> dict[str, int]:
-        """How many images of each kind of difference, those that occur."""
+        """Number of images for each kind of difference that occurs."""
         found = {kind: len(getattr(self, kind)) for kind in ("wrong", "duplicated", "relabelled", "moved")}
         return {kind: n for kind, n in {**found, "missing": sum(self.missing.values())}.items() if n}
 
@@ -123,7 +123,7 @@ class Differences:
 
 
 def compare(contents: Contents, reference: Reference) -> Differences:
-    """Name what is wrong with a copy; cheap when nothing is."""
+    """Find the differences of a copy from the reference; cheap if there are none."""
     total = sum(map(sum, reference.counts))
     if contents.fingerprint() == reference.fingerprint:
         return Differences(agreed=total, total=total)
@@ -162,7 +162,7 @@ def _explain(
     known: dict[str, set[tuple[int, int]]],
     result: Differences,
 ) -> None:
-    """Sort the images that the reference does not have in this place by what happened to them."""
+    """Classify images that do not match the reference as relabelled, moved, duplicated or wrong."""
     elsewhere: dict[str, dict[int, list[int]]] = {split: {} for split in lacking}
     for split, left in lacking.items():
         for (label, tag), count in left.items():

@@ -1,4 +1,4 @@
-"""A data set of what a user has in Python: arrays, tensors, or a torch data set."""
+"""Build a data set from Python objects: arrays, tensors, or a torch data set."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def dataset(
     test_share: float = 0.2,
     seed: int = 0,
 ) -> Dataset:
-    """A data set of what you have in Python: arrays, tensors or a torch `Dataset`.
+    """Build a data set from arrays, tensors or a torch `Dataset`.
 
-    The same images give the same data set, in whatever order and form they come.
+    The same images give the same data set, whatever their order and form.
 
     Args:
-        train: A pair (images, labels), or a torch `Dataset` that gives (image, label). Images are bytes, or floats from
-            0 to 1; labels are whole numbers or names.
-        test: The same for testing; without it, `test_share` of each class is held out.
-        classes: Names of the classes, by position; labels are positions in it, or names. By default the sorted labels.
-        name: What it is called.
-        test_share: The share of each class that is held out.
-        seed: Decides, with the images, which ones are.
+        train: A pair (images, labels), or a torch `Dataset` of (image, label). Images are bytes, or floats from 0 to 1;
+            labels are whole numbers or names.
+        test: The test images in the same form; without them, `test_share` of each class is held out.
+        classes: Names of the classes; labels are positions in it, or names. By default the sorted labels.
+        name: Name of the data set.
+        test_share: Share of each class that is held out as the test set.
+        seed: Seed that, with the images, decides which ones are held out.
 
     Example:
         >>> images, labels = np.zeros((40, 8, 8, 3), np.uint8), ["cat", "dog"] * 20
@@ -63,24 +63,24 @@ def dataset(
         held = held_out(parts[0].labels, parts[0].digests, names, test_share, seed)
         parts = [parts[0].some(~held), parts[0].some(held)]
         notes.append(f"{test_share:.0%} of each class split off as the test set with seed {seed}")
-    learn, judge = parts
-    refuse_empty(names, learn.labels, judge.labels)
-    contents = Contents(learn.labels, learn.digests, judge.labels, judge.digests)
+    train_part, test_part = parts
+    refuse_empty(names, train_part.labels, test_part.labels)
+    contents = Contents(train_part.labels, train_part.digests, test_part.labels, test_part.digests)
 
     def where(place: Place) -> str:
-        place_in = "test" if test is not None and place.split == "test" else "train"
-        return f"image {parts[place.split == 'test'].rows[place.index]} of {place_in}"
+        argument = "test" if test is not None and place.split == "test" else "train"
+        return f"image {parts[place.split == 'test'].rows[place.index]} of {argument}"
 
     notes += repeats(contents, names, where)
     moments = Moments(shape[2])
-    splits = learn.split(shape, moments), judge.split(shape, Moments(shape[2]))
+    splits = train_part.split(shape, moments), test_part.split(shape, Moments(shape[2]))
     protocol = own_protocol(shape, *moments.mean_and_std())
     return Dataset(name, *splits, names, protocol, fingerprint=contents.fingerprint(), notes=tuple(notes))
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Some of the images that were given: which, of what classes, with what digests."""
+    """Some of the given images: their indices, classes and digests."""
 
     source: Given
     rows: NDArray[np.int64]
@@ -91,7 +91,7 @@ class _Part:
         return _Part(self.source, self.rows[chosen], self.labels[chosen], self.digests[chosen])
 
     def split(self, shape: Shape, moments: Moments) -> Split:
-        """The images in canonical order, counted into the moments."""
+        """The images in canonical order; adds them to the moments."""
         order = canonical_order(self.labels, self.digests)
         images, start = np.empty((len(order), *shape), np.uint8), 0
         for block in self.source.blocks(self.rows[order]):
@@ -109,7 +109,7 @@ def _part(source: Given, number: dict[Label, int], channels: int) -> _Part:
 
 
 def _shape(sources: list[Given]) -> Shape:
-    """Height, width and channels of all images; grey ones become colour where others are."""
+    """Height, width and channels of all images; grey images become colour if others are in colour."""
     first, last = sources[0].shape, sources[-1].shape
     if first[:2] != last[:2]:
         one, other = (f"{shape[0]}x{shape[1]}" for shape in (last, first))
@@ -120,7 +120,7 @@ def _shape(sources: list[Given]) -> Shape:
 def _numbering(
     given: list[list[Label]], classes: Sequence[str] | None, hint: Any
 ) -> tuple[tuple[str, ...], dict[Label, int]]:
-    """The names of the classes, and the number of each label; `hint` are the names that a torch data set has."""
+    """The class names, and the class number of each label; `hint` is the `classes` attribute of a torch data set."""
     kinds = {isinstance(label, str) for labels in given for label in labels}
     if len(kinds) > 1:
         raise MocaError("some labels are whole numbers and some are names; give one kind")

@@ -1,4 +1,4 @@
-"""A data set in memory: images as raw bytes, with what is known about how to use them."""
+"""A data set in memory: images as raw bytes, with the protocols that say how to use them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Dataset", "Protocol", "Split", "channel_statistics"]
 _AT_ONCE = 100
-"""Images that are counted together: so few that they stay in the processor's cache."""
+"""Images that are counted together: few enough to stay in the CPU cache."""
 
 
 @dataclass(frozen=True, repr=False)
 class Split:
-    """Images (n, channels, height, width) as uint8, or vectors (n, d, 1, 1) of numbers, and their classes."""
+    """Images (n, channels, height, width) as uint8, or float vectors (n, d, 1, 1), with their labels."""
 
     images: Tensor
-    """Of all samples, one after the other."""
+    """All samples."""
     labels: Tensor
-    """The number of the class of each."""
+    """The class number of each sample."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -38,28 +38,28 @@ class Split:
 
 @dataclass(frozen=True, repr=False)
 class Dataset:
-    """Training and test images of named classes, with how they are used; `load` and `dataset` make one."""
+    """Training and test images with class names and protocols; made by `load` and `dataset`."""
 
     name: str
-    """What it is called."""
+    """Name of the data set."""
     train: Split
-    """The images to learn from."""
+    """Training images."""
     test: Split
-    """The images to be judged on."""
+    """Test images."""
     classes: tuple[str, ...]
-    """What the classes are called, by their numbers."""
+    """Class names, by class number."""
     protocol: Protocol
-    """How its images are prepared, dealt into tasks and trained on by default."""
+    """How images are preprocessed, split into tasks and trained on by default."""
     protocols: Mapping[str, Protocol] = field(default_factory=dict)
-    """Other ways in which this data set is used, by name: offline, online, proxy, ..."""
+    """All protocols of this data set by name: offline, online, proxy, ..."""
     orders: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Named class orders: the class that arrives first, second, ..."""
     fingerprint: str = ""
-    """Of all images and labels, where it is known: that of a stored set, or of a user's own arrays."""
+    """Fingerprint of all images and labels, for stored sets and for arrays given in Python; empty otherwise."""
     notes: tuple[str, ...] = ()
-    """What a user should know about the images: left out, split off, twice under different labels."""
+    """What a user should know about the images: some skipped, split off, or duplicated under different labels."""
     frozen: Frozen | None = None
-    """The encoder that made these feature vectors of images, where it was one."""
+    """The frozen encoder that computed these feature vectors from images, if there was one."""
 
     def __repr__(self) -> str:
         count = len(self.classes)
@@ -76,11 +76,11 @@ class Dataset:
 
     @property
     def vectors(self) -> bool:
-        """Whether its samples are vectors of numbers, not images."""
+        """Whether its samples are vectors instead of images."""
         return self.train.images.is_floating_point()
 
     def using(self, protocol: str) -> Dataset:
-        """The same images under another of the data set's protocols."""
+        """The same images with another protocol of the data set."""
         if protocol not in self.protocols:
             others = (
                 nearest(protocol, self.protocols)

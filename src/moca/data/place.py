@@ -1,4 +1,4 @@
-"""A path that somebody gave: refused at once where it cannot hold a data set, and fit to print."""
+"""Paths given by the user: refused early if they cannot hold a data set, and made printable."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,7 +7,7 @@ from moca.errors import MocaError
 
 
 def refuse_unfit(path: Path) -> None:
-    """Say what is wrong with a path before anything is read or walked."""
+    """Raise if a path cannot hold a data set, before anything is read."""
     if is_broken(path):
         raise MocaError(f"{path} is a link to something that does not exist; mend the link, or give the folder itself")
     if not exists(path):
@@ -24,7 +24,7 @@ def refuse_unfit(path: Path) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is something at a path, and one may know."""
+    """Whether a path exists and is accessible."""
     try:
         return path.exists()
     except (OSError, ValueError):
@@ -32,7 +32,7 @@ def exists(path: Path) -> bool:
 
 
 def is_broken(path: Path) -> bool:
-    """Whether this is a link to nothing."""
+    """Whether a path is a broken link."""
     try:
         return path.is_symlink() and not path.exists()
     except (OSError, ValueError):
@@ -40,7 +40,7 @@ def is_broken(path: Path) -> bool:
 
 
 def named(text: str) -> str:
-    """What a user wrote for a data set, unless that is nothing, or no text."""
+    """The text that a user gave for a data set; refused if it is empty or not valid UTF-8."""
     if not text.strip():
         raise MocaError("the data set has no name; give one of moca data ls, or a folder of images ('.' is this one)")
     if text != readable(text):
@@ -49,5 +49,5 @@ def named(text: str) -> str:
 
 
 def readable(text: str) -> str:
-    """A name from the disk as text that can be printed and stored: bytes that are not UTF-8 are spelt out."""
+    """A file name as printable text: bytes that are not UTF-8 are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,10 +1,10 @@
-"""Looking on while data are fetched, read and stored."""
+"""Progress callbacks for downloading, reading and storing data."""
 
 from collections.abc import Callable
 
 Watch = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Progress callback: called with (stage, done, total)."""
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Nobody looks on."""
+    """A progress callback that does nothing."""

@@ -1,4 +1,4 @@
-"""How a data set is used: what the encoder sees, and how its classes are dealt into tasks."""
+"""Protocols: how the images of a data set are preprocessed, and how its classes are split into tasks."""
 
 from __future__ import annotations
 
@@ -17,58 +17,59 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How the images of a data set are prepared for the encoder, dealt into tasks and trained on by default."""
+    """How the images of a data set are preprocessed, split into tasks and trained on by default."""
 
     mean: tuple[float, ...]
-    """Of each channel, for pixel values from 0 to 1; it is taken off."""
+    """Mean of each channel, for pixel values from 0 to 1; subtracted from the pixels."""
     std: tuple[float, ...]
-    """The standard deviation of each channel, which what is left is divided by."""
+    """Standard deviation of each channel, by which the result is divided."""
     crop_padding: int = 0
-    """Random crops of the original size from the image padded by this many black pixels."""
+    """Random crops of the original size, from the image padded by this many black pixels."""
     flip: bool = False
     """Random horizontal flips."""
     brightness: float = 0.0
-    """Pixel values times a random factor from 1 - brightness to 1 + brightness."""
+    """Pixel values are multiplied by a random factor from 1 - brightness to 1 + brightness."""
     tasks: tuple[int, ...] = ()
-    """Classes of each task; empty where the data set has no customary split."""
+    """Number of classes of each task; empty if the data set has no standard split."""
     class_order: str = "natural"
     """The order in which classes arrive: natural, or one of the data set's named orders."""
     name: str = "own"
-    """What the protocol is called: offline, online, proxy, ...; own where the data set has no customary one."""
+    """Name of the protocol: offline, online, proxy, ...; `own` if the data set has no standard one."""
     image_size: int | None = None
-    """Pixels a side that large images of a folder were brought to without being asked."""
+    """Side in pixels to which large images of a folder were resized by default."""
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of a run, such as epochs and lr, that are used where none are given."""
+    """Default settings of a run, such as epochs and lr."""
     white: float = 255
-    """The value that stands for 1: of bytes 255; vectors are numbers already."""
+    """The raw value that is scaled to 1: 255 for bytes, 1 for vectors."""
 
     @property
     def vectors(self) -> bool:
-        """Whether samples are vectors of numbers, not images."""
+        """Whether samples are vectors instead of images."""
         return self.white == 1
 
     def tasks_for(self, classes: int) -> int | tuple[int, ...]:
-        """The customary split or, where there is none, five tasks; fewer where a task would have a single class."""
+        """The standard split if there is one, else five tasks, or fewer if a task would have a single class."""
         return self.tasks or max(1, min(5, classes // 2))
 
 
 def setting_of(protocol: str) -> str:
-    """The setting that a protocol is a form of, by its name: proxy20 is of proxy, online_augmented of online."""
+    """The setting that a protocol is a variant of, by its name: proxy for proxy20, online for online_augmented."""
     return re.split(r"[0-9_]", protocol, maxsplit=1)[0]
 
 
 def own_protocol(shape: tuple[int, int, int], mean: Sequence[float], std: Sequence[float]) -> Protocol:
-    """For a set without a paper: its own statistics, crops shifted by up to an eighth, flips where there is colour.
+    """The protocol of user data: its own statistics, crops shifted by up to an eighth, flips for colour images.
 
     The shape is height, width, channels.
     """
     side = min(shape[:2])
-    spread = tuple(max(s, 1 / 255) for s in std)
-    return Protocol(tuple(mean), spread, crop_padding=max(1, side // 8), flip=shape[2] == 3)
+    nonzero_std = tuple(max(s, 1 / 255) for s in std)
+    return Protocol(tuple(mean), nonzero_std, crop_padding=max(1, side // 8), flip=shape[2] == 3)
 
 
 def vector_protocol(vectors: Tensor) -> Protocol:
-    """For vectors (n, d, 1, 1): each of the d numbers by its own mean and spread; those that never change by 1."""
+    """The protocol of vectors (n, d, 1, 1): each feature is normalised by its own mean and standard deviation; constant
+    features are divided by 1."""
     rows = vectors.flatten(1).double()
     mean, std = rows.mean(0), rows.std(0, correction=0)
     std = std.masked_fill(std <= 1e-6 * mean.abs(), 1)
@@ -76,7 +77,7 @@ def vector_protocol(vectors: Tensor) -> Protocol:
 
 
 def deal(order: Sequence[int], tasks: int | Sequence[int], dataset: str) -> tuple[tuple[int, ...], ...]:
-    """Classes, in their order of arrival, in so many tasks of equal size (as nearly as can be), or of these sizes."""
+    """Split classes, in their order of arrival, into a number of tasks of nearly equal size, or into given sizes."""
     try:
         sizes = tuple(map(index, tasks)) if isinstance(tasks, Iterable) else _equal(len(order), index(tasks), dataset)
     except TypeError:

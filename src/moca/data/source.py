@@ -1,4 +1,4 @@
-"""What a reader hands on: the images of a data set as blocks of pixels, never all of them at once."""
+"""What a reader returns: the images of a data set as blocks of pixels, never all of them at once."""
 
 from __future__ import annotations
 
@@ -14,74 +14,75 @@ from moca.errors import MocaError
 Pixels = NDArray[np.uint8]
 BLOCK_BYTES = 8 << 20
 MOST_BYTES = 1 << 28
-"""No image and no list of labels is larger; a header that says so is damaged, and memory is not asked for."""
+"""No image or list of labels is larger; a header that claims more is damaged, and nothing is allocated for it."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How a source is read."""
+    """Options for reading a source."""
 
     size: int | None = None
-    """Bring every image to this many pixels a side: scaled to cover the square, then the middle cut out."""
+    """Resize every image to this many pixels a side: scaled to cover the square, then centre-cropped."""
     workers: int | None = None
-    """Threads that decode; by default as many as there are cores, up to four."""
+    """Decoding threads; by default as many as there are cores, up to four."""
     most: int | None = None
-    """Bytes that arrays may grow to, where they came in an archive."""
+    """Maximum decompressed bytes of arrays that came in an archive."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some images of a split (n, height, width, channels), and which ones they are."""
+    """Some images (n, height, width, channels) of a split, and their rows in it."""
 
     images: Pixels
     rows: NDArray[np.int64]
     bad: Sequence[tuple[int, str]] = ()
-    """Rows that could not be read, and why."""
+    """Rows of images that could not be read, and why."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One split: the class of every image, and the images when asked for."""
+    """One split: the class of every image, and a function that yields the images."""
 
     labels: NDArray[np.int64]
     blocks: Callable[[bool], Iterator[Block]]
-    """Called with True, readers that decode files give colour images only."""
+    """Yields the images in blocks; with True, readers that decode files convert all images to colour."""
     name: Callable[[int], str]
-    """Where an image came from, for messages."""
+    """Where the image of a row came from, for messages."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set in somebody's container."""
+    """A data set in a container that a reader recognised."""
 
     kind: str
+    """The kind of container."""
     train: Part
     test: Part | None
     classes: tuple[str, ...] | None = None
-    """Where the container names them."""
+    """Class names, if the container has them."""
     notes: tuple[str, ...] = ()
-    """What a user should know, such as images that were not taken."""
+    """What a user should know, such as images that were not used."""
 
 
 def in_blocks(count: int, each: int) -> Iterator[slice]:
-    """So many things of so many bytes each, a block at a time."""
+    """Slices that divide `count` items of `each` bytes into blocks of at most BLOCK_BYTES."""
     step = max(1, BLOCK_BYTES // max(1, each))
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
 def first_alone(paths: Sequence[Path]) -> tuple[str, ...]:
-    """A note where there are several folders or files for one split, of which the first is taken."""
+    """A note if there are several folders or files for one split, of which only the first is used."""
     names = [path.name for path in paths]
     return (f"of {', '.join(names)} only {names[0]} was taken",) if len(names) > 1 else ()
 
 
 def together(files: Sequence[Path]) -> str:
-    """The files of one split, for messages."""
+    """The name of a split's files, for messages."""
     return f"{files[0]}{' and on' if len(files) > 1 else ''}"
 
 
 def array_part(chunks: Callable[[], Iterable[Pixels]], labels: NDArray[np.generic], where: str) -> Part:
-    """A split held in arrays of (n, height, width, channels), each made when its turn comes."""
+    """A split from arrays of (n, height, width, channels), which are loaded one at a time."""
 
     def blocks(colour: bool) -> Iterator[Block]:
         start = 0
@@ -94,7 +95,7 @@ def array_part(chunks: Callable[[], Iterable[Pixels]], labels: NDArray[np.generi
 
 
 def as_labels(values: NDArray[np.generic], where: str) -> NDArray[np.int64]:
-    """Class numbers as int64; anything that is not a list of whole numbers from 0 is refused."""
+    """Class numbers as int64; raises unless they are a list of whole numbers from 0."""
     flat = values.reshape(-1) if values.ndim == 2 and 1 in values.shape else values
     if flat.ndim != 1 or flat.dtype.kind not in "iu":
         raise MocaError(
@@ -106,7 +107,7 @@ def as_labels(values: NDArray[np.generic], where: str) -> NDArray[np.int64]:
 
 
 def as_pixels(images: NDArray[np.generic], where: str) -> Pixels:
-    """Arrays of the usual shapes as (n, height, width, channels) bytes, without a copy."""
+    """Arrays of common shapes as (n, height, width, channels) bytes, without a copy."""
     if images.dtype != np.uint8:
         raise MocaError(f"images of {where} have type {images.dtype}; bytes (uint8, 0 to 255) are needed")
     if images.ndim == 3:

@@ -1,4 +1,4 @@
-"""Which images are learned from and which are tested on."""
+"""Split images into a training and a test set."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from moca.data.writer import Raw, Selection
 from moca.errors import MocaError
 
 Chosen = tuple[Selection, Selection]
-"""Of the training and the test images."""
+"""The training and the test images."""
 
 
 def as_given(train: Raw, test: Raw) -> Chosen:
-    """Both splits as the source has them."""
+    """Both splits exactly as in the source."""
     return Selection(train, np.arange(len(train.labels))), Selection(test, np.arange(len(test.labels)))
 
 
 def split_off(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> Chosen:
-    """A share of each class as the test set."""
+    """Split off a share of each class as the test set."""
     held = held_out(train.labels, train.digests, classes, share, seed)
     return Selection(train, np.flatnonzero(~held)), Selection(train, np.flatnonzero(held))
 
 
 def salt_of(seed: int) -> bytes:
-    """What makes the choice another one with another seed."""
+    """The seed as a salt for the digests that choose images; raises if the seed is too long."""
     salt = b"%d" % seed
     if len(salt) > hashlib.blake2b.SALT_SIZE:
         raise MocaError(f"seed {seed} is out of range; a number of up to {hashlib.blake2b.SALT_SIZE} digits")
@@ -38,8 +38,8 @@ def salt_of(seed: int) -> bytes:
 def held_out(
     labels: Labels, digests: Digests, classes: Sequence[str], share: float, seed: int, least: int = 1
 ) -> NDArray[np.bool_]:
-    """The images to test on: a share of each class, at least so many and never all; the same ones whatever order the
-    images come in, since the choice goes by their digests."""
+    """Mask of held-out images: a share of each class, at least `least` and never all. They are chosen by digest, so the
+    order of the images does not matter."""
     salt = salt_of(seed)
     draw = np.array(
         [int.from_bytes(hashlib.blake2b(d.tobytes(), digest_size=8, salt=salt).digest(), "big") for d in digests],

@@ -1,12 +1,12 @@
-"""The store: data sets as memory-mapped bytes, found by what they hold.
+"""The store: data sets as memory-mapped bytes, addressed by their content.
 
     <data directory>/
       sets/<address>/         train_images.npy train_labels.npy test_images.npy test_labels.npy set.json
       names/<name>.json       which set a name means
-      tmp/                    sets being written; moved into place whole, or removed
+      tmp/                    sets being written; moved into place when complete, or removed
 
-Images are (n, height, width, channels) bytes in canonical order, so the same data give the same files whatever they
-came in. A set never changes once it is in place, but for its notes, and for files that were damaged.
+Images are (n, height, width, channels) bytes in canonical order, so the same data give the same files whatever
+container they came in. A set in place never changes, except for its notes and for damaged files, which are replaced.
 """
 
 from __future__ import annotations
@@ -40,36 +40,38 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True)
 class Info:
-    """What is known about a stored set without opening its images."""
+    """What set.json says about a stored set."""
 
     address: str
-    """Where it is stored: decided by its fingerprint and the names of its classes."""
+    """Its content address: a digest of the fingerprint and the class names."""
     fingerprint: str
     classes: tuple[str, ...]
     shape: tuple[int, int, int]
     """Height, width, channels."""
     train: tuple[int, ...]
-    """Training images of each class."""
+    """Number of training images of each class."""
     test: tuple[int, ...]
+    """Number of test images of each class."""
     mean: tuple[float, ...]
-    """Of each channel of the training images, for pixel values from 0 to 1."""
+    """Mean of each channel of the training images, for pixel values from 0 to 1."""
     std: tuple[float, ...]
+    """Standard deviation of each channel, likewise."""
     notes: tuple[str, ...] = ()
-    """What a user should know: images left out, split off, twice under different labels or in both splits."""
+    """What a user should know: images skipped, split off, or duplicated under different labels or in both splits."""
 
     @property
     def images(self) -> int:
-        """Training and test images together."""
+        """Number of training and test images together."""
         return sum(self.train) + sum(self.test)
 
     @property
     def bytes(self) -> int:
-        """Room that the pixels take."""
+        """Size of all pixels."""
         return self.images * int(np.prod(self.shape))
 
 
 def default_directory() -> Path:
-    """Where MOCA_DATA says, or where this system keeps a user's data."""
+    """$MOCA_DATA, or moca's folder in the system's directory for user data."""
     if os.environ.get(VARIABLE):
         return Path(os.environ[VARIABLE]).expanduser()
     if sys.platform == "win32":
@@ -95,7 +97,7 @@ class Store:
         return iter(sorted(p.stem for p in self.names.glob("*.json")))
 
     def entry(self, name: str) -> dict[str, Any]:
-        """What was recorded when the name was given: the set's address, its source, the known set it is."""
+        """What was recorded for a name: the set's address, its source, and the known set that it is."""
         path = self.names / f"{name}.json"
         try:
             found = json.loads(path.read_text())
@@ -106,13 +108,13 @@ class Store:
         return found
 
     def address(self, name: str) -> str | None:
-        """Where the set of that name is; None where there is none, or what is recorded about it is damaged."""
+        """The address of the set of that name; None if there is none, or its entry is damaged."""
         with suppress(MocaError):
             return cast(str, self.entry(name)["address"])
         return None
 
     def whole(self, name: str) -> bool:
-        """Whether there is a set of that name, of which can be read what it is."""
+        """Whether there is a set of that name with a readable set.json."""
         with suppress(MocaError):
             return bool(self.info(name))
         return False
@@ -122,7 +124,7 @@ class Store:
         return self.sets / address[:32]
 
     def info(self, name: str) -> Info:
-        """About a stored set, by name."""
+        """The set.json of a stored set, by name."""
         path = self.path(self.entry(name)["address"]) / "set.json"
         try:
             raw = json.loads(path.read_text())
@@ -130,13 +132,13 @@ class Store:
                 raise MocaError(f"'{name}' was stored by another version of moca; remove it and add it again")
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
             return Info(**values)
-        except (OSError, ValueError, TypeError, AttributeError) as error:  # no JSON, or not what was written
+        except (OSError, ValueError, TypeError, AttributeError) as error:  # not JSON, or not the expected fields
             raise MocaError(
                 f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
             ) from None
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays of a set, mapped and not read: writing to one changes only this process's view."""
+        """The memory-mapped arrays of a set, copy-on-write: writing to one changes only this process's view."""
         folder = self.path(self.entry(name)["address"])
         try:
             return {key: np.load(folder / f"{key}.npy", mmap_mode="c", allow_pickle=False) for key in ARRAYS}
@@ -147,7 +149,7 @@ class Store:
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A folder to write in, gone afterwards whatever happens; those that a killed process left are swept away."""
+        """A temporary folder, always removed afterwards; folders left behind by killed processes are removed first."""
         tmp = self.directory / "tmp"
         with clear_failures(self.directory):
             try:
@@ -164,15 +166,15 @@ class Store:
                 yield work
 
     def _sweep(self, tmp: Path) -> None:
-        for left in [p for p in tmp.iterdir() if p.is_dir()]:
-            with lock(left.with_suffix(".lock"), wait=False) as dead:
-                if dead:
-                    shutil.rmtree(left, ignore_errors=True)
-            if not left.exists():
-                left.with_suffix(".lock").unlink(missing_ok=True)
+        for folder in [p for p in tmp.iterdir() if p.is_dir()]:
+            with lock(folder.with_suffix(".lock"), wait=False) as abandoned:
+                if abandoned:
+                    shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                folder.with_suffix(".lock").unlink(missing_ok=True)
 
     def commit(self, folder: Path, info: Info, name: str, record: dict[str, Any]) -> None:
-        """Move finished arrays into place under their address and give them a name, both at once or not at all."""
+        """Move finished arrays into place under their address, then point the name at them, under the store's lock."""
         (folder / "set.json").write_text(json.dumps({"format": _FORMAT, **asdict(info)}, indent=1) + "\n")
         for path in folder.iterdir():
             _flush(path)
@@ -194,7 +196,7 @@ class Store:
             self._drop(before)
 
     def remove(self, name: str) -> None:
-        """Forget a name, and delete its images unless another name means the same set."""
+        """Remove a name, and delete its images unless another name means the same set."""
         with clear_failures(self.directory), lock(self.directory / "lock"):
             address = self.address(name)
             (self.names / f"{name}.json").unlink()
@@ -213,23 +215,23 @@ def is_name(text: str) -> bool:
 
 
 def _flush(path: Path) -> None:
-    """To the disk, so that a set in place is whole even after a power cut."""
+    """Flush a file to disk, so that a set in place is complete even after a power failure."""
     with path.open("rb+") as file, suppress(OSError):
         os.fsync(file.fileno())
 
 
 def _renew(target: Path, folder: Path) -> None:
-    """Put right what differs in a set that is there: the notes, which are those of the last import, and damage. Files
-    that are right stay, as others may have them mapped."""
+    """Replace the files of a stored set that differ: damaged ones, and set.json if the notes of this import differ.
+    Identical files stay, because other processes may have mapped them."""
     for path in folder.iterdir():
-        there = target / path.name
-        if not (there.is_file() and filecmp.cmp(path, there, shallow=False)):
-            path.replace(there)
+        stored = target / path.name
+        if not (stored.is_file() and filecmp.cmp(path, stored, shallow=False)):
+            path.replace(stored)
 
 
 @contextmanager
 def clear_failures(directory: Path) -> Iterator[None]:
-    """A full disk or a folder one may not write to, as one line."""
+    """Turn a full disk or missing write permission into a MocaError."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Cropping, flipping and normalising a batch at once, on whatever device the images are."""
+"""Crop, flip and normalise a whole batch at once, on the device of the images."""
 
 from typing import Self
 
@@ -11,7 +11,7 @@ from moca.random import Random
 
 
 class Transform:
-    """Raw bytes to what the encoder sees: augmented if wanted, and normalised."""
+    """Turns raw bytes into the encoder's input: augmented if `augment`, and normalised."""
 
     def __init__(self, protocol: Protocol, random: Random, augment: bool = True) -> None:
         device = random.count.device
@@ -27,7 +27,7 @@ class Transform:
         return cls(protocol, Random(0, "unused", device), augment=False)
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Every image transformed on its own; float32, channels last in memory."""
+        """Transform each image with its own random draws; float32, in channels-last memory format."""
         place = light = None
         if self.padding or self.flip:
             place = self.random.uniform(3, len(images), 1)
@@ -43,7 +43,7 @@ class Transform:
 def _transform(
     images: Tensor, place: Tensor | None, light: Tensor | None, padding: int, flip: bool, scale: Tensor, shift: Tensor
 ) -> Tensor:
-    """Bytes moved, mirrored and lit as drawn, in units of the data set's spread."""
+    """Shift, flip, brighten and normalise images; `place` holds uniform draws for row, column and flip."""
     pixels = images.permute(0, 2, 3, 1).float() if place is None else _crop_and_flip(images, place, padding, flip)
     if light is not None:
         pixels = (pixels * light).clamp(max=255)
@@ -51,7 +51,7 @@ def _transform(
 
 
 def _crop_and_flip(images: Tensor, place: Tensor, padding: int, flip: bool) -> Tensor:
-    """Pixels as (n, height, width, channels); those beyond the border are black."""
+    """Shifted and flipped pixels as (n, height, width, channels); those beyond the border are black."""
     n, _, height, width = images.shape
     offset = (place[:2] * (2 * padding + 1)).long() - padding
     rows = torch.arange(height, device=images.device) + offset[0]

@@ -1,7 +1,7 @@
-"""Reading CIFAR's pickles without running anything in them.
+"""Read CIFAR's pickles without running any code in them.
 
-A pickle can name any function and have it called. Here the names of a numpy array stand for two classes of our own, and
-nothing else has a meaning; instructions that no CIFAR file holds are refused before anything is done.
+A pickle can name any function and have it called. Here the names that make up a numpy array stand for two classes of
+our own, all other names are refused, and so are instructions that no CIFAR file holds, before anything is executed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moca.data.source import MOST_BYTES
 from moca.errors import MocaError
 
 _STEPS = 2_000_000
-"""CIFAR-100's training file takes a fifth of this."""
+"""Maximum number of instructions; CIFAR-100's training file takes a fifth of this."""
 _RANK = 4
 _TUPLES = {"EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"}
 _PUTS = {"BINPUT", "LONG_BINPUT"}
@@ -32,7 +32,7 @@ _KNOWN = _TUPLES | _PUTS | _GETS | {
 
 
 class _Type:
-    """The type of an array; what numpy says about one beside its code does not matter for bytes."""
+    """Stands for `numpy.dtype`; only its code matters, since all arrays are of bytes."""
 
     def __init__(self, code: Any = None, *_: Any) -> None:
         self.code = code
@@ -42,7 +42,7 @@ class _Type:
 
 
 class _Array:
-    """An array of bytes, filled in by the pickle as numpy writes them."""
+    """Stands for `numpy.ndarray`: an array of bytes, set by the pickle in the form that numpy writes."""
 
     array: np.ndarray[Any, np.dtype[np.uint8]] | None = None
 
@@ -69,7 +69,7 @@ _NAMES = {
 
 
 class _Reader(pickle.Unpickler):
-    """Python's own, which finds nothing but the names of an array."""
+    """Python's unpickler, restricted to the names of a numpy array."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in _NAMES:
@@ -78,9 +78,10 @@ class _Reader(pickle.Unpickler):
 
 
 def _inspect(data: bytes) -> None:
-    """Refuse what could take all memory or time: places far beyond the file's length, and tuples of tuples of tuples.
+    """Refuse pickles that could exhaust memory or time: huge memo indices, too many instructions, and reused tuples.
 
-    A tuple is never used twice: as a key, one that holds another twice, which holds another twice, hashes for ever.
+    A tuple must not be used twice: as a dict key, a tuple that holds another one twice, which holds another one twice
+    and so on, takes for ever to hash.
     """
     tuple_above = False
     tuples = set()
@@ -97,7 +98,7 @@ def _inspect(data: bytes) -> None:
 
 
 def unpickle(path: Path) -> dict[str, Any]:
-    """The dictionary in a CIFAR file; arrays of bytes as numpy arrays, text as str."""
+    """The dictionary in a CIFAR file, with arrays as numpy arrays of bytes and text as str."""
     try:
         if path.stat().st_size > MOST_BYTES:
             raise MocaError(f"{path} is not a CIFAR file (it is too large); fetch it again")

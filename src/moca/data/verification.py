@@ -1,4 +1,4 @@
-"""Whether a copy of a known data set is complete and right."""
+"""Verify that a copy of a known data set is complete and correct."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moca.errors import MocaError
 
 
 class NotTheSame(MocaError):
-    """A copy of a known data set that is not complete and right."""
+    """Raised for a copy of a known data set that is not complete and correct."""
 
     def __init__(self, message: str, differences: Differences, details: list[str]) -> None:
         super().__init__(message)
@@ -23,18 +23,18 @@ class NotTheSame(MocaError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known about a copy."""
+    """The result of verifying a copy."""
 
     contents: Contents
     fingerprint: str
     same: Known | None
-    """The known data set that it is."""
+    """The known data set that it is identical to, if any."""
     differences: Differences | None
-    """From the set that was expected, where one was."""
+    """Differences from the expected set, if there was one to compare with."""
 
 
 def prove(chosen: Chosen, source: Source, expected: Known | None, lenient: bool) -> Proof:
-    """Compare with the set that is expected; without `lenient`, one that has a right copy must be that."""
+    """Compare a copy with the expected set; raise if it must be an exact copy and is not, unless `lenient`."""
     train, test = chosen
     contents = Contents(train.labels, train.digests, test.labels, test.digests)
     fingerprint = contents.fingerprint()
@@ -73,7 +73,7 @@ def _differences(
 
 
 def origin(chosen: Chosen, source: Source) -> Callable[[Place], str]:
-    """Where in the source an image came from."""
+    """A function that says where in the source an image came from."""
 
     def where(place: Place) -> str:
         selection = chosen[place.split == "test"]

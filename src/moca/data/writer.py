@@ -1,4 +1,4 @@
-"""Writing the images of a source into arrays of the store's form, in canonical order, a block at a time."""
+"""Write the images of a source to arrays in the store's format, in canonical order, a block at a time."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Progress = Callable[[int], None]
 
 
 class ColourFound(Exception):
-    """A colour image after grey ones: the set has to be read again as colour."""
+    """Raised for a colour image after grey ones: the set must be read again in colour."""
 
 
 @dataclass(frozen=True)
 class Raw:
-    """The images of a split in the order of their source, on disk, with what was learned while writing them."""
+    """The images of a split on disk, in the order of the source, with what was computed while writing them."""
 
     path: Path
     shape: Shape
     labels: Labels
     digests: Digests
     rows: NDArray[np.int64]
-    """Which images of the source these are: all, but those left out."""
+    """The rows of these images in the source: all but the unreadable ones."""
     bad: Sequence[tuple[int, str]]
 
 
 def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_bad: bool, progress: Progress) -> Raw:
-    """Take the pixels of a split to disk; `shape` is what another split of the same set had."""
+    """Write the pixels of a split to disk; `shape` is that of the set's other split, if already known."""
     digests: list[Digests] = []
     rows: list[NDArray[np.int64]] = []
     bad: list[tuple[int, str]] = []
@@ -58,18 +58,18 @@ def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_ba
             progress(len(block.rows) + len(block.bad))
     if shape is None or not rows:
         raise MocaError("no readable image found; give a folder or file that holds images")
-    kept = np.concatenate(rows)
-    if len(kept) + len(bad) != len(part.labels):
+    good = np.concatenate(rows)
+    if len(good) + len(bad) != len(part.labels):
         raise MocaError(
-            f"{len(part.labels)} labels for {len(kept) + len(bad)} images ({part.name(0)}); there must be one for each"
+            f"{len(part.labels)} labels for {len(good) + len(bad)} images ({part.name(0)}); there must be one for each"
         )
-    return Raw(path, shape, part.labels[kept], np.concatenate(digests), kept, bad)
+    return Raw(path, shape, part.labels[good], np.concatenate(digests), good, bad)
 
 
 def write_splits(
     source: Source, work: Path, skip_bad: bool, watch: Watch, colour: bool = False
 ) -> tuple[Raw, Raw | None]:
-    """Both splits of a source, in colour if one image is."""
+    """Write both splits of a source, in colour if any image is in colour."""
     total = len(source.train.labels) + (len(source.test.labels) if source.test else 0)
     done = 0
 
@@ -123,9 +123,9 @@ class Selection:
 
 
 def write_arrays(chosen: Selection, folder: Path, split: str) -> Moments:
-    """Images and labels in canonical order; gives the moments of the channels.
+    """Write images and labels in canonical order; return the moments of the channels.
 
-    Images are fetched with plain reads: a map of the raw file would count against memory in full.
+    Images are read with plain reads: memory-mapping the raw file would count all of it as used memory.
     """
     members = chosen.members[canonical_order(chosen.labels, chosen.digests)]
     shape = chosen.raw.shape
@@ -147,7 +147,7 @@ def write_arrays(chosen: Selection, folder: Path, split: str) -> Moments:
 
 
 def npy_header(shape: tuple[int, ...]) -> bytes:
-    """What stands before the bytes in an .npy file."""
+    """The header of an .npy file of bytes."""
     out = io.BytesIO()
     np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
     return out.getvalue()

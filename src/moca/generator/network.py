@@ -1,6 +1,7 @@
 """The networks of a class-conditional variational autoencoder with a critic: residual, for images of any shape.
 
-None has BatchNorm: what the generator makes of a latent vector depends on nothing else, so that it can be inverted.
+None has BatchNorm, so that each image depends only on its own latent vector and class, and the generator can be
+inverted.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ from torch.nn.utils.parametrize import is_parametrized
 Shape = tuple[int, int, int]
 """Channels, height, width."""
 _CLASS = 64
-"""Numbers that a class is described by."""
+"""Size of a class embedding."""
 _GROUPS = 8
 
 
 class Plan(NamedTuple):
-    """How large the maps are: they double from the smallest, of 4 to 7 pixels a side, to the image."""
+    """Sizes of the feature maps, which double from the smallest, of 4 to 7 pixels a side, to the image."""
 
     base: tuple[int, int]
     widths: tuple[int, ...]
-    """Channels of the maps, from the smallest to the image's size."""
+    """Channels of the maps, from the smallest map to the image's size."""
     chunk: int
-    """Latent numbers that each block of the generator is given."""
+    """Latent dimensions per block of the generator."""
 
     @property
     def latents(self) -> int:
-        """All of them."""
+        """Latent dimensions in all."""
         return self.chunk * len(self.widths)
 
     @classmethod
     def of(cls, shape: Shape, wide: bool) -> Plan:
-        """Wide as a GPU likes it, or so narrow that a CPU trains it in minutes."""
+        """The plan for images of a shape: wide for a GPU, or narrow enough to train on a CPU in minutes."""
         channels, height, width = shape
         doublings = max(1, int(math.log2(max(min(height, width), 8) / 4)))
         last = 128 if wide else 32 if doublings == 1 else 16
@@ -49,14 +50,14 @@ class Plan(NamedTuple):
 
 
 class Generator(nn.Module):
-    """G(z, y): images from latent vectors and classes, values from -1 to 1. Each block sees numbers of z of its own."""
+    """G(z, y): images with values from -1 to 1 from latent vectors and classes. Each block gets its own part of z."""
 
     def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
         self.shape, self.plan = shape, Plan.of(shape, wide)
         widths = self.plan.widths
         self.latents = self.plan.latents
-        """Numbers of z."""
+        """Dimensions of z."""
         about = self.plan.chunk + _CLASS
         self.classes = nn.Embedding(classes, _CLASS)
         self.start = nn.Linear(about, widths[0] * math.prod(self.plan.base))
@@ -65,8 +66,8 @@ class Generator(nn.Module):
 
     def forward(self, z: Tensor, y: Tensor) -> Tensor:
         """Images of the classes y."""
-        described = self.classes(y)
-        first, *others = (torch.cat([part, described], 1) for part in z.split(self.plan.chunk, 1))
+        embedded = self.classes(y)
+        first, *others = (torch.cat([part, embedded], 1) for part in z.split(self.plan.chunk, 1))
         x = self.start(first).view(len(z), self.plan.widths[0], *self.plan.base)
         for block, about in zip(self.blocks, others, strict=True):
             x = block(x, about)
@@ -75,7 +76,7 @@ class Generator(nn.Module):
 
 
 class _Up(nn.Module):
-    """Twice the side; both norms are scaled and shifted as the latent numbers and the class say."""
+    """A residual block that doubles the side; both norms are conditioned on the latent vector and the class."""
 
     def __init__(self, before: int, after: int, about: int) -> None:
         super().__init__()
@@ -91,7 +92,7 @@ class _Up(nn.Module):
 
 
 class _ConditionalNorm(nn.Module):
-    """A group norm whose scale and shift come from the latent numbers and the class."""
+    """A group norm whose scale and shift are computed from the latent vector and the class."""
 
     def __init__(self, width: int, about: int) -> None:
         super().__init__()
@@ -104,8 +105,8 @@ class _ConditionalNorm(nn.Module):
 
 
 class Guess(nn.Module):
-    """E(x, y): which latent vectors an image of class y may come from, as the mean and the logarithm of the variance of
-    a normal distribution."""
+    """E(x, y), the encoder: the posterior over latent vectors of an image of class y, as the mean and log variance of a
+    normal distribution."""
 
     def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
@@ -115,13 +116,13 @@ class Guess(nn.Module):
         self.end = nn.Linear(plan.widths[0] * math.prod(plan.base) + _CLASS, 2 * plan.latents)
 
     def forward(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and logarithm of the variance, a row for each image."""
-        mean, spread = self.end(torch.cat([self.body(x).flatten(1), self.classes(y)], 1)).chunk(2, 1)
-        return mean, spread.clamp(-10, 5)
+        """Mean and log variance, one row per image."""
+        mean, log_variance = self.end(torch.cat([self.body(x).flatten(1), self.classes(y)], 1)).chunk(2, 1)
+        return mean, log_variance.clamp(-10, 5)
 
 
 class Critic(nn.Module):
-    """D(x, y): how real an image of class y looks; spectral norms keep it smooth."""
+    """D(x, y): how real an image of class y looks; spectral normalisation keeps it smooth."""
 
     def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
@@ -131,20 +132,20 @@ class Critic(nn.Module):
         self.classes = spectral_norm(nn.Embedding(classes, widths[-1]))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """A score for each image."""
+        """One score per image."""
         h = self.body(x).sum((2, 3))
         score: Tensor = self.real(h).squeeze(1) + (self.classes(y) * h).sum(1)
         return score
 
     def bound(self) -> None:
-        """Compute all weights under their spectral norms, where `parametrize.cached` keeps them."""
+        """Compute all spectrally normalised weights, which `parametrize.cached` then caches."""
         for layer in self.modules():
             if is_parametrized(layer):
-                layer.weight  # noqa: B018 - asking for it computes it
+                layer.weight  # noqa: B018 - the access computes it
 
 
 class _Body(nn.Module):
-    """Images to maps of the smallest size."""
+    """Images to feature maps of the smallest size."""
 
     def __init__(self, channels: int, widths: Sequence[int], bounded: bool) -> None:
         super().__init__()
@@ -159,7 +160,7 @@ class _Body(nn.Module):
 
 
 class _Down(nn.Module):
-    """Half the side; bounded by spectral norms, or normalised."""
+    """A residual block that halves the side, with spectral normalisation if `bounded`, else with group norms."""
 
     def __init__(self, before: int, after: int, bounded: bool) -> None:
         super().__init__()
@@ -180,13 +181,13 @@ def _conv(before: int, after: int, side: int, bounded: bool) -> nn.Module:
 
 
 def _centre(x: Tensor, shape: Shape) -> Tensor:
-    """Of images that are a little too large, the middle."""
+    """Centre-crop images that are a little too large."""
     top, left = (x.shape[2] - shape[1]) // 2, (x.shape[3] - shape[2]) // 2
     return x[:, :, top : top + shape[1], left : left + shape[2]]
 
 
 def within_reach(z: Tensor) -> Tensor:
-    """Latent vectors no longer than those that are drawn at random: beyond, the generator has never been."""
+    """Shorten latent vectors to the length of random ones, beyond which the generator was never trained."""
     most = math.sqrt(z.shape[1])
-    kept: Tensor = z * (most / z.norm(dim=1, keepdim=True).clamp_min(most))
-    return kept
+    shortened: Tensor = z * (most / z.norm(dim=1, keepdim=True).clamp_min(most))
+    return shortened

@@ -1,4 +1,4 @@
-"""The generator of a data set: trained once, kept beside the data sets, and used again by every run."""
+"""The generator of a data set: trained once, stored beside the data sets, and reused by every run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from moca.state import torch_bytes
 
 _FORMAT = 1
 _EVERY = 60.0
-"""Seconds of training that a crash may cost."""
+"""Seconds between checkpoints: how much training a crash may lose."""
 
 
 def generator_of(
@@ -35,35 +35,34 @@ def generator_of(
     device: str = "auto",
     progress: bool = False,
 ) -> Pair:
-    """The generator of a data set's training images, trained if need be: as it is kept, unless `steps` asks for more.
+    """Load the generator of a data set's training images, training it first if it has fewer than `steps` steps.
 
-    Training that was interrupted goes on where it was. Of colour images a GPU trains a wide one, which is used on a CPU
-    as well once it is finished; a CPU by itself trains a narrow one.
+    Interrupted training resumes. For colour images, a GPU trains a wide generator, which a CPU also uses once it is
+    finished; otherwise a CPU trains a narrow one.
     """
     if dataset.vectors:
-        raise MocaError(f"'{dataset.name}' holds vectors; only of images can a generator make more")
+        raise MocaError(f"'{dataset.name}' holds vectors; a generator needs images")
     where = pick_device(device)
-    narrow_one = place_of(dataset, data_dir)
-    wide_one = wide_place(narrow_one)
-    wide = dataset.shape[0] > 1 and (where.type == "cuda" or _finished(wide_one))
-    path = wide_one if wide else narrow_one
-    kept = _read(path)
-    wanted = steps or (kept or {}).get("wanted") or steps_of(dataset.shape, wide)
-    if kept is None or kept["state"]["done"] < wanted:
+    narrow_path = place_of(dataset, data_dir)
+    wide_path = wide_place(narrow_path)
+    wide = dataset.shape[0] > 1 and (where.type == "cuda" or _finished(wide_path))
+    path = wide_path if wide else narrow_path
+    checkpoint = _read(path)
+    wanted = steps or (checkpoint or {}).get("wanted") or steps_of(dataset.shape, wide)
+    if checkpoint is None or checkpoint["state"]["done"] < wanted:
         with clear_failures(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             with lock(path.with_suffix(".lock"), wait=False) as free:
                 if not free:
                     raise MocaError(f"the generator of '{dataset.name}' is being trained by another process; wait")
-                kept = _trained(dataset, path, wanted, where, wide, progress)
+                checkpoint = _train(dataset, path, wanted, where, wide, progress)
     pair = Pair(dataset.shape, len(dataset.classes), wide).to(where)
-    pair.load_state_dict(kept["state"]["networks"][0])
+    pair.load_state_dict(checkpoint["state"]["networks"][0])
     return pair.requires_grad_(False)
 
 
 def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
-    """Where it is kept, if it is no wide one: decided by the training images and their classes, whoever learns from
-    them."""
+    """The path of a data set's narrow generator, named by a digest of the training images and labels."""
     digest = hashlib.blake2b(f"{_FORMAT} {dataset.shape} {len(dataset.classes)}".encode(), digest_size=16)
     for tensor in (dataset.train.labels, dataset.train.images.permute(0, 2, 3, 1)):
         digest.update(np.ascontiguousarray(tensor.numpy()).data)
@@ -71,18 +70,18 @@ def place_of(dataset: Dataset, data_dir: Path | str | None = None) -> Path:
 
 
 def wide_place(path: Path) -> Path:
-    """Where the wide one is kept."""
+    """The path of the wide generator, given that of the narrow one."""
     return path.with_stem(f"{path.stem}-wide")
 
 
 def remove_generator(name: str, store: Store) -> bool:
-    """Remove what is kept of a stored set's generator, unless another set has the same training images; whether there
-    was one."""
+    """Delete the generators of a stored set, unless another set has the same training images; return whether there was
+    one."""
     try:
         path = place_of(load(name, data_dir=store.directory), store.directory)
-    except MocaError:  # images that can no longer be read lead to none
+    except MocaError:  # without readable images the path cannot be computed
         return False
-    files = [*path.parent.glob(f"{path.stem}*")]  # wide or not, whole or not, and its lock
+    files = [*path.parent.glob(f"{path.stem}*")]  # wide and narrow, partial files and locks
     if not files or any(place_of(other, store.directory) == path for other in _alike(name, store)):
         return False
     if any(is_held(file) for file in files if file.suffix == ".lock"):
@@ -94,22 +93,22 @@ def remove_generator(name: str, store: Store) -> bool:
 
 
 def _alike(name: str, store: Store) -> Iterator[Dataset]:
-    """Other stored sets with as many training images of the same shape."""
+    """Other stored sets with the same image shape and the same number of training images per class."""
     info = store.info(name)
     for other in store:
-        with suppress(MocaError):  # one that is damaged
+        with suppress(MocaError):  # skip damaged sets
             about = store.info(other)
             if other != name and (about.shape, about.train) == (info.shape, info.train):
                 yield load(other, data_dir=store.directory)
 
 
-def _trained(
+def _train(
     dataset: Dataset, path: Path, wanted: int, device: torch.device, wide: bool, progress: bool
 ) -> dict[str, Any]:
-    """Train to so many steps, from where it is."""
+    """Train up to `wanted` steps, resuming from the checkpoint if there is one."""
     training = Training(dataset.train, len(dataset.classes), wanted, device, wide)
-    if (kept := _read(path)) is not None:
-        training.load_state_dict(kept["state"])
+    if (checkpoint := _read(path)) is not None:
+        training.load_state_dict(checkpoint["state"])
     saved = time.monotonic()
     with Interrupt() as interrupt, ProgressBar(wanted, f"generator of {dataset.name}", progress) as bar:
         bar(training.done, "")
@@ -121,35 +120,35 @@ def _trained(
                 saved = time.monotonic()
             if interrupt.requested:
                 raise Interrupted(
-                    f"the generator of '{dataset.name}' is kept after {training.done:,} of {wanted:,} steps; the same "
-                    "command goes on"
+                    f"the generator of '{dataset.name}' is saved after {training.done:,} of {wanted:,} steps; the same "
+                    "command resumes its training"
                 )
     return _write(path, training, wanted)
 
 
 def _write(path: Path, training: Training, wanted: int) -> dict[str, Any]:
-    """In one go, so that a crash never leaves half of it."""
-    kept = {"wanted": wanted, "state": training.state_dict()}
+    """Write a checkpoint atomically."""
+    checkpoint = {"wanted": wanted, "state": training.state_dict()}
     part = path.with_suffix(".part")
-    part.write_bytes(torch_bytes(kept))
+    part.write_bytes(torch_bytes(checkpoint))
     part.replace(path)
-    return kept
+    return checkpoint
 
 
 def _finished(path: Path) -> bool:
-    kept = _read(path)
-    return kept is not None and kept["state"]["done"] >= kept["wanted"]
+    checkpoint = _read(path)
+    return checkpoint is not None and checkpoint["state"]["done"] >= checkpoint["wanted"]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        # Not to a GPU: one without room for it is no damage, and Adam counts its steps on the CPU.
-        kept: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
-        kept["wanted"], kept["state"]["done"]
+        # Not to a GPU: one without enough memory must not look like damage, and Adam counts its steps on the CPU.
+        checkpoint: dict[str, Any] = torch.load(path, weights_only=True, map_location="cpu")
+        checkpoint["wanted"], checkpoint["state"]["done"]
     except OSError as error:
-        raise MocaError(f"{path} cannot be read ({error.strerror}); see to its permissions, or remove it") from None
-    except Exception:  # whatever a file that is not whole makes of the reader
-        raise MocaError(f"{path} is damaged; remove it, and the generator is trained anew") from None
-    return kept
+        raise MocaError(f"{path} cannot be read ({error.strerror}); check its permissions, or remove it") from None
+    except Exception:  # a damaged file may fail in any way
+        raise MocaError(f"{path} is damaged; remove it, and the generator is trained from scratch") from None
+    return checkpoint

@@ -1,9 +1,10 @@
-"""How a generator learns: as the half of a variational autoencoder that makes images, and of photographs, which that
-alone would blur, against a critic as well.
+"""Training of a generator: as the decoder of a variational autoencoder and, for colour images, which that alone would
+blur, also against a critic.
 
-The autoencoder's error has a spread of its own, the best one for each batch, so that nothing has to be weighed against
-the prior (Rybkin et al., ICML 2021, arXiv 2006.13202). The critic learns by the hinge loss, and counts as much as the
-error does where the image is made (Esser et al., CVPR 2021, arXiv 2012.09841).
+The variance of the reconstruction error is the optimal one for each batch, so that no weight between error and prior
+has to be tuned (Rybkin et al., ICML 2021, arXiv 2006.13202). The critic is trained with the hinge loss; in the
+generator's loss it is weighted so that its gradient at the last layer is as large as that of the error (Esser et al.,
+CVPR 2021, arXiv 2012.09841).
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from moca.random import Random, derive
 
 _RATE, _CRITIC_RATE = 5e-4, 2e-4
 _AVERAGE = 0.998
-"""Memory of the average of the weights over the steps."""
+"""Decay of the moving average of the weights."""
 _ALONE = 0.1
-"""Share of the steps that the autoencoder has made before it hears the critic."""
+"""Share of the steps in which the autoencoder trains without the critic."""
 _MOST = 10.0
-"""What the critic's word is multiplied by at most."""
+"""Maximum weight of the critic in the generator's loss."""
 
 
 class Pair(nn.Module):
-    """The generator, and the network that guesses a latent vector for an image."""
+    """The generator (decoder), and the encoder that infers a latent vector from an image."""
 
     def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
         super().__init__()
@@ -41,13 +42,13 @@ class Pair(nn.Module):
 
 
 def steps_of(shape: Shape, wide: bool) -> int:
-    """Steps after which pictures are good, by default."""
+    """Default number of training steps, after which images are good."""
     return 10_000 if wide else 2000 if shape[0] == 1 else 4000
 
 
 class Training:
-    """A generator at work on the images of a data set, up to `wanted` steps. Between any two of them `state_dict` holds
-    all that is needed to go on."""
+    """Trains a generator on a data set's images for up to `wanted` steps. Between any two steps, `state_dict` holds all
+    that is needed to resume."""
 
     def __init__(
         self, images: Split, classes: int, wanted: int, device: torch.device | str = "cpu", wide: bool = False
@@ -61,7 +62,7 @@ class Training:
             self.pair = Pair(shape, classes, wide).to(device)
             self.critic = Critic(shape, classes, wide).to(device) if channels > 1 else None
         self.average = deepcopy(self.pair).requires_grad_(False)
-        """The pair with its weights averaged over the steps: what is used in the end."""
+        """The pair with the moving average of the weights, which is used in the end."""
         self.optimisers = [_adam(self.pair, _RATE, 0.9)]
         if self.critic is not None:
             self.optimisers.append(_adam(self.critic, _CRITIC_RATE, 0.0))
@@ -76,51 +77,51 @@ class Training:
     def step(self) -> None:
         """One step of the autoencoder and one of the critic."""
         with self._numerics():
-            x, y = self._drawn()
-            made = self._rebuild(x, y)
+            x, y = self._draw()
+            reconstruction = self._train_autoencoder(x, y)
             if self.critic is not None:
-                self._judge(self.critic, x, made, y)
-            self._follow()
+                self._train_critic(self.critic, x, reconstruction, y)
+            self._update_average()
         self.done += 1
 
-    def _drawn(self) -> tuple[Tensor, Tensor]:
-        """Images of the data set, values from -1 to 1, colour ones mirrored half of the time."""
+    def _draw(self) -> tuple[Tensor, Tensor]:
+        """Draw a batch of images with values from -1 to 1; colour images are flipped with probability 1/2."""
         index = self.random.below(torch.full((self.batch,), len(self.labels), device=self.device))
         x = self.images[index].float() / 127.5 - 1
         if x.shape[1] > 1:
             x = torch.where(self.random.uniform(self.batch, 1, 1, 1) < 0.5, x.flip(3), x)
         return x.contiguous(memory_format=torch.channels_last), self.labels[index]
 
-    def _rebuild(self, x: Tensor, y: Tensor) -> Tensor:
-        """The autoencoder's step; what it made of the images."""
+    def _train_autoencoder(self, x: Tensor, y: Tensor) -> Tensor:
+        """One step of the autoencoder; returns its reconstructions."""
         with self._precision():
-            mean, spread = (part.float() for part in self.pair.guess(x, y))
-            z = mean + (spread / 2).exp() * self.random.normal(*mean.shape)
-            made: Tensor = self.pair.generator(z, y).float()
-        error = _bound(x, made, mean, spread)
+            mean, log_variance = (part.float() for part in self.pair.guess(x, y))
+            z = mean + (log_variance / 2).exp() * self.random.normal(*mean.shape)
+            reconstruction: Tensor = self.pair.generator(z, y).float()
+        loss = _negative_elbo(x, reconstruction, mean, log_variance)
         if self.critic is not None and self.done > _ALONE * self.wanted:
             self.critic.requires_grad_(False)
-            doubt = -self._scores(self.critic, made, y).mean()
+            adversarial = -self._scores(self.critic, reconstruction, y).mean()
             self.critic.requires_grad_(True)
             last = self.pair.generator.end.weight
-            pulls = [torch.autograd.grad(term, last, retain_graph=True)[0].norm() for term in (error, doubt)]
-            error = error + (pulls[0] / (pulls[1] + 1e-6)).clamp(max=_MOST).detach() * doubt
-        self._down(error, 0)
-        return made.detach()
+            norms = [torch.autograd.grad(term, last, retain_graph=True)[0].norm() for term in (loss, adversarial)]
+            loss = loss + (norms[0] / (norms[1] + 1e-6)).clamp(max=_MOST).detach() * adversarial
+        self._descend(loss, 0)
+        return reconstruction.detach()
 
-    def _judge(self, critic: Critic, x: Tensor, made: Tensor, y: Tensor) -> None:
-        """The critic's step."""
-        real, rebuilt = self._scores(critic, torch.cat([x, made]), torch.cat([y, y])).chunk(2)
-        self._down(F.relu(1 - real).mean() + F.relu(1 + rebuilt).mean(), 1)
+    def _train_critic(self, critic: Critic, x: Tensor, reconstruction: Tensor, y: Tensor) -> None:
+        """One step of the critic, with the hinge loss."""
+        real, fake = self._scores(critic, torch.cat([x, reconstruction]), torch.cat([y, y])).chunk(2)
+        self._descend(F.relu(1 - real).mean() + F.relu(1 + fake).mean(), 1)
 
     def _scores(self, critic: Critic, x: Tensor, y: Tensor) -> Tensor:
         with parametrize.cached():
-            critic.bound()  # in full precision, and once for the pass
+            critic.bound()  # in full precision, and only once per pass
             with self._precision():
                 scores: Tensor = critic(x, y)
         return scores.float()
 
-    def _down(self, loss: Tensor, which: int) -> None:
+    def _descend(self, loss: Tensor, which: int) -> None:
         self.optimisers[which].zero_grad()
         loss.backward()
         self.optimisers[which].step()
@@ -129,13 +130,13 @@ class Training:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self._bf16)
 
     @torch.no_grad()
-    def _follow(self) -> None:
-        """The average moves: faster at the beginning, so that it forgets what the weights were there."""
-        towards = 1 - min(_AVERAGE, (1 + self.done) / (10 + self.done))
-        torch._foreach_lerp_(list(self.average.parameters()), list(self.pair.parameters()), towards)
+    def _update_average(self) -> None:
+        """Move the average towards the weights; faster at first, so that the initial weights are forgotten."""
+        rate = 1 - min(_AVERAGE, (1 + self.done) / (10 + self.done))
+        torch._foreach_lerp_(list(self.average.parameters()), list(self.pair.parameters()), rate)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that changes."""
+        """Everything that training changes."""
         return {
             "done": self.done,
             "networks": [network.state_dict() for network in self.networks],
@@ -144,20 +145,20 @@ class Training:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken."""
+        """Resume from a `state_dict`."""
         self.done = state["done"]
         self.random.load_state_dict(state["random"])
-        for name, held in (("networks", self.networks), ("optimisers", self.optimisers)):
-            for one, kept in zip(held, state[name], strict=True):
-                one.load_state_dict(deepcopy(kept))
+        for name, objects in (("networks", self.networks), ("optimisers", self.optimisers)):
+            for one, saved in zip(objects, state[name], strict=True):
+                one.load_state_dict(deepcopy(saved))
 
 
-def _bound(x: Tensor, made: Tensor, mean: Tensor, spread: Tensor) -> Tensor:
-    """The autoencoder's bound on the likelihood, a number a pixel: the error in units of its own spread, and how far
-    latents are from the prior."""
-    error = (x - made).square().mean()
-    away = (mean.square() + spread.exp() - spread - 1).sum(1).mean() / 2
-    return error.clamp_min(1e-6).log() / 2 + away / math.prod(x.shape[1:])
+def _negative_elbo(x: Tensor, reconstruction: Tensor, mean: Tensor, log_variance: Tensor) -> Tensor:
+    """The negative evidence lower bound per pixel value, up to a constant: the reconstruction error under its optimal
+    variance, and the KL divergence of the latents from the prior."""
+    error = (x - reconstruction).square().mean()
+    divergence = (mean.square() + log_variance.exp() - log_variance - 1).sum(1).mean() / 2
+    return error.clamp_min(1e-6).log() / 2 + divergence / math.prod(x.shape[1:])
 
 
 def _adam(network: nn.Module, rate: float, momentum: float) -> torch.optim.Adam:

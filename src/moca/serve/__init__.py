@@ -1,1 +1,1 @@
-"""A model as a small HTTP service: a page to look and teach with, and the same as JSON; needs the extra `serve`."""
+"""A model as a small HTTP service: a web page for predicting and teaching, and a JSON API; needs the extra `serve`."""

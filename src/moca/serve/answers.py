@@ -1,4 +1,4 @@
-"""What the service answers, as types: they make the description in /openapi.json."""
+"""Response types of the service, which also make up its description in /openapi.json."""
 
 from __future__ import annotations
 
@@ -13,49 +13,49 @@ class _Answer(BaseModel):
 
 
 class Health(_Answer):
-    """That the service is up."""
+    """The service is up."""
 
     status: str = "ok"
 
 
 class Share(_Answer):
-    """How sure the model is of a class, from 0 to 1."""
+    """The probability of a class, from 0 to 1."""
 
     label: Label = Field(alias="class")
     share: float
 
 
 class Prediction(_Answer):
-    """The classes of an image, the surest first."""
+    """The classes of an image, the most probable first."""
 
     image: str = Field(description="name of the file")
     classes: list[Share]
 
 
 class Predictions(_Answer):
-    """One for each image, in their order."""
+    """One prediction per image, in the order of the images."""
 
-    version: int | None = Field(description="of the model; null for a finished run")
+    version: int | None = Field(description="version of the model; null for a finished run")
     predictions: list[Prediction]
 
 
 class Near(_Answer):
-    """A remembered image."""
+    """An image in memory."""
 
     label: Label = Field(alias="class")
-    angle: float = Field(description="between its features and those of the image asked about, in degrees")
+    angle: float = Field(description="angle between its features and those of the uploaded image, in degrees")
     png: str = Field(description="the image itself, as a data URL")
 
 
 class NearestOf(_Answer):
-    """The remembered images that are nearest to an image; none where the model keeps none."""
+    """The images in memory that are nearest to an image; empty if the memory holds no images."""
 
     image: str
     remembered: list[Near]
 
 
 class Nearest(_Answer):
-    """One for each image, in their order."""
+    """One result per image, in the order of the images."""
 
     version: int | None
     nearest: list[NearestOf]
@@ -66,24 +66,24 @@ class KnownClass(_Answer):
 
     label: Label = Field(alias="class")
     since: int | None = Field(description="version in which it was learnt")
-    remembered: int = Field(description="images in the memory")
-    png: str | None = Field(default=None, description="one of them as a data URL; not in /api/model")
+    remembered: int = Field(description="number of its images in memory")
+    png: str | None = Field(default=None, description="one of these as a data URL; not in /api/model")
 
 
 class PastVersion(_Answer):
-    """A version of the model. Accuracies are shares of held-out images; null where there were none."""
+    """A version of the model. Accuracies are shares of held-out images; null if there were none."""
 
     version: int
     in_use: bool
     when: str
     classes: int
-    what: str = Field(description="what made it: + ring, square; more of triangle; forgot hexagon")
+    what: str = Field(description="how it came about: + ring, square; more of triangle; forgot hexagon")
     new_classes: list[Label]
-    images: int | None = Field(description="learnt from")
+    images: int | None = Field(description="number of training images")
     old_before: float | None = Field(description="accuracy on the classes known before, before the lesson")
     old_after: float | None = Field(description="the same after it")
     new_after: float | None = Field(description="accuracy on the classes of the lesson")
-    forgot: Label | None = Field(description="the class that was forgotten on request, if that made the version")
+    forgot: Label | None = Field(description="the class that this version forgot on request, if any")
 
 
 class Allowed(_Answer):
@@ -97,7 +97,7 @@ class Allowed(_Answer):
 
 
 class About(_Answer):
-    """The model: what it is, what it knows, and how its versions did."""
+    """The model: its settings, its classes, and its versions with their accuracies."""
 
     name: str
     version: int | None
@@ -107,26 +107,26 @@ class About(_Answer):
     image_size: tuple[int, int, int] = Field(description="width, height, channels")
     classes: list[KnownClass]
     history: list[PastVersion]
-    trouble: str | None = Field(description="why what is on disk could not be taken up")
+    trouble: str | None = Field(description="why the version in use on disk could not be loaded, if so")
     limits: Allowed
 
 
 class LessonStatus(_Answer):
-    """How far the lesson is, or what came of the last one."""
+    """Progress of the current lesson, or the result of the last one."""
 
     state: State
     label: Label | None = Field(alias="class")
-    images: int = Field(description="that could be read")
-    left_out: list[str] = Field(description="images that could not be read, a line each that says which and why")
-    done: int = Field(description="steps")
-    steps: int = Field(description="of so many; 0 until that is known")
-    told: str = Field(description="the same in words")
-    version: int | None = Field(description="that the lesson made")
-    held: int | None = Field(description="images held out, to judge by")
-    known: int | None = Field(description="images left out, as they were learnt before")
-    otherwise: dict[str, int] = Field(description="how many were learnt before as which other class, and are corrected")
+    images: int = Field(description="images that could be read")
+    left_out: list[str] = Field(description="one line for each image that could not be read: which, and why")
+    done: int = Field(description="steps done")
+    steps: int = Field(description="steps in all; 0 until that is known")
+    told: str = Field(description="the state in words")
+    version: int | None = Field(description="version that the lesson made")
+    held: int | None = Field(description="images held out for evaluation")
+    known: int | None = Field(description="images skipped because they were learnt before")
+    otherwise: dict[str, int] = Field(description="images learnt before as another class and now corrected, by class")
     warnings: list[str] = Field(description="what to look into, a sentence each")
-    basis: str = Field(description="on how few images the accuracies rest, if they do")
+    basis: str = Field(description="warnings about accuracies that rest on few held-out images")
     old_before: float | None
     old_after: float | None
     new_after: float | None

@@ -1,4 +1,4 @@
-"""The service: what can be asked, and who answers."""
+"""The HTTP application: its routes, and how their responses are built."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from moca.serve.teaching import Busy, Status, Teaching
 from moca.serve.uploads import Upload, pixels_of, read, readable
 
 Answer = TypeVar("Answer")
-_ABOUT = "A model that keeps learning: what images are, what it remembers that is near them, and new classes."
-_LOOK = 1.0
-"""Seconds between two looks at which version is in use."""
-_LONGEST = 100
-"""Characters of a class's name."""
-_NAME = f"a class needs a name of 1 to {_LONGEST} characters in one line"
-_BUSY = "there is a lesson already; wait until it has ended"
-_BACK = "put the version before to use again."
+_ABOUT = "A model that keeps learning: classify images, find similar images in its memory, and teach it new classes."
+_POLL = 1.0
+"""Seconds between two checks of which version is in use."""
+_MAX_NAME = 100
+"""Maximum length of a class name."""
+_NAME = f"a class needs a name of 1 to {_MAX_NAME} characters in one line"
+_BUSY = "a lesson is already running; wait until it has ended"
+_BACK = "use the version before it."
 _MISSING = {"class": _NAME, "images": "there are no images; send at least one, in the field images"}
 Images = Annotated[list[UploadFile], File(description="image files: PNG, JPEG, WebP, BMP, GIF, PPM")]
 Name = Annotated[str, Form(alias="class", description="name of the class that all images show, known or new")]
 
 
 def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: str | None = None) -> FastAPI:
-    """The service of a model; without `teaching` it only tells."""
+    """The application that serves a model; without `teaching` it only predicts."""
     pool = ThreadPoolExecutor(os.cpu_count(), "predict", initializer=torch.set_num_threads, initargs=(1,))
 
     @asynccontextmanager
@@ -63,7 +63,7 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
         title="moca", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.add_middleware(Guard, limits=limits, key=key)
-    app.add_exception_handler(RequestValidationError, _in_one_line)
+    app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(MocaError, _unavailable)
     app.add_exception_handler(Exception, _defect)
 
@@ -73,63 +73,63 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     @app.get("/api/health")
     async def health() -> answers.Health:
-        """That the service is up; needs no key."""
+        """Whether the service is up; needs no key."""
         return answers.Health()
 
     @app.get("/api/model")
     def model() -> answers.About:
-        """What the model is, what it knows, how its versions did, and what may be asked."""
+        """The model: its settings, classes, versions with their accuracies, and the limits of a request."""
         return _about(in_use, limits, teaching is not None)
 
     @app.get("/api/classes")
     def classes() -> list[answers.KnownClass]:
-        """The classes that it knows, in the order in which they came."""
+        """The classes that the model knows, in the order in which it learnt them."""
         known, examples = _about(in_use, limits, teaching is not None).classes, in_use.version.examples
         return [one.model_copy(update={"png": _data_url(examples[one.label])}) if one.label in examples else one
                 for one in known]  # fmt: skip
 
     @app.post("/api/predict")
     async def predict(images: Images, top: Annotated[int, Query(ge=1, le=1000)] = 5) -> answers.Predictions:
-        """The classes of images, the surest first."""
+        """Classify images; the most probable classes come first."""
         version, uploads = in_use.version, await read(images, limits)
         return await work(lambda: _predictions(version, uploads, limits, top))
 
     @app.post("/api/nearest")
     async def nearest(images: Images, count: Annotated[int, Query(ge=1, le=100)] = 6) -> answers.Nearest:
-        """The remembered images that are nearest to images, by the angle of their features."""
+        """The images in memory that are nearest to each image, by the angle between their features."""
         version, uploads = in_use.version, await read(images, limits)
         return await work(lambda: _nearest(version, uploads, limits, count))
 
-    def taught() -> Teaching:
+    def require_teaching() -> Teaching:
         if teaching is None:
             raise HTTPException(403, "this service does not teach: it was started with --no-teach")
         return teaching
 
     @app.post("/api/teach", status_code=202)
     async def teach(images: Images, name: Name) -> answers.LessonStatus:
-        """Begin a lesson of one class in the background; refused while there is one. Images that cannot be read are
-        left out and named."""
-        teaching, label = taught(), _label(name, in_use.version.names)
+        """Start a lesson of one class in the background; refused while another one runs. Images that cannot be read are
+        skipped and named."""
+        teaching, label = require_teaching(), _label(name, in_use.version.names)
         try:
             teaching.check_free()  # before images are read for nothing
             uploads, shape = await read(images, limits), in_use.version.classifier.shape_
-            given = await work(lambda: readable(uploads, shape, limits))
-            return _lesson(await asyncio.to_thread(teaching.begin, label, given))
+            images_read = await work(lambda: readable(uploads, shape, limits))
+            return _lesson(await asyncio.to_thread(teaching.begin, label, images_read))
         except Busy:
             raise HTTPException(409, _BUSY) from None
 
     @app.get("/api/teach")
     async def lesson() -> answers.LessonStatus:
-        """How far the lesson is, or what came of the last one."""
-        return _lesson(taught().status)
+        """Progress of the current lesson, or the result of the last one."""
+        return _lesson(require_teaching().status)
 
     @app.delete("/api/teach")
     async def stop() -> answers.LessonStatus:
-        """Stop the lesson; the model stays what it was."""
-        await asyncio.to_thread(taught().stop)
-        return _lesson(taught().status)
+        """Stop the lesson; the model stays unchanged."""
+        await asyncio.to_thread(require_teaching().stop)
+        return _lesson(require_teaching().status)
 
-    def changed(job: Callable[[], None]) -> answers.About:
+    def change(job: Callable[[], None]) -> answers.About:
         try:
             job()
         except Busy:
@@ -140,48 +140,48 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     @app.post("/api/use")
     def use(version: Annotated[int, Form(description="number of a version")]) -> answers.About:
-        """Put another version to use; none is lost."""
-        teaching = taught()
-        return changed(lambda: teaching.use(version))
+        """Put another version into use; no version is lost."""
+        teaching = require_teaching()
+        return change(lambda: teaching.use(version))
 
     @app.post("/api/forget")
     def forget(name: Annotated[str, Form(alias="class", description="a class that is known")]) -> answers.About:
-        """Forget a class, in a new version; those before still have it."""
-        teaching, label = taught(), _label(name, in_use.version.names)
-        return changed(lambda: teaching.forget(label))
+        """Forget a class in a new version; earlier versions still have it."""
+        teaching, label = require_teaching(), _label(name, in_use.version.names)
+        return change(lambda: teaching.forget(label))
 
     return app
 
 
 async def _watch(in_use: InUse) -> None:
     while True:
-        await asyncio.sleep(_LOOK)
+        await asyncio.sleep(_POLL)
         await asyncio.to_thread(in_use.look)
 
 
 def _predictions(version: Version, uploads: Sequence[Upload], limits: Limits, top: int) -> answers.Predictions:
     shares = version.shares(pixels_of(uploads, version.classifier.shape_, limits))
     best = (-shares).argsort(1, kind="stable")[:, :top]
-    told = [
+    predictions = [
         answers.Prediction(
             image=upload.name,
             classes=[answers.Share(label=version.names[c], share=round(float(share[c]), 4)) for c in chosen],
         )
         for upload, share, chosen in zip(uploads, shares, best, strict=True)
     ]
-    return answers.Predictions(version=version.number, predictions=told)
+    return answers.Predictions(version=version.number, predictions=predictions)
 
 
 def _nearest(version: Version, uploads: Sequence[Upload], limits: Limits, count: int) -> answers.Nearest:
     found = version.nearest(pixels_of(uploads, version.classifier.shape_, limits), count)
-    told = [
+    nearest = [
         answers.NearestOf(
             image=upload.name,
             remembered=[answers.Near(label=n.label, angle=round(n.angle, 1), png=_data_url(n.image)) for n in near],
         )
         for upload, near in zip(uploads, found, strict=True)
     ]
-    return answers.Nearest(version=version.number, nearest=told)
+    return answers.Nearest(version=version.number, nearest=nearest)
 
 
 def _data_url(image: Pixels) -> str:
@@ -231,14 +231,14 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
 
 
 def _label(name: str, known: Sequence[Label]) -> Label:
-    """A class as the model calls it: a name, or a number where its classes are numbers."""
+    """The label of a class: its name, or a number if the model's classes are numbers."""
     name = name.strip()
-    if not name or len(name) > _LONGEST or not name.isprintable():
+    if not name or len(name) > _MAX_NAME or not name.isprintable():
         raise HTTPException(422, _NAME)
     if not all(isinstance(label, int) for label in known):
         return name
     if not (name.isascii() and name.isdigit()):
-        raise HTTPException(422, f"the classes of this model are whole numbers, and '{name}' is none")
+        raise HTTPException(422, f"the classes of this model are whole numbers, and '{name}' is not one")
     return int(name)
 
 
@@ -253,7 +253,7 @@ def _lesson(status: Status) -> answers.LessonStatus:
         left_out=list(status.left_out),
         done=status.done,
         steps=status.steps,
-        told=_in_words(status),
+        told=_describe(status),
         otherwise={} if lesson is None else lesson.otherwise,
         warnings=[*filter(None, warned)],
         basis="" if lesson is None else basis_told(lesson),
@@ -261,26 +261,26 @@ def _lesson(status: Status) -> answers.LessonStatus:
     )
 
 
-def _in_words(status: Status) -> str:
+def _describe(status: Status) -> str:
     version = status.lesson.version if status.lesson else None
     match status.state:
         case "none":
-            return "there was no lesson yet"
+            return "there has been no lesson yet"
         case "running":
-            return f"step {status.done} of {status.steps}" if status.steps else "the lesson begins"
+            return f"step {status.done} of {status.steps}" if status.steps else "the lesson is starting"
         case "used":
             return f"version {version} is in use"
         case "refused":
-            return f"version {version} forgot too much and is kept, but not put to use; the one before is in use"
+            return f"version {version} forgot too much; it is saved but not in use, the one before it still is"
         case "nothing new":
             return "nothing new: all images were learnt before"
         case "stopped":
-            return "the lesson was stopped; the model is what it was"
+            return "the lesson was stopped; the model is unchanged"
         case _:
-            return f"{status.why}; the model is what it was"
+            return f"{status.why}; the model is unchanged"
 
 
-async def _in_one_line(request: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     where = " ".join(str(part) for part in first["loc"][1:]) or "the request"
@@ -295,4 +295,4 @@ async def _unavailable(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _defect(request: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": "the service failed; where it was started is written why"}, 500)
+    return JSONResponse({"detail": "the service failed; the reason is printed where it was started"}, 500)

@@ -1,4 +1,4 @@
-"""The version of a model that answers, taken up anew whenever another one is put to use."""
+"""The version of a model that answers requests, reloaded whenever another one is put into use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from moca.sphere import angle, project
 
 
 class Neighbour(NamedTuple):
-    """A remembered image, and how far in degrees its features are from those of the image asked about."""
+    """An image in memory, and the angle in degrees between its features and those of the query image."""
 
     label: Label
     angle: float
@@ -30,77 +30,79 @@ class Neighbour(NamedTuple):
 
 
 class Version:
-    """One version of a model. Nothing in it changes, so that many threads can ask it at a time."""
+    """One loaded version of a model. It never changes, so it is thread-safe."""
 
     def __init__(self, number: int | None, classifier: Classifier) -> None:
         """`number` is None for a finished run, which has no versions."""
         self.number, self.classifier = number, classifier
         self.names: list[Label] = classifier.classes_.tolist()
-        model = classifier.learning_.model.eval()  # for good: a thread that switches it back would disturb others
+        model = classifier.learning_.model.eval()  # permanently: switching back and forth would disturb other threads
         learner = classifier.learning_.learner
         one_at_a_time = (
             model.bf16
             or classifier.learning_.device.type != "cpu"  # weights are rounded in place there
-            or type(learner).predict is not Learner.predict  # it may switch networks of its own to and fro
+            or type(learner).predict is not Learner.predict  # it may switch its own networks' modes
         )
         if not one_at_a_time:
             classifier.learning_.turn = nullcontext()
-        contents = {} if classifier.keeps_vectors else classifier.memory_contents()  # of features, no image is left
+        contents = {} if classifier.keeps_vectors else classifier.memory_contents()  # features cannot be shown
         self.examples = {name: images[0] for name, images in contents.items()}
-        """A remembered image of each class that has any."""
-        kept = [(name, image) for name, images in contents.items() for image in images]
-        self.remembered: list[Label] = [name for name, _ in kept]
-        self._images = [image for _, image in kept]
-        self._directions = project(self._features(self._images)) if kept else None
+        """One image in memory for each class that has any."""
+        stored = [(name, image) for name, images in contents.items() for image in images]
+        self.remembered: list[Label] = [name for name, _ in stored]
+        """The class of each image in memory."""
+        self._images = [image for _, image in stored]
+        self._directions = project(self._features(self._images)) if stored else None
 
     def _features(self, images: Any) -> torch.Tensor:
         return torch.from_numpy(self.classifier.features(images))
 
     def shares(self, images: Sequence[Pixels]) -> NDArray[np.float32]:
-        """How sure it is of each class: a row for each image."""
+        """Class probabilities, one row per image."""
         return self.classifier.predict_proba(images)
 
     def nearest(self, images: Sequence[Pixels], count: int) -> list[list[Neighbour]]:
-        """The remembered images whose features are at the smallest angle to those of each image, the nearest first."""
+        """For each image, the images in memory with the smallest angle between features, nearest first."""
         if self._directions is None:
             return [[] for _ in images]
-        asked = project(self._features(images))
-        best = (asked @ self._directions.T).topk(min(count, len(self._images))).indices
-        degrees = angle(asked.unsqueeze(1), self._directions[best]).rad2deg()
+        queries = project(self._features(images))
+        best = (queries @ self._directions.T).topk(min(count, len(self._images))).indices
+        degrees = angle(queries.unsqueeze(1), self._directions[best]).rad2deg()
         order = degrees.argsort(dim=1, stable=True)
         return [
-            [Neighbour(self.remembered[place], far, self._images[place]) for place, far in zip(*row, strict=True)]
+            [Neighbour(self.remembered[index], far, self._images[index]) for index, far in zip(*row, strict=True)]
             for row in zip(best.gather(1, order).tolist(), degrees.gather(1, order).tolist(), strict=True)
         ]
 
 
 class InUse:
-    """The version in use. A lesson of this service, `moca learn`, `rollback` or `forget` may put another one there."""
+    """The version in use, which a lesson of this service, `moca learn`, `rollback` or `forget` may replace."""
 
     def __init__(self, path: Path, device: str) -> None:
-        self.folder, self._device, self._looking = ModelFolder(path), device, Lock()
-        self._seen = self.folder.mark
+        self.folder, self._device, self._reloading = ModelFolder(path), device, Lock()
+        self._mark = self.folder.mark
         self.version = self._load()
         self.trouble: str | None = None
-        """Why what is on disk could not be taken up; the version before answers then."""
+        """Why the version in use on disk could not be loaded; the one before it then still answers."""
 
     @property
     def name(self) -> str:
-        """What the model's folder is called."""
+        """The name of the model's folder."""
         return self.folder.path.resolve().name
 
     def look(self) -> bool:
-        """Take up what is in use on disk, if that has changed; whether it was."""
-        with self._looking:
+        """Load the version in use on disk if it has changed; return whether it was loaded."""
+        with self._reloading:
             mark = self.folder.mark
-            if mark == self._seen:
+            if mark == self._mark:
                 return False
-            self._seen = mark
+            self._mark = mark
             try:
                 self.version = self._load()
-            except Exception as error:  # whatever it is, the version before goes on answering
+            except Exception as error:  # whatever it is, the version before still answers
                 line = str(error) if isinstance(error, MocaError) else f"{type(error).__name__}: {error}"
-                self.trouble = f"what is on disk cannot be taken up, version {self.version.number} answers: {line}"
+                number = self.version.number
+                self.trouble = f"the version in use on disk cannot be loaded, version {number} still answers: {line}"
                 return False
             self.trouble = None
             return True
@@ -109,5 +111,7 @@ class InUse:
         number = self.folder.current if self.folder.exists() else None
         classifier = self.folder.load(Classifier, number, device=self._device)
         if classifier.takes_vectors:
-            raise MocaError(f"'{self.folder.path}' has learnt vectors, and images are what is served; use it in Python")
+            raise MocaError(
+                f"'{self.folder.path}' has learnt vectors, and only models of images can be served; use it in Python"
+            )
         return Version(number, classifier)

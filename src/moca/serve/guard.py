@@ -1,4 +1,4 @@
-"""Who is let in: requests of this machine's own pages and programs, or those that bring the key; and not too many."""
+"""Access control: only requests from this machine, or with the API key, and not too many."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from moca.serve.limits import Limits, Rate
 
 _OPEN = ("/", "/api/health", "/openapi.json")
-"""What tells nothing of the model, and needs no key."""
+"""Paths that reveal nothing about the model and need no key."""
 _PATIENCE = 10.0
-"""Seconds in which what is refused must have come: who sends slowly takes the place of others."""
+"""Seconds for receiving the rest of a refused request; slow senders take up connections."""
 _LATER = "2"
-"""Seconds after which there may be room again."""
+"""Seconds for the Retry-After header when there is no room for uploads."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -32,7 +32,7 @@ _HEADERS = {
 
 
 class Refused(Exception):
-    """A status, and the line that says why."""
+    """A refused request: the HTTP status, and the line that says why."""
 
     def __init__(self, status: int, line: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(line)
@@ -40,16 +40,16 @@ class Refused(Exception):
 
 
 class Guard:
-    """Around the application: what it refuses never gets there."""
+    """ASGI middleware that refuses requests before they reach the application."""
 
     def __init__(self, app: ASGIApp, limits: Limits, key: str | None) -> None:
         self._app, self._limits, self._key = app, limits, key
         self._rate = Rate(limits.rate)
         self._waiting = 0
-        """Bytes that came with requests which are not answered yet."""
+        """Bytes received with requests that are not answered yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, or the beginning and end of the application."""
+        """Handle one request, or pass on the application's lifespan events."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -64,12 +64,12 @@ class Guard:
         try:
             self._check(scope, Headers(scope=scope))
         except Refused as refused:
-            await _drained(receive, self._limits.bytes)
+            await _drain(receive, self._limits.bytes)
             answer = JSONResponse({"detail": refused.line}, refused.status, refused.headers)
             await answer(scope, receive, with_headers)
             return
-        with self._counted(receive) as counted:
-            await self._app(scope, counted, with_headers)
+        with self._counting(receive) as counting_receive:
+            await self._app(scope, counting_receive, with_headers)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         wait = self._rate.wait((scope.get("client") or ("unknown",))[0])
@@ -88,53 +88,53 @@ class Guard:
         return f"the request is larger than {self._limits.bytes / (1 << 20):g} MB; send fewer or smaller images"
 
     @contextmanager
-    def _counted(self, receive: Receive) -> Iterator[Receive]:
-        """A body of unknown length may not be longer either, and all that wait for an answer share one room."""
-        came = 0
+    def _counting(self, receive: Receive) -> Iterator[Receive]:
+        """`receive` with byte limits: one for this body, whose length may be unknown, and one for all requests that
+        wait for an answer."""
+        received = 0
 
-        async def counted() -> Message:
-            nonlocal came
+        async def counting_receive() -> Message:
+            nonlocal received
             message = await receive()
             size = len(message.get("body", b""))
-            came, self._waiting = came + size, self._waiting + size
-            if came > self._limits.bytes:
+            received, self._waiting = received + size, self._waiting + size
+            if received > self._limits.bytes:
                 refused = HTTPException(413, self._too_large)
             elif size and self._waiting > self._limits.waiting:
                 refused = HTTPException(503, self._full, {"Retry-After": _LATER})
             else:
                 return message
-            came, self._waiting = 0, self._waiting - came  # it is not kept
+            received, self._waiting = 0, self._waiting - received  # the body is discarded
             if message.get("more_body", False):
-                await _drained(receive, self._limits.bytes)
+                await _drain(receive, self._limits.bytes)
             raise refused
 
         try:
-            yield counted
+            yield counting_receive
         finally:
-            self._waiting -= came
+            self._waiting -= received
 
     @property
     def _full(self) -> str:
         room = f"{self._limits.waiting / (1 << 20):g} MB"
-        return (
-            f"uploads that wait for an answer take all of the {room} that there are for them; come again a little later"
-        )
+        return f"uploads that wait for an answer take up all of the {room} reserved for them; try again a little later"
 
 
-async def _drained(receive: Receive, most: int) -> None:
-    """Read what still comes, so that the client reads the answer instead of a broken connection; but not for ever."""
-    came = 0
+async def _drain(receive: Receive, most: int) -> None:
+    """Read the rest of a request, within limits, so that the client sees the response instead of a broken
+    connection."""
+    received = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE):
-            while came <= most:
+            while received <= most:
                 message = await receive()
-                came += len(message.get("body", b""))
+                received += len(message.get("body", b""))
                 if not message.get("more_body", False):
                     return
 
 
 def _check_key(headers: Headers, key: str) -> None:
-    """In a time that does not tell how much of it was right."""
+    """Raise unless the request has the key, comparing in constant time."""
     kind, _, given = headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), key.encode()):
         line = "this service needs its key: send the header Authorization: Bearer KEY"
@@ -142,8 +142,10 @@ def _check_key(headers: Headers, key: str) -> None:
 
 
 def _check_local(headers: Headers) -> None:
-    """Without a key only this machine is let in, and of its browsers only our own page: a page from elsewhere names
-    itself as the origin, or, where it made its own name lead here, asks for a host of that name."""
+    """Without a key, accept only requests from this machine, and from its browsers only those of our own page.
+
+    A foreign page is recognised by its Origin header or, after DNS rebinding, by its name in the Host header.
+    """
     host, origin = headers.get("host", ""), headers.get("origin")
     if not _is_loopback(host):
         raise Refused(403, f"this service answers to localhost only, not to '{host[:100]}'; others need an API key")

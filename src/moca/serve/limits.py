@@ -1,4 +1,4 @@
-"""What one request, one client, and all together may ask for."""
+"""Limits on one request, on one client, and on all requests together."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _BURST = 5
-"""Seconds' worth of requests that may come at once."""
+"""A client may send this many seconds' worth of requests at once."""
 _CLIENTS = 10_000
-"""Clients that are remembered before those that have been quiet are forgotten."""
+"""Number of clients to track before idle ones are dropped."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The most of everything."""
+    """Upper limits of the service."""
 
     bytes: int = 64 << 20
-    """Of a request."""
+    """Bytes per request."""
     images: int = 100
-    """Of a request."""
+    """Images per request."""
     pixels: int = 1 << 25
-    """Of an image: about 33 million."""
+    """Pixels per image: about 33 million."""
     rate: float = 20.0
-    """Requests a second of a client, over some seconds; 0 for any number."""
+    """Requests per second and client, averaged over some seconds; 0 for no limit."""
     waiting: int = 256 << 20
-    """Bytes of all requests together that have not been answered."""
+    """Bytes of all requests together that are not answered yet."""
 
 
 class Rate:
-    """A bucket for each client, which fills at the rate allowed; a request takes one out."""
+    """A token-bucket rate limit per client: the bucket fills at the allowed rate, and each request takes one token."""
 
     def __init__(self, rate: float, now: Callable[[], float] = time.monotonic) -> None:
         self._rate, self._most, self._now = rate, max(1.0, _BURST * rate), now
         self._buckets: dict[str, tuple[float, float]] = {}
-        """How much was in it, and when."""
+        """Tokens left for each client, and when that was."""
 
     def wait(self, client: str) -> float:
-        """Seconds until this client may ask; at 0 it may now, and has asked."""
+        """Seconds until this client may send a request; 0 means now, and takes a token."""
         if not self._rate:
             return 0.0
         now = self._now()
@@ -51,6 +51,6 @@ class Rate:
         return 0.0
 
     def _forget(self, now: float) -> None:
-        """Those whose bucket is full again, which is as if they had never come."""
+        """Drop clients whose bucket is full again, which are like new ones."""
         full = self._most / self._rate
         self._buckets = {client: (left, then) for client, (left, then) in self._buckets.items() if now - then < full}

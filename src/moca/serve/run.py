@@ -1,4 +1,4 @@
-"""The service from its start to Ctrl-C."""
+"""Run the service, from start to Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moca.serve.limits import Limits
 from moca.serve.teaching import LessonRules, Teaching
 
 _CONNECTIONS = 256
-"""Requests at a time before others are told to come later."""
+"""Concurrent requests above which uvicorn answers 503."""
 
 
 def serve(
@@ -35,12 +35,12 @@ def serve(
     teach: bool,
     say: Callable[[str], None],
 ) -> None:
-    """Serve a model until Ctrl-C. Open to this machine alone unless there is a key."""
-    family, address = _resolved(host, port)
+    """Serve a model until Ctrl-C. Without a key, only this machine can use it."""
+    family, address = _resolve(host, port)
     _check_key(key, address)
     in_use = InUse(path, rules.device)
-    Image.MAX_IMAGE_PIXELS = max(limits.pixels, Image.MAX_IMAGE_PIXELS or 0)  # what is allowed is no bomb
-    warnings.simplefilter("error", Image.DecompressionBombWarning)  # as large as that is refused anyway
+    Image.MAX_IMAGE_PIXELS = max(limits.pixels, Image.MAX_IMAGE_PIXELS or 0)  # images within our limit are not bombs
+    warnings.simplefilter("error", Image.DecompressionBombWarning)  # larger ones are refused
     with bound(family, address, port) as listening:
         teaching = Teaching(in_use.folder, rules, in_use.look) if teach else None
         server = server_of(create_app(in_use, teaching, limits, key))
@@ -48,10 +48,10 @@ def serve(
         which = "a finished run" if number is None else f"version {number}"
         shown = f"[{address}]" if ":" in address else address
         say(f"{path}, {which}, {counted(classes, 'class', 'classes')}: http://{shown}:{listening.getsockname()[1]}")
-        say("Ctrl-C ends it.")
+        say("Ctrl-C stops it.")
         try:
             server.run(sockets=[listening])
-        except KeyboardInterrupt:  # once all is closed
+        except KeyboardInterrupt:  # comes after uvicorn has shut down
             pass
         finally:
             if teaching is not None:
@@ -60,7 +60,7 @@ def serve(
 
 
 def server_of(app: FastAPI) -> uvicorn.Server:
-    """What answers on a socket: it says nothing of itself, and believes no header about who asks."""
+    """A uvicorn server that does not identify itself and trusts no proxy headers."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -75,15 +75,15 @@ def server_of(app: FastAPI) -> uvicorn.Server:
     )
 
 
-def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, str]:
-    """The address of a host's name: what decides is where the service listens, not how that was written."""
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:
+    """The IP address of a host name; whether a key is needed depends on the address, not on how it was written."""
     if not 0 <= port <= 65535:
         raise MocaError(f"there is no port {port}; ports are 0 (any that is free) to 65535")
     try:
-        family, _, _, _, place = socket.getaddrinfo(host or "::", port, type=socket.SOCK_STREAM)[0]
+        family, _, _, _, resolved = socket.getaddrinfo(host or "::", port, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise MocaError(f"'{host}' is not an address of this machine: {error.strerror}") from None
-    return family, str(place[0])
+    return family, str(resolved[0])
 
 
 def _check_key(key: str | None, address: str) -> None:
@@ -97,8 +97,8 @@ def _check_key(key: str | None, address: str) -> None:
 
 
 def bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
-    """A socket that listens, so that who asks before the server is ready waits."""
-    # Named as TCP, or asyncio does not know that it is, and an answer waits up to 40 ms for the client's receipt.
+    """A socket that already listens, so that early clients wait until the server is ready."""
+    # IPPROTO_TCP must be named: otherwise asyncio does not set TCP_NODELAY, and a response may wait 40 ms for an ACK.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

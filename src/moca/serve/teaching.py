@@ -1,5 +1,8 @@
-"""Lessons in the background, one at a time, each in a process of its own: predictions neither wait for it nor suffer if
-it runs out of memory, and it can be stopped at any moment. A version is written whole or not at all."""
+"""Background lessons, one at a time, each in its own process.
+
+Predictions do not wait for a lesson and survive if it runs out of memory, and it can be stopped at any moment: versions
+are written atomically.
+"""
 
 from __future__ import annotations
 
@@ -29,25 +32,25 @@ State = Literal["none", "running", "used", "refused", "nothing new", "failed", "
 
 @dataclass(frozen=True)
 class Status:
-    """How far the lesson is, or what came of the last one."""
+    """Progress of the current lesson, or the result of the last one."""
 
     state: State = "none"
     label: Label | None = None
     images: int = 0
     done: int = 0
-    """Steps."""
+    """Steps done."""
     steps: int = 0
-    """Of so many; 0 until that is known."""
+    """Steps in all; 0 until that is known."""
     lesson: Lesson | None = None
     why: str | None = None
-    """What went wrong."""
+    """Why the lesson failed."""
     left_out: tuple[str, ...] = ()
-    """Images that could not be read, a line each."""
+    """One line for each image that could not be read."""
 
 
 @dataclass(frozen=True)
 class LessonRules:
-    """How lessons are held: the share of images to judge by, and how much accuracy old classes may lose."""
+    """Settings of all lessons: the share of held-out images, and how much accuracy old classes may lose."""
 
     held_out: float = 0.1
     tolerate: float = 0.2
@@ -55,28 +58,28 @@ class LessonRules:
 
 
 class Busy(Exception):
-    """There is a lesson already."""
+    """Raised while a lesson is running."""
 
 
 class Teaching:
-    """At most one lesson at a time; `ended` is called after each, before its result is told."""
+    """Runs at most one lesson at a time; `ended` is called after each, before its result is published."""
 
     def __init__(self, folder: ModelFolder, rules: LessonRules, ended: Callable[[], object]) -> None:
         self._folder, self._rules, self._ended = folder, rules, ended
-        self._one = threading.Lock()
+        self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._follower: threading.Thread | None = None
         self._stopping = False
         self.status = Status()
 
     def check_free(self) -> None:
-        """That there is no lesson."""
+        """Raise `Busy` if a lesson is running."""
         if self.status.state == "running":
             raise Busy
 
     def begin(self, label: Label, given: Readable) -> Status:
-        """Begin a lesson of one class."""
-        with self._one:
+        """Start a lesson of one class."""
+        with self._lock:
             self.check_free()
             begun = self.status = Status("running", label, len(given.images), left_out=tuple(given.left_out))
             self._process, self._stopping = None, False
@@ -85,41 +88,41 @@ class Teaching:
             return begun
 
     def use(self, version: int) -> None:
-        """Put a version to use; refused while there is a lesson."""
+        """Put a version into use; refused while a lesson is running."""
         with self._changing(), self._folder.teaching():
             self._folder.rollback(version)
 
     def forget(self, label: Label) -> None:
-        """A version without a class, put to use; refused while there is a lesson."""
+        """Forget a class in a new version and put it into use; refused while a lesson is running."""
         with self._changing():
             forget(self._folder, label, device="cpu")
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Inside, no lesson begins; what is in use is taken up afterwards."""
-        with self._one:
+        """Keep lessons from starting while the model is changed, and call `ended` afterwards."""
+        with self._lock:
             self.check_free()
             self._folder.check()
             yield
             self._ended()
 
     def _follow(self, label: Label, given: Readable) -> None:
-        """Hold the lesson and tell what came of it, whatever that was: while one seems to go on none can begin."""
+        """Run the lesson and always publish its result: a status that stays "running" would block all later lessons."""
         try:
-            status = self._result(*self._held(label, given))
+            status = self._result(*self._run_process(label, given))
             self._ended()
         except Exception as error:
-            status = replace(self.status, state="failed", why=f"no lesson could be held ({error})")
+            status = replace(self.status, state="failed", why=f"the lesson could not be run ({error})")
         self.status = status
 
-    def _held(self, label: Label, given: Readable) -> tuple[object, int | None]:
-        """Start the process, and read what it tells until it ends: its last message, and its exit code."""
+    def _run_process(self, label: Label, given: Readable) -> tuple[object, int | None]:
+        """Start the process and follow its progress until it ends; return its last message and its exit code."""
         context = _context()
-        told, tells = context.Pipe(duplex=False)
-        with told:
-            with tells:  # closed here, so that its end is seen when the process ends
+        receiver, sender = context.Pipe(duplex=False)
+        with receiver:
+            with sender:  # closed here, so that the receiver sees EOF when the process ends
                 process = context.Process(  # type: ignore[attr-defined]
-                    target=_hold, args=(tells, self._folder, given, label, self._rules), daemon=True
+                    target=_teach, args=(sender, self._folder, given, label, self._rules), daemon=True
                 )
                 process.start()
             self._process = process
@@ -127,7 +130,7 @@ class Teaching:
                 process.terminate()
             message: tuple[int, int] | Lesson | str | None = None
             with suppress(EOFError, OSError):
-                while not isinstance(message := told.recv(), Lesson | str):
+                while not isinstance(message := receiver.recv(), Lesson | str):
                     self.status = replace(self.status, done=message[0], steps=message[1])
         process.join()
         return message, process.exitcode
@@ -140,12 +143,10 @@ class Teaching:
             return replace(self.status, state="failed", why=message)
         if code == -signal.SIGTERM:
             return replace(self.status, state="stopped")
-        return replace(
-            self.status, state="failed", why=f"the lesson's process ended before its time (exit code {code})"
-        )
+        return replace(self.status, state="failed", why=f"the lesson's process ended unexpectedly (exit code {code})")
 
     def stop(self) -> None:
-        """End the lesson, if there is one; the model stays what it was."""
+        """Stop the lesson, if one is running; the model stays unchanged."""
         self._stopping = True
         if self._process is not None:
             self._process.terminate()
@@ -154,7 +155,8 @@ class Teaching:
 
 
 def _context() -> BaseContext:
-    """New processes, never copies of this one with its threads. On Linux they come from one that has loaded all."""
+    """A context that never forks this process, which has threads. On Linux, processes come from a fork server that has
+    already imported this module."""
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
@@ -162,13 +164,14 @@ def _context() -> BaseContext:
     return context
 
 
-def _hold(told: Connection, folder: ModelFolder, given: Readable, label: Label, rules: LessonRules) -> None:
-    """A lesson as `moca learn` holds it, in a process: tells (steps done, of so many), then what came of it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then ends this
+def _teach(sender: Connection, folder: ModelFolder, given: Readable, label: Label, rules: LessonRules) -> None:
+    """The lesson's process, which teaches as `moca learn` does: sends (steps done, steps), then the lesson or an error
+    message."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then stops this process
     if hasattr(os, "nice"):
-        os.nice(5)  # who waits for a prediction goes first
+        os.nice(5)  # predictions go first
     torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
-    with suppress(BrokenPipeError):  # the service is gone
+    with suppress(BrokenPipeError):  # the service has ended
         try:
             lesson = teach(
                 folder,
@@ -178,9 +181,9 @@ def _hold(told: Connection, folder: ModelFolder, given: Readable, label: Label, 
                 held_out=rules.held_out,
                 tolerate=rules.tolerate,
                 device=rules.device,
-                said=lambda done, steps: told.send((done, steps)),
+                said=lambda done, steps: sender.send((done, steps)),
             )
         except MocaError as error:
-            told.send(str(error))
+            sender.send(str(error))
         else:
-            told.send(lesson)
+            sender.send(lesson)

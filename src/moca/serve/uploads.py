@@ -1,4 +1,4 @@
-"""Images that came with a request, as pixels that the model takes; what cannot be used is a 4xx that says which."""
+"""Decode uploaded images to the shape that the model takes; an unusable one gives a 4xx response that names it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from moca.serve.limits import Limits
 
 
 class Upload(NamedTuple):
-    """A file as it came."""
+    """An uploaded file."""
 
     name: str
     content: bytes
 
 
 async def read(files: Sequence[UploadFile], limits: Limits) -> list[Upload]:
-    """All files, if they are not too many."""
+    """Read all uploaded files; refuse more than the limit."""
     if len(files) > limits.images:
         raise HTTPException(413, f"{len(files)} images are more than the {limits.images} of a request")
     return [Upload(_short(file.filename or "image"), await file.read()) for file in files]
@@ -34,12 +34,12 @@ def _short(name: str) -> str:
 
 
 def pixels_of(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> list[Pixels]:
-    """Each image as it is read from a file by `moca predict` and `moca learn`."""
+    """Decode each image exactly as `moca predict` and `moca learn` decode a file."""
     return [_pixels(upload, shape, limits.pixels) for upload in uploads]
 
 
 class Readable(NamedTuple):
-    """The images that can be used, their names, and a line for each of the others."""
+    """The usable images, their names, and one line for each of the others."""
 
     images: list[Pixels]
     names: list[str]
@@ -47,22 +47,22 @@ class Readable(NamedTuple):
 
 
 def readable(uploads: Sequence[Upload], shape: Shape, limits: Limits) -> Readable:
-    """The images that can be used; only where there is none is this a 4xx."""
-    images, names, lost = list[Pixels](), list[str](), list[HTTPException]()
+    """Decode the usable images; raise a 4xx only if there are none."""
+    images, names, errors = list[Pixels](), list[str](), list[HTTPException]()
     for upload in uploads:
         try:
             images.append(_pixels(upload, shape, limits.pixels))
             names.append(upload.name)
         except HTTPException as error:
-            lost.append(error)
+            errors.append(error)
     if not images:
         none = f"none of the {len(uploads)} images can be used; the first: " if len(uploads) > 1 else ""
-        raise HTTPException(lost[0].status_code, none + lost[0].detail)
-    return Readable(images, names, [error.detail for error in lost])
+        raise HTTPException(errors[0].status_code, none + errors[0].detail)
+    return Readable(images, names, [error.detail for error in errors])
 
 
 def _pixels(upload: Upload, shape: Shape, most: int) -> Pixels:
-    """At once in the shape that the model takes: a hundred large images would not fit the memory."""
+    """Decode one image straight to the model's shape: a hundred large images would not fit in RAM."""
     _, height, width = shape
     try:
         return fitted(decode(upload.content, height if height == width else None, colour=True, most=most), shape)

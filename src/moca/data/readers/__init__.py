@@ -1,4 +1,4 @@
-"""Readers, one container a file. Which one reads a folder or file is decided by what is in it, never by a flag."""
+"""Readers, one module per container. A folder or file is recognised by its content, never by a flag."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -23,19 +23,19 @@ from moca.errors import MocaError
 READERS: tuple[ModuleType, ...] = (
     cifar_python, cifar_binary, idx, npz, parquet, sprites, tiny_imagenet, mini_imagenet, folder
 )  # fmt: skip
-"""In the order of asking: the particular before the general."""
+"""In the order in which they are tried: specific before general."""
 _IMAGE_FILES = (parquet, tiny_imagenet, mini_imagenet, folder)
-"""Those whose images are decoded one by one, and can be brought to a size while they are."""
+"""Readers that decode images one by one and can resize them on the way."""
 _DEPTH, _WIDTH = 4, 50
 
 
 def recognised(path: Path) -> bool:
-    """Whether a reader takes this folder or file as it is."""
+    """Whether a reader recognises this folder or file."""
     return any(reader.recognise(path) for reader in READERS)
 
 
 def open_source(path: Path, options: Options) -> Source:
-    """The data set in a folder or file, or in the one folder further down that holds one."""
+    """Open the data set in a folder or file, or in the one subfolder that holds one."""
     at = located(path)
     reader = _reader(at)
     source: Source = reader.read(at, options)
@@ -48,7 +48,7 @@ def open_source(path: Path, options: Options) -> Source:
 
 
 def scalable(path: Path) -> bool:
-    """Whether the images of a folder can be brought to another size while they are read."""
+    """Whether the images of a folder can be resized while they are read."""
     with suppress(MocaError):
         return _reader(located(path)) in _IMAGE_FILES
     return False
@@ -59,7 +59,7 @@ def _reader(at: Path) -> ModuleType:
 
 
 def located(path: Path) -> Path:
-    """Where in a folder the data set is, without looking further than a few folders down and along."""
+    """The folder or file of the data set, searched to a limited depth and width."""
     level = [path]
     for _ in range(_DEPTH):
         found = [at for at in level if recognised(at)]

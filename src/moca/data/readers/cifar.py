@@ -1,4 +1,4 @@
-"""What CIFAR's two published forms have in common: the names of their files."""
+"""The file names that CIFAR's two published formats share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,16 +18,16 @@ class Files:
 
     @property
     def title(self) -> str:
-        """The data set."""
+        """The name of the data set."""
         return "CIFAR-100" if self.hundred else "CIFAR-10"
 
 
 def files(path: Path, suffix: str = "") -> Files:
-    """All of them; what is missing is named."""
+    """The files of a CIFAR set in a folder; raises if any is missing."""
     hundred = (path / f"train{suffix}").is_file()
     names = (("train",), ("test",)) if hundred else (TEN, ("test_batch",))
     train, test = (tuple(path / f"{name}{suffix}" for name in group) for group in names)
-    lost = [file.name for file in (*train, *test) if not file.is_file()]
-    if lost:
-        raise MocaError(f"{path} lacks {', '.join(lost)}; extract the whole archive")
+    missing = [file.name for file in (*train, *test) if not file.is_file()]
+    if missing:
+        raise MocaError(f"{path} lacks {', '.join(missing)}; extract the whole archive")
     return Files(hundred, train, test)

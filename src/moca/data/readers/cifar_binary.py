@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as published for C: records of label bytes and a flat image."""
+"""CIFAR-10 and CIFAR-100 in the binary version: records of label bytes and a flat image."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,12 +13,12 @@ _PIXELS = 3 * 32 * 32
 
 
 def recognise(path: Path) -> bool:
-    """The files data_batch_1.bin to 5 and test_batch.bin, or train.bin and test.bin."""
+    """Whether a folder has data_batch_1.bin to 5 and test_batch.bin, or train.bin and test.bin."""
     return path.is_dir() and any((path / f"{name}.bin").is_file() for name in (*TEN, "test_batch", "train"))
 
 
 def read(path: Path, options: Options) -> Source:
-    """One label byte a record in CIFAR-10, the coarse and the fine one in CIFAR-100, of which the fine is taken."""
+    """Read both splits. CIFAR-10 has one label byte per record, CIFAR-100 a coarse and a fine one, which is used."""
     found = files(path, ".bin")
     about = path / ("fine_label_names.txt" if found.hundred else "batches.meta.txt")
     names = tuple(about.read_text("utf-8", "replace").split()) if about.is_file() else None

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 as published for Python: pickles of flat images."""
+"""CIFAR-10 and CIFAR-100 in the Python version: pickles of flat images."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from moca.errors import MocaError
 
 
 def recognise(path: Path) -> bool:
-    """The files data_batch_1 to 5 and test_batch, or train, test and meta."""
+    """Whether a folder has data_batch_1 to 5 and test_batch, or train, test and meta."""
     if not path.is_dir():
         return False
     ten = any((path / name).is_file() for name in (*TEN, "test_batch"))
@@ -21,7 +21,7 @@ def recognise(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Source:
-    """Five files of training images or one, and one of test images; of CIFAR-100 the fine labels."""
+    """Read five files of training images (CIFAR-100: one) and one of test images; CIFAR-100 with its fine labels."""
     found = files(path)
     about = path / ("meta" if found.hundred else "batches.meta")
     names = unpickle(about).get("fine_label_names" if found.hundred else "label_names") if about.is_file() else None

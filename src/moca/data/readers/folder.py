@@ -1,4 +1,4 @@
-"""Any folder of images: train/<class>/* and test/<class>/*, or <class>/* alone; a class is a folder, sorted by name."""
+"""Folders of images: train/<class>/* and test/<class>/*, or just <class>/*. Classes are numbered in sorted order."""
 
 import os
 from collections.abc import Sequence
@@ -15,18 +15,19 @@ from moca.errors import MocaError
 _TRAIN = ("train", "training", "train_set", "training_set")
 _TEST = ("test", "testing", "test_set", "val", "valid", "validation", "val_set")
 _DEPTH, _DEEPER = 1, 3
-"""How far down in the folder of a class its images lie, and how much farther is looked for some that are not taken."""
+"""Levels below a class's folder in which its images may lie, and further levels searched for images that lie too
+deep."""
 
 
 def recognise(path: Path) -> bool:
-    """A folder for training images, or at least two classes."""
+    """Whether a folder has a subfolder of training images, or at least two classes."""
     if not path.is_dir():
         return False
     return bool(_splits(path, _TRAIN)) or (len(class_folders(path)) > 1 and has_classes(path) and not splits(path))
 
 
 def read(path: Path, options: Options) -> Source:
-    """Both splits where there are folders for them; otherwise all images as one."""
+    """Read both splits if there are folders for them, otherwise all images as one."""
     trains, tests = _splits(path, _TRAIN), _splits(path, _TEST)
     if not trains:
         return Source("image folder", part(images_by_class(path), options), None, tuple(class_folders(path)))
@@ -35,35 +36,35 @@ def read(path: Path, options: Options) -> Source:
     if not tests:
         return Source("image folder", part(found, options), None, tuple(found), notes)
     test = tests[0]
-    held = images_by_class(test)
-    strange = sorted(set(held) - set(found))
+    test_files = images_by_class(test)
+    strange = sorted(set(test_files) - set(found))
     if strange:
         raise MocaError(f"class '{strange[0]}' is in {test} but not in {train}; both must hold the same classes")
-    lost = sorted(set(found) - set(held))
-    if lost:
-        raise MocaError(f"class '{lost[0]}' is in {train} but not in {test}; both must hold the same classes")
-    return Source("image folder", part(found, options), part(held, options), tuple(found), notes)
+    missing = sorted(set(found) - set(test_files))
+    if missing:
+        raise MocaError(f"class '{missing[0]}' is in {train} but not in {test}; both must hold the same classes")
+    return Source("image folder", part(found, options), part(test_files, options), tuple(found), notes)
 
 
 def _splits(path: Path, names: Sequence[str]) -> list[Path]:
-    """The folders of these names, whatever their case, that hold classes; the name that comes first is first."""
+    """Subfolders with one of these names, in any case, that hold classes; in the order of `names`."""
     found = [name for name in class_folders(path) if name.lower() in names and has_classes(path / name)]
     return [path / name for name in sorted(found, key=lambda name: names.index(name.lower()))]
 
 
 def splits(path: Path) -> list[Path]:
-    """The folders in this one that hold classes and are none, training first; mostly there are none."""
+    """Subfolders that are splits (they hold classes and are not classes), training first; usually none."""
     train, test = _splits(path, _TRAIN), _splits(path, _TEST)
     return train + test if train or len(test) == len(class_folders(path)) else []
 
 
 def has_classes(path: Path) -> bool:
-    """Whether at least one folder in this one holds an image."""
+    """Whether at least one subfolder holds an image."""
     return any(_any_image(path / name, _DEPTH) for name in class_folders(path))
 
 
 def why_not(path: Path) -> str:
-    """Why a folder is none with a folder for each class, as the end of a sentence; empty where that cannot be told."""
+    """Why a folder does not have a subfolder per class, as the end of a sentence; empty if the reason is unknown."""
     if not path.is_dir():
         return ""
     entries, classes = _entries(path), [name for name in class_folders(path) if _any_image(path / name, _DEPTH)]
@@ -79,19 +80,19 @@ def why_not(path: Path) -> str:
 
 
 def class_folders(path: Path) -> list[str]:
-    """The names of the folders in a folder, sorted, less hidden ones."""
+    """The names of the subfolders, sorted, without hidden ones."""
     return sorted(e.name for e in _entries(path) if _is_dir(e) and not is_hidden(e.name))
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of this name is none of the user's: hidden, or what a Mac puts into archives."""
+    """Whether a file or folder is hidden, or was put into an archive by macOS."""
     return name.startswith((".", "__MACOSX"))
 
 
 def images_by_class(path: Path) -> dict[str, list[str]]:
     """The image files of each class, sorted."""
     for entry in _entries(path):
-        if is_broken(Path(entry.path)) and not Path(entry.name).suffix:  # a class, as far as one can tell
+        if is_broken(Path(entry.path)) and not Path(entry.name).suffix:  # probably a class
             raise MocaError(f"{entry.path} is a link to something that does not exist; mend it or remove it")
     found = {name: sorted(_images(path / name, _DEPTH)) for name in class_folders(path)}
     empty = [name for name, files in found.items() if not files]
@@ -106,7 +107,7 @@ def images_by_class(path: Path) -> dict[str, list[str]]:
 
 
 def part(files: dict[str, list[str]], options: Options) -> Part:
-    """A split: files of each class, numbered in the order of the dictionary."""
+    """A split from the files of each class; classes are numbered in the order of the dictionary."""
     paths = [file for group in files.values() for file in group]
     labels = np.repeat(np.arange(len(files)), [len(group) for group in files.values()])
     return encoded_part(file_chunks(paths), labels, lambda row: readable(paths[row]), options)
@@ -132,7 +133,7 @@ def _is_dir(entry: os.DirEntry[str]) -> bool:
 
 
 def _images(path: Path, depth: int, linked: bool = False) -> list[str]:
-    """Images in a class's folder and the folders in it, to a depth: Tiny-ImageNet has train/<class>/images/*."""
+    """Images in a class's folder and its subfolders, to a limited depth: Tiny-ImageNet has train/<class>/images/*."""
     files = []
     for entry in _entries(path):
         if _is_image(entry):
@@ -141,7 +142,7 @@ def _images(path: Path, depth: int, linked: bool = False) -> list[str]:
             continue
         elif depth:
             files += _images(Path(entry.path), depth - 1, linked or entry.is_symlink())
-        elif not linked and _any_image(Path(entry.path), _DEEPER):  # a link may lead to a folder above
+        elif not linked and _any_image(Path(entry.path), _DEEPER):  # links may lead to a parent folder
             raise MocaError(
                 f"{readable(entry.path)} lies too deep: the images of a class are in its folder or in one within that; "
                 "move them up, or give the folder that has one subfolder for each class"

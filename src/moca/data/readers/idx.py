@@ -1,4 +1,4 @@
-"""idx files, as MNIST and its kin are published, plain or gzipped."""
+"""idx files, the format of MNIST and similar sets, plain or gzipped."""
 
 import gzip
 import math
@@ -20,12 +20,12 @@ _UINT8 = 8
 
 
 def recognise(path: Path) -> bool:
-    """Files such as train-images-idx3-ubyte or train-images.idx3-ubyte.gz."""
+    """Whether a folder has files such as train-images-idx3-ubyte or train-images.idx3-ubyte.gz."""
     return path.is_dir() and _find(path, "train", "images") is not None
 
 
 def read(path: Path, options: Options) -> Source:
-    """Images and labels of both splits; without test files, of one."""
+    """Read images and labels of both splits, or only of the training split if there are no test files."""
     train = _part(path, "train", options.most)
     assert train is not None
     return Source("idx files", train, _part(path, "test", options.most))

@@ -1,4 +1,4 @@
-"""mini-ImageNet as few-shot benchmarks lay it out: 64, 16 and 20 classes in three folders, or all 100 in one."""
+"""mini-ImageNet in the layout of few-shot benchmarks: 64, 16 and 20 classes in three folders, or all 100 in one."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def _places(path: Path) -> list[Path]:
 
 
 def recognise(path: Path) -> bool:
-    """Folders that hold the hundred classes, each in one place only."""
+    """Whether the folders hold exactly the hundred classes, each once."""
     if not path.is_dir():
         return False
     found = [name for place in _places(path) for name in class_folders(place)]
@@ -23,7 +23,7 @@ def recognise(path: Path) -> bool:
 
 
 def read(path: Path, options: Options) -> Source:
-    """The first hundred images of each class are the test set, as in online continual learning."""
+    """Read all classes; the first hundred images of each are the test set, as in online continual learning."""
     files = dict(sorted((name, group) for place in _places(path) for name, group in images_by_class(place).items()))
     train = part({name: group[_HELD_OUT:] for name, group in files.items()}, options)
     test = part({name: group[:_HELD_OUT] for name, group in files.items()}, options)

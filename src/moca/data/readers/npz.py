@@ -31,14 +31,14 @@ Array = Callable[[], IO[bytes]]
 
 
 def recognise(path: Path) -> bool:
-    """An .npz file, or a folder with .npy files of images."""
+    """Whether this is an .npz file, or a folder with .npy files of images."""
     if path.is_dir():
         return any((path / f"{name}.npy").is_file() for names in _IMAGES.values() for name in names)
     return path.suffix == ".npz"
 
 
 def read(path: Path, options: Options) -> Source:
-    """Arrays under the usual names: train_images, train_labels, ...; x_train, y_train, ...; or images, labels."""
+    """Read arrays with the usual names: train_images, train_labels, ...; x_train, y_train, ...; or images, labels."""
     with _clearly(path):
         arrays = _arrays(path)
         train = _part(path, arrays, "train", options.most) or _part(path, arrays, "", options.most)
@@ -53,7 +53,7 @@ def read(path: Path, options: Options) -> Source:
 
 
 class _Unfit(Exception):
-    """An array that is whole but of no use: its name, and why."""
+    """An array that is complete but cannot be used: its name, and why."""
 
 
 @contextmanager
@@ -64,7 +64,10 @@ def _clearly(path: Path) -> Iterator[None]:
         raise MocaError(f"{path} cannot be read as numpy arrays ({error}); it may be cut short") from None
     except _Unfit as error:
         raise MocaError(f"{error.args[0]} in {path} {error.args[1]}") from None
-    except (NotImplementedError, RuntimeError) as error:  # encrypted, or packed in a way that Python does not know
+    except (
+        NotImplementedError,
+        RuntimeError,
+    ) as error:  # encrypted, or an unsupported compression
         raise MocaError(f"{path} cannot be opened here ({error}); save it with np.savez") from None
 
 
@@ -105,7 +108,7 @@ def _part(path: Path, arrays: Mapping[str, Array], split: str, most: int | None)
 
 
 def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
-    """Shape and type of an array; the stream then stands at its first byte."""
+    """Read the shape and type of an array; leaves the stream at the first byte of its data."""
     try:
         major, _ = np.lib.format.read_magic(stream)
         reading = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0

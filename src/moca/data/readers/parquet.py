@@ -1,4 +1,4 @@
-"""Parquet files with an image and a label column, as the Hugging Face hub has them (extra: parquet)."""
+"""Parquet files with an image and a label column, as on the Hugging Face hub (extra: parquet)."""
 
 import json
 import re
@@ -15,11 +15,11 @@ from moca.errors import MocaError, first_line
 _IMAGE = ("image", "img", "images")
 _LABEL = ("fine_label", "label", "labels", "target")
 _SPLITS = {"train": "train", "training": "train", "test": "test", "val": "val", "valid": "val", "validation": "val"}
-"""Words in the names of files that say which split they are of."""
+"""Words in file names that say which split a file belongs to."""
 
 
 def recognise(path: Path) -> bool:
-    """A parquet file, or a folder of them."""
+    """Whether this is a parquet file, or a folder of them."""
     return path.suffix == ".parquet" if path.is_file() else bool(_files(path))
 
 
@@ -29,16 +29,17 @@ def _files(path: Path) -> list[Path]:
 
 
 def read(path: Path, options: Options) -> Source:
-    """Files are of the split that a word of their names says (train, test, validation); without any they are one."""
+    """Read parquet files. A word in its name (train, test, validation) says the split of a file; without such words,
+    all files are one split."""
     files = [path] if path.is_file() else _files(path)
-    train, *tests = [files] if path.is_file() else _dealt(files, path)
+    train, *tests = [files] if path.is_file() else _by_split(files, path)
     test = _part(tests[0], options) if tests else None
     notes = first_alone([group[0] for group in tests])
     return Source("parquet", _part(train, options), test, _classes(_opened(train[0])), notes)
 
 
-def _dealt(files: list[Path], path: Path) -> list[list[Path]]:
-    """The files to learn from, then those to test on: the test files, or else those of validation."""
+def _by_split(files: list[Path], path: Path) -> list[list[Path]]:
+    """The training files, then the test files, then the validation files, as far as there are any."""
     found: dict[str, list[Path]] = {}
     for file in files:
         words = re.findall("[a-z]+", file.stem.lower())
@@ -96,7 +97,7 @@ def _bytes(value: Any, path: Path) -> bytes:
 
 
 def _classes(file: Any) -> tuple[str, ...] | None:
-    """The names that the hub keeps beside the columns."""
+    """The class names in the metadata that the hub stores with the columns, if any."""
     try:
         features = json.loads(file.schema_arrow.metadata[b"huggingface"])["info"]["features"]
         names = next(features[name]["names"] for name in _LABEL if name in features)

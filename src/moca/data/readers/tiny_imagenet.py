@@ -1,4 +1,4 @@
-"""Tiny-ImageNet-200 as published: train/<wnid>/images/*, and validation images in one folder with a list of classes."""
+"""Tiny-ImageNet-200 as published: train/<wnid>/images/*, and validation images in one folder with a list of labels."""
 
 from pathlib import Path
 
@@ -10,12 +10,12 @@ _LIST = Path("val", "val_annotations.txt")
 
 
 def recognise(path: Path) -> bool:
-    """Training folders, and the list that says which class a validation image is of."""
+    """Whether a folder has training folders, validation images and the list of their labels."""
     return (path / "train").is_dir() and (path / _LIST).is_file() and (path / "val" / "images").is_dir()
 
 
 def read(path: Path, options: Options) -> Source:
-    """The validation images are the test set: the published test images have no labels."""
+    """Read the training images, and the validation images as the test set: the published test images have no labels."""
     train = images_by_class(path / "train")
     test: dict[str, list[str]] = {name: [] for name in train}
     for number, line in enumerate((path / _LIST).read_text("utf-8", "replace").splitlines(), 1):

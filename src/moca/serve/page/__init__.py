@@ -1,4 +1,4 @@
-"""The page, in one piece: nothing is loaded from anywhere, and nothing but its own script and style is let run."""
+"""The web page as one HTML file: it loads nothing, and its policy allows only its own script and style."""
 
 import base64
 import hashlib

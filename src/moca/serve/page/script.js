@@ -1,6 +1,6 @@
 
 "use strict";
-// Names of classes and files only ever become text, never markup.
+// Class and file names are only ever inserted as text, never as markup.
 
 const at = (id) => document.getElementById(id);
 
@@ -19,7 +19,7 @@ function complain(element, line) {
   show(element, Boolean(line));
 }
 
-// Asking the service. A key, where one is needed, stays in this tab.
+// Requests to the service. The API key, if one is needed, stays in this tab.
 
 class Refused extends Error {
   constructor(line, status) {
@@ -76,7 +76,7 @@ function asForm(files, name) {
   return form;
 }
 
-// One image that cannot be used refuses all that came with it: halves are asked until it is alone, and `bad` told.
+// One unusable image makes the service refuse the whole request: bisect until it is alone, then pass it to `bad`.
 
 async function withoutBad(items, job, bad) {
   try {
@@ -101,7 +101,7 @@ function tooMuch(files) {
   return size > bytes ? `At most ${bytes / 2 ** 20} MB at a time; these are ${Math.ceil(size / 2 ** 20)}.` : null;
 }
 
-// The model: what it knows, and its versions.
+// The model: its classes and versions.
 
 let model = null;
 let mayChange = false;
@@ -142,7 +142,7 @@ function cross(title, onclick) {
   return button;
 }
 
-// Changing what is in use, once that is confirmed.
+// Changing the version in use, after confirmation.
 
 function sure(question, why, verb) {
   at("sure-title").textContent = question;
@@ -169,13 +169,13 @@ async function change(path, field, value) {
 }
 
 async function forget(name) {
-  const why = "It goes from memory, head and held-out images, in a new version. Versions before still have it: with " +
+  const why = "A new version will have it in neither memory, head nor held-out images. Earlier versions keep it: with " +
     "“Use this version” you can go back.";
   if (await sure(`Forget “${name}”?`, why, "Forget it")) await change("api/forget", "class", name);
 }
 
 async function useVersion(number) {
-  const why = `Everyone who asks is then answered by it. Version ${model.version} stays in the list.`;
+  const why = `It will then answer all requests. Version ${model.version} stays in the list.`;
   if (await sure(`Use version ${number}?`, why, "Use it")) await change("api/use", "version", number);
 }
 
@@ -196,7 +196,7 @@ function pastVersion(past) {
       onclick: () => useVersion(past.version) }) : null);
 }
 
-// Images come by dropping, pasting or choosing.
+// Images are dropped, pasted or chosen.
 
 function takesImages(zone, input, take) {
   input.addEventListener("change", () => {
@@ -241,7 +241,7 @@ function dropped(element) {
   element.remove();
 }
 
-// What is it?
+// Predictions.
 
 const MOST_SHOWN = 24;
 const shown = [];
@@ -328,7 +328,7 @@ function tellNearest(card, remembered, told) {
 
 // Teaching.
 
-let chosen = []; // { file, bad }: why it cannot be used, if it cannot
+let chosen = []; // { file, bad }: `bad` says why the file cannot be used, or is null
 
 const MOST_NAMED = 3;
 const usable = () => chosen.filter((one) => !one.bad).map((one) => one.file);
@@ -368,7 +368,7 @@ function thumbnail(one) {
   return element;
 }
 
-// What the browser cannot show may still be an image to the service; all that it doubts is asked about at once.
+// The service may be able to read a file that the browser cannot show, so ask it, with all such files in one request.
 
 let doubted = [];
 
@@ -388,7 +388,7 @@ async function checkDoubted() {
         one.element.title = line;
       });
   } catch (error) {
-    if (!(error instanceof Refused)) throw error; // it is told when the lesson begins
+    if (!(error instanceof Refused)) throw error; // it will be reported when the lesson starts
   }
   countChosen();
 }
@@ -468,7 +468,7 @@ async function follow(lesson, bad = []) {
 
 function showProgress(lesson) {
   at("lesson-title").textContent = `Learning ${lesson.class} from ${several(lesson.images, "image", "images")}`;
-  at("lesson-told").textContent = lesson.steps ? `step ${lesson.done} of ${lesson.steps}` : "beginning …";
+  at("lesson-told").textContent = lesson.steps ? `step ${lesson.done} of ${lesson.steps}` : "starting …";
   if (lesson.steps) Object.assign(at("bar"), { max: lesson.steps, value: lesson.done });
   else at("bar").removeAttribute("value");
 }
@@ -485,7 +485,7 @@ function showOutcome(lesson) {
       make("th", { textContent: "before" }), make("th", { textContent: "after" })), ...rows));
   }
   if (lesson.basis) lines.push(make("p", { className: "faint", textContent: lesson.basis }));
-  if (lesson.known) lines.push(make("p", { className: "faint", textContent: `${several(lesson.known, "image was", "images were")} left out, learnt before.` }));
+  if (lesson.known) lines.push(make("p", { className: "faint", textContent: `${several(lesson.known, "image was", "images were")} skipped, as already learnt.` }));
   lines.push(...lesson.warnings.map((line) => make("p", { className: "problem", textContent: line })));
   at("outcome").replaceChildren(...lines);
   show(at("outcome"));
@@ -494,7 +494,7 @@ function showOutcome(lesson) {
 takesImages(at("look-zone"), at("look-files"), lookAt);
 takesImages(at("teach-zone"), at("teach-files"), choose);
 
-// Others may teach it, too, or put another version to use.
+// Poll for changes made elsewhere: other lessons, or another version in use.
 
 const EVERY = 4000;
 
