@@ -405,7 +405,7 @@ def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, t
     assert code == 1
     assert "er lr=0.03" in out
     assert "er_lr=1e+30-s0: " in err
-    assert "report.html': Is a directory; put that right and do the same again, or choose another --out" in err
+    assert "report.html': Is a directory; fix that and try again, or choose another --out" in err
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
