@@ -123,7 +123,7 @@ def add(
 
 @app.command
 def check(name: str, *, data_dir: DataDir = None) -> int:
-    """Verify a stored data set by reading every image again; the exit code is 1 if anything has changed.
+    """Verify every image of a stored data set; the exit code is 1 unless it is as stored and as published.
 
     Parameters
     ----------

@@ -43,11 +43,13 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
             table.add_row(name, *standing.sums(shown).in_short, Text(title))
     table.add_row("all", *standing.sums(standing.entries).in_short, style="bold")
     console.print(table)
-    console.print(Text("Measured: cells, of those that can be run yet. Reproduced: claimed cells, of those measured. "
-                       f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show.",
-                       "dim"))  # fmt: skip
+    legend = (
+        "Measured: out of the cells that can be run so far. Reproduced: out of the claimed cells that are measured. "
+        f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show."
+    )
+    console.print(Text(legend, "dim"))
     console.print(Text(standing.pace.how, "dim"))
-    _tell_empty(standing, results)
+    _warn_if_empty(standing, results)
 
 
 @app.command
@@ -67,7 +69,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
         say(f"{number}: {one.command(seeds)}")
-    _tell_empty(standing, results)
+    _warn_if_empty(standing, results)
 
 
 @app.command
@@ -137,7 +139,7 @@ def report(
         raise MocaError(f"'{out}' cannot be written ({error.strerror}); choose another with out=") from None
     for line in standing.found.unreadable:
         aside(f"left out: {line}")
-    _tell_empty(standing, results)
+    _warn_if_empty(standing, results)
     say(f"{len(standing.found.results)} runs found; page: {out}")
 
 
@@ -159,7 +161,7 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
     return Standing(cells.only(chosen, only), places, seeds)
 
 
-def _tell_empty(standing: Standing, results: Path) -> None:
+def _warn_if_empty(standing: Standing, results: Path) -> None:
     """If no run was found, say that this is why nothing counts as measured."""
     if not standing.found.results:
         say(

@@ -40,7 +40,7 @@ class Chosen(Comparison):
         named = {label for pick in self.picks for label in pick.among}
         lost = [row.label for row in self.choosing.rows if row.label not in named]
         nothing = f" Nothing was chosen among {', '.join(lost)}: none finished with every seed." if lost else ""
-        return _told(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results), nothing)
+        return _paragraph(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results), nothing)
 
     def _write(self, folder: Path) -> None:
         """Also write chosen.json, with one entry per method."""
@@ -74,12 +74,12 @@ def told_in(folder: Path) -> str:
             Pick(one["chosen"], {name: math.nan if a is None else a for name, a in one["among"].items()})
             for one in entries
         ]
-        return _told(picks, entries[0]["held_out"], entries[0]["seeds"], entries[0]["tested_with_seeds"])
+        return _paragraph(picks, entries[0]["held_out"], entries[0]["seeds"], entries[0]["tested_with_seeds"])
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return ""
 
 
-def _told(picks: Sequence[Pick], share: float, by: Sequence[int], tested: Sequence[int], nothing: str = "") -> str:
+def _paragraph(picks: Sequence[Pick], share: float, by: Sequence[int], tested: Sequence[int], nothing: str = "") -> str:
     return (
         f"Chosen before testing. For each learner with each perturbation, the settings with the best mean final "
         f"accuracy on {100 * share:g} % of the training images, held out, with {_in_words(by)}, were taken; the test "
