@@ -1,13 +1,13 @@
-"""Claim: of the rules of which BatchNorm statistics the test sees, one serves all methods best.
+"""Claim: of the rules for BatchNorm's test statistics, one is best for all methods.
 
     python benchmarks/batch_norm_rules.py --out rules --data cifar100 --learner er derpp er_ace \\
         --perturb none gaussian wap:lambda=1.5,step_size=100 --seeds 3 --device cuda --jobs 9
 
-Runs every method with every seed once, as moca compare does and with its options, and tests each run under every rule
-(--record rules); as a rule is chosen here, on a tenth of the training images unless --validation says
-otherwise. Prints the final accuracy of each method under each rule, the mean over the methods, and the regret: the mean
-loss against each method's best rule. Writes them to rules.csv and rules.md in --out. The same command again goes on
-where it stopped.
+Runs every method with every seed once, like moca compare and with its options, and evaluates each run under every rule
+(--record rules). Since a rule is chosen here, it evaluates on a tenth of the training images, held out, unless
+--validation says otherwise. Prints the final accuracy of each method under each rule, the mean over the methods, and
+the regret: the mean loss against each method's best rule. Writes them to rules.csv and rules.md in --out. The same
+command resumes where it stopped.
 """
 
 import csv
@@ -32,11 +32,11 @@ from moca.report.spread import Spread
 def main(
     *,
     out: Annotated[Path, Parameter(help="folder to write to")],
-    seeds: Annotated[int, Parameter(help="how many seeds, from 0 on")] = 3,
+    seeds: Annotated[int, Parameter(help="number of seeds, counting from 0")] = 3,
     jobs: Annotated[int | None, Parameter(help="runs at a time on a GPU")] = None,
     **options: Any,
 ) -> None:
-    """Train, test under every rule, and say which one has the least regret."""
+    """Train, evaluate under every rule, and print which one has the least regret."""
     settings = {"validation": 0.1, "record": "rules"} | given(options)
     comparison = api.compare(out=out, seeds=seeds, jobs=jobs, progress=True, **settings)
     methods = _by_method(comparison)
@@ -45,19 +45,19 @@ def main(
     shown = _table(methods, by_regret)
     (out / "rules.md").write_text(shown)
     print(shown, end="")
-    for mistake in comparison.mistakes:
-        print(f"not finished: {mistake}", file=sys.stderr)
+    for failure in comparison.mistakes:
+        print(f"not finished: {failure}", file=sys.stderr)
 
 
 def regrets(accuracies: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Of each rule that all methods have: how far below its best rule a method is, on average over the methods."""
+    """The regret of each rule that all methods have: the mean loss of a method against its own best rule."""
     best = {method: max(by_rule.values()) for method, by_rule in accuracies.items()}
     rules = [rule for rule in next(iter(accuracies.values())) if all(rule in by for by in accuracies.values())]
     return {rule: fmean(best[method] - by_rule[rule] for method, by_rule in accuracies.items()) for rule in rules}
 
 
 def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
-    """Final accuracy over the seeds under each rule, of methods that finished with at least one seed."""
+    """Final accuracy over seeds under each rule, for methods with at least one finished run."""
     found = {}
     for row in comparison.rows:
         runs = [final_accuracies(read(RunFolder(result.folder))) for result in row.finished]
@@ -66,7 +66,7 @@ def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
         if runs:
             found[row.label] = {rule: Spread.of([run[rule] / 100 for run in runs]) for rule in runs[0]}
     if not found:
-        raise MocaError("no run has finished, so that there is nothing to choose a rule by")
+        raise MocaError("no run has finished, so there is nothing to choose a rule by")
     return found
 
 
@@ -84,7 +84,7 @@ def _write_csv(
 
 
 def _table(methods: dict[str, dict[str, Spread]], by_regret: dict[str, float]) -> str:
-    """As Markdown, the least regret first; a method's best rule is in bold."""
+    """A Markdown table, the least regret first; a method's best rule is in bold."""
     lines = [["rule", *methods, "mean", "regret"], ["---"] * (len(methods) + 3)]
     for rule in sorted(by_regret, key=by_regret.__getitem__):
         cells = []

@@ -1,9 +1,9 @@
-"""Claim: where images are few, a perturbation of strength 0.5 does no harm, and the paper's 2 does.
+"""Claim: with few images, a perturbation of strength 0.5 does no harm, but the paper's 2 does.
 
     python benchmarks/classifier_defaults.py results/classifier_defaults.csv
 
-Lessons of one to three classes to a `moca.ContinualClassifier`, on digits (a third of them, another third to judge by)
-and on bars drawn here; final accuracy with seeds of their own. One core, about 15 minutes.
+Teaches a `moca.ContinualClassifier` in lessons of one to three classes, on digits (a third for training, another third
+for evaluation) and on synthetic bars; final accuracy with separate seeds. One core, about 15 minutes.
 """
 
 import csv
@@ -18,7 +18,7 @@ SIDE = 12
 
 
 def digits(learner: str, perturb: str, seed: int) -> float:
-    """Six lessons, a memory of 50."""
+    """Accuracy on digits after six lessons, with a memory of 50."""
     data = load_digits()
     images, labels = (data.images / 16 * 255).astype("uint8"), data.target
     third = np.arange(len(labels)) % 3
@@ -30,7 +30,7 @@ def digits(learner: str, perturb: str, seed: int) -> float:
 
 
 def drawn(classes: tuple[int, ...], count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Grey images with a bright bar, in a row or column for each class."""
+    """Grey images with a bright bar, whose row or column depends on the class."""
     rows = []
     for c in classes:
         images = np.random.default_rng(1000 * seed + c).integers(0, 60, (count, SIDE, SIDE), dtype=np.uint8)
@@ -42,7 +42,7 @@ def drawn(classes: tuple[int, ...], count: int, seed: int) -> tuple[np.ndarray, 
 
 
 def bars(learner: str, perturb: str, seed: int) -> float:
-    """Four lessons, a memory of 40."""
+    """Accuracy on bars after four lessons, with a memory of 40."""
     model = ContinualClassifier(learner, perturb, 40, seed=seed, device="cpu", epochs=25)
     for classes in ((0, 1), (2,), (3, 4), (5,)):
         model.learn(*drawn(classes, 10, 0))
@@ -50,7 +50,7 @@ def bars(learner: str, perturb: str, seed: int) -> float:
 
 
 def main(out: str) -> None:
-    """Every learner with every perturbation, a line each."""
+    """Write one line for every learner with every perturbation."""
     with open(out, "w", newline="") as file:  # noqa: PTH123 - a script
         writer = csv.writer(file)
         writer.writerow(["learner", "perturb", "data", "seeds", "accuracy"])

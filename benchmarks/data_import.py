@@ -1,14 +1,14 @@
-"""Claim: an image folder goes into the store at 5,000 CIFAR-size PNG/s and 3,000 Tiny-ImageNet JPEG/s on two cores.
+"""Claim: an image folder is imported at 5,000 CIFAR-size PNG/s and 3,000 Tiny-ImageNet JPEG/s on two cores.
 
 Also measured: opening a stored set (claim: under 50 ms), the peak memory of adding (claim: under 1 GiB), plain decoding
-with Pillow in one thread in the same run as a yardstick for the machine, and adding with a thread a core against one
-(claim: no slower). --size brings the images to one size.
+with Pillow in one thread as a yardstick for the machine, and adding with one thread per core against a single thread
+(claim: no slower). --size resizes the images.
 
     python benchmarks/data_import.py FOLDER [FOLDER ...] [--json results/data_import.json]
     python benchmarks/data_import.py --from-stored cifar10 --images 20000
 
-Every folder is one that `moca data add` takes; `--from-stored` makes one of PNG files from a stored set first. What is
-printed, and written with --json, is the machine, the load and one entry a folder.
+Folders must be such as `moca data add` accepts; `--from-stored` first writes a stored set as a folder of PNG files.
+Prints, and with --json writes, the machine, its load and one entry per folder.
 """
 
 import argparse
@@ -55,13 +55,13 @@ print(time.perf_counter() - start)
 
 
 def run(code: str, *arguments: str) -> str:
-    """A measurement in a fresh process, so that memory and imports are its own."""
+    """Run a measurement in a fresh process, so that its memory and imports are its own."""
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
 def files(folder: Path) -> list[str]:
-    """Up to SAMPLE image files, read once so that the disk is not what is measured."""
+    """Up to SAMPLE image files, read once so that they are cached and the disk is not measured."""
     found = sorted(str(p) for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES)[:SAMPLE]
     for name in found:
         Path(name).read_bytes()
@@ -69,7 +69,7 @@ def files(folder: Path) -> list[str]:
 
 
 def yardstick(paths: list[str], size: int | None) -> float:
-    """Images a second, decoded and thrown away."""
+    """Images per second that are decoded in one thread, and discarded."""
     start = time.perf_counter()
     for path in paths:
         decode(path, size)
@@ -77,7 +77,7 @@ def yardstick(paths: list[str], size: int | None) -> float:
 
 
 def measure(folder: Path, store: str, size: int | None) -> dict[str, object]:
-    """Everything about one folder; adding is done five times in turn, and the best counts: others use the machine."""
+    """All measurements of one folder. The best of five rounds of adding counts, as other jobs may use the machine."""
     plain = yardstick(files(folder), size)
     rates = {"adding, one thread": 0.0, "adding, a thread a core": 0.0}
     for _ in range(5):
@@ -96,7 +96,7 @@ def measure(folder: Path, store: str, size: int | None) -> dict[str, object]:
 
 
 def pictures(name: str, count: int, root: Path) -> Path:
-    """So many images of a stored set, spread over its classes, as train/<class>/*.png and test/<class>/*.png."""
+    """Write `count` images of a stored set, evenly spaced, as train/<class>/*.png and test/<class>/*.png."""
     store = Store()
     arrays, classes = store.arrays(name), store.info(name).classes
     for split, wanted in (("train", count - count // 6), ("test", count // 6)):
@@ -110,13 +110,15 @@ def pictures(name: str, count: int, root: Path) -> Path:
 
 
 def main() -> None:
-    """Measure the folders given."""
+    """Measure the given folders."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path)
-    parser.add_argument("--from-stored", nargs="*", default=[], metavar="NAME", help="stored sets to make folders of")
-    parser.add_argument("--images", type=int, default=20_000, help="how many of each stored set")
-    parser.add_argument("--size", type=int, help="pixels a side that images are brought to")
-    parser.add_argument("--json", type=Path, help="where to write what is printed")
+    parser.add_argument(
+        "--from-stored", nargs="*", default=[], metavar="NAME", help="stored sets to write as folders first"
+    )
+    parser.add_argument("--images", type=int, default=20_000, help="number of images from each stored set")
+    parser.add_argument("--size", type=int, help="resize images to this many pixels a side")
+    parser.add_argument("--json", type=Path, help="file to write the results to")
     arguments = parser.parse_args()
     result: dict[str, object] = {
         "command": shlex.join(["python", "benchmarks/data_import.py", *sys.argv[1:]]),
@@ -127,13 +129,13 @@ def main() -> None:
     }
     with tempfile.TemporaryDirectory() as work:
         folders = list(arguments.folders)
-        # in another process: what this one touches would count as memory of those it starts
+        # In another process: memory that this one touches would count as that of its children.
         with ProcessPoolExecutor(1, get_context("spawn")) as maker:
             for name in arguments.from_stored:
                 place = Path(work) / f"{name} as PNG"
                 folders.append(maker.submit(pictures, name, arguments.images, place).result())
         result["folders"] = [measure(folder, str(Path(work) / "store"), arguments.size) for folder in folders]
-    from moca.environment import processor  # not before: torch in this process would count as memory of those it starts
+    from moca.environment import processor  # late: torch here would count as memory of child processes
 
     result["processor"] = processor()
     result["load after"] = round(os.getloadavg()[0], 2)

@@ -1,9 +1,10 @@
-"""Claim: every stored data set is complete and right, and its training images have the known means and spreads.
+"""Claim: every stored data set is complete and correct, and its training images have the known means and deviations.
 
     python benchmarks/data_sets.py [NAME ...] [--json results/data_sets.json]
 
-Reads every image of the store (MOCA_DATA) again, as `moca data check` does; means and spreads are computed from the
-images anew, not taken from the store's record. Ends with 1 if a set is not as it was stored or as it was published.
+Reads every image in the store (MOCA_DATA) again, as `moca data check` does; means and standard deviations are
+recomputed from the images, not read from the store. The exit code is 1 if a set differs from what was stored or
+published.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def statistics(images: NDArray[np.uint8]) -> dict[str, list[float]]:
 
 
 def described(name: str, store: Store) -> dict[str, object]:
-    """Everything that is checked about one set."""
+    """The results of all checks of one set."""
     found, known = check(name, data_dir=store.directory), catalogue.known(name)
     train, test = found.info.train, found.info.test
     return {
@@ -56,10 +57,10 @@ def described(name: str, store: Store) -> dict[str, object]:
 
 
 def main() -> int:
-    """Check the sets given, or every known set that is stored."""
+    """Check the given sets, or every known set that is stored."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--json", type=Path, help="where to write what is printed")
+    parser.add_argument("--json", type=Path, help="file to write the results to")
     arguments = parser.parse_args()
     store = Store()
     names = arguments.names or [name for name in store if name in catalogue.names()]

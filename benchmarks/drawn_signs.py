@@ -1,4 +1,4 @@
-"""Draw a folder of signs, a class a shape: what the recipe for folders of one's own was chosen by.
+"""Draw a folder of signs, one class per shape, on which the recipe for users' own folders was chosen.
 
 python benchmarks/drawn_signs.py signs --side 32 --each 60 --seed 7
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 FINER = 4
-"""Signs are drawn so many times larger and then scaled down, for smooth edges."""
+"""Signs are drawn this many times larger and then scaled down, for smooth edges."""
 COLOURS = {
     "circle": (200, 30, 30),
     "triangle": (30, 60, 200),
@@ -23,7 +23,7 @@ COLOURS = {
 
 
 def sign(shape: str, side: int, one_colour: bool, draw: random.Random) -> Image.Image:
-    """A sign somewhere near the middle, of about half the side, a little turned."""
+    """Draw a sign of random size near the centre, on a random background; polygons are slightly rotated."""
     large = side * FINER
     image = Image.new("RGB", (large, large), tuple(draw.randint(90, 220) for _ in range(3)))
     colour = tuple(draw.randint(0, 255) for _ in range(3))
@@ -48,19 +48,21 @@ def sign(shape: str, side: int, one_colour: bool, draw: random.Random) -> Image.
 
 
 def main() -> None:
-    """Draw them."""
+    """Draw all signs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
     parser.add_argument("--side", type=int, default=32)
     parser.add_argument("--each", type=int, default=60, help="images of each of the six classes")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--one-colour", action="store_true", help="a colour a class, instead of any: much easier")
-    asked = parser.parse_args()
-    draw = random.Random(asked.seed)
+    parser.add_argument(
+        "--one-colour", action="store_true", help="one fixed colour per class instead of random ones: much easier"
+    )
+    options = parser.parse_args()
+    draw = random.Random(options.seed)
     for shape in COLOURS:
-        (asked.out / shape).mkdir(parents=True, exist_ok=True)
-        for i in range(asked.each):
-            sign(shape, asked.side, asked.one_colour, draw).save(asked.out / shape / f"{i}.png")
+        (options.out / shape).mkdir(parents=True, exist_ok=True)
+        for i in range(options.each):
+            sign(shape, options.side, options.one_colour, draw).save(options.out / shape / f"{i}.png")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""How many images a second a classifier tells on one core: by itself, and as an ONNX file in onnxruntime.
+"""How many images per second a classifier predicts on one core: by itself, and as an ONNX file in onnxruntime.
 
     OMP_NUM_THREADS=1 python benchmarks/exported.py
 
-Images of 32x32x3 in ten classes; both are given an array of bytes. By the processor's time, and the best of --repeats
-taken in turn, as other jobs on the machine can only slow them down.
+Images of 32x32x3 in ten classes; both get a uint8 array. Measured in CPU time, as the best of --repeats interleaved
+rounds, since other jobs on the machine can only slow them down.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> None:
 
     random = np.random.default_rng(0)
     images = random.integers(0, 256, (1000, *SHAPE), dtype=np.uint8)
-    print(f"{'encoder':<20}{'batch':>6}{'predict':>10}{'onnxruntime':>13}   images a second")
+    print(f"{'encoder':<20}{'batch':>6}{'predict':>10}{'onnxruntime':>13}   images per second")
     for encoder in options.encoder:
         classifier = ContinualClassifier(encoder=encoder, epochs=1, device="cpu")
         classifier.learn(images[:100], np.arange(100) % CLASSES)

@@ -1,17 +1,17 @@
-"""Claim: a classifier whose classes arrive month by month keeps what it knew, with a small memory, and MOCA helps it.
+"""Claim: a classifier whose classes arrive month by month remembers old ones with a small memory, and MOCA helps it.
 
     python benchmarks/months.py --seeds 0 1 2            # CIFAR-100: ten months of ten classes, memory 500 and 2000
     python benchmarks/months.py --seeds 0 1 2 --frozen   # Tiny-ImageNet: an encoder learns half of the classes and is
                                                          # frozen; the others arrive in ten months, as its features
 
-`default` is `moca.ContinualClassifier()` as it comes, `plain` the same without the perturbation, `er` plain experience
-replay, `finetune` learns every month without a memory, and `joint` learns all that has come so far from scratch, which
-is done after months 1, 5 and 10 alone (`--joint-after`). After each month they are tested on the classes that were
-known before, and on those that are new. What a method did is in results/months.csv once it is through, the same command
-goes on with what is missing, and results/months.md is the table. On a GPU use `--jobs 8`.
+`default` is `moca.ContinualClassifier()` with its defaults, `plain` the same without the perturbation, `er` plain
+experience replay, `finetune` learns every month without a memory, and `joint` is trained from scratch on everything so
+far, only after months 1, 5 and 10 (`--joint-after`). After each month they are tested on the classes known before and
+on the new ones. Finished methods are written to results/months.csv, and as a table to results/months.md; the same
+command runs what is missing. On a GPU use `--jobs 8`.
 
-`--validation` tests on a tenth of the training images, which is then not learnt, and `--only` takes any learner with
-any perturbation, such as derpp+vt:lambda=0.5: so a default can be chosen.
+To choose a default, `--validation` tests on a tenth of the training images, held out, and `--only` takes any learner
+with any perturbation, such as derpp+vt:lambda=0.5.
 """
 
 import argparse
@@ -45,10 +45,10 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 WITHOUT_MEMORY = ("joint", "finetune")
 HELD_OUT = 10
-"""Of the training images, one in so many, where these are to judge by."""
+"""With `--validation`, one in this many training images of each class is held out."""
 PRETRAINING = {"batch": 64, "lr": 0.05, "schedule": "cosine", "optimiser": "sgd:momentum=0.9,weight_decay=5e-4",
                "head": "linear"}  # fmt: skip
-"""Of the encoder that is frozen: as is customary where all images are there at once."""
+"""Training settings of the encoder that is frozen: customary ones for training on all images at once."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class Setting:
 
     data: str
     frozen: str
-    """Encoder whose features arrive in place of images; empty where images do."""
+    """Frozen encoder whose features arrive instead of images; empty if images do."""
     frozen_epochs: str
-    """That it was trained for before; empty where images arrive, and in rows of which it was not written down."""
+    """Epochs that the frozen encoder was trained for; empty without one, and in old rows that did not record it."""
     images: str
-    """Of a class."""
+    """Images per class."""
     encoder: str
-    """What learns, and for how many epochs; `auto` is the classifier's own choice."""
+    """The encoder that is trained; `auto` is the classifier's own choice, as in `epochs`."""
     epochs: str
     schedule: str
-    """How the rate falls in a month: by the classifier's own recipe, which has been another one."""
+    """Learning-rate schedule within a month, from the classifier's own recipe, which has changed over time."""
     months: int
     method: str
     memory: int
@@ -74,25 +74,25 @@ class Setting:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """As the file has it."""
+        """The setting as text, as in the CSV file."""
         return tuple(map(str, asdict(self).values()))
 
 
 KEY = tuple(field.name for field in fields(Setting))
 TABLE = KEY[: KEY.index("method")]
-"""What rows of one table share."""
+"""Columns that are the same in all rows of one table."""
 COLUMNS = (*KEY, "month", "classes", "old", "new", "all", "seconds", "device")
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Images, or features, and their classes."""
+    """Images or features, and their labels."""
 
     x: Tensor
     y: Tensor
 
     def split(self) -> tuple["Samples", "Samples"]:
-        """Those to learn from, and some of each class to judge by."""
+        """Split into samples to train on and held-out samples of each class."""
         place = torch.zeros_like(self.y)
         for c in self.y.unique():
             place[self.y == c] = torch.arange(int((self.y == c).sum()))
@@ -100,19 +100,19 @@ class Samples:
         return Samples(self.x[~held], self.y[~held]), Samples(self.x[held], self.y[held])
 
     def of(self, classes: list[int], most: int | None = None) -> tuple[Tensor, list[int]]:
-        """Those of some classes, so many of each at the most."""
+        """The samples of some classes, at most `most` of each."""
         rows = torch.cat([torch.nonzero(self.y == c).flatten()[:most] for c in classes])
         return self.x[rows], self.y[rows].tolist()
 
 
 def halves(classes: int) -> tuple[list[int], list[int]]:
-    """Classes that an encoder is trained on, and the others, which it never sees: the same whatever the seed."""
+    """The classes that an encoder is trained on, and the others, which it never sees; independent of the seed."""
     order = np.random.default_rng(0).permutation(classes).tolist()
     return sorted(order[: classes // 2]), sorted(order[classes // 2 :])
 
 
 def trained_encoder(data: moca.Dataset, options: argparse.Namespace) -> Path:
-    """A run that trains an encoder on half of the classes; done once."""
+    """Train an encoder on half of the classes, unless it was done before; return the run's folder."""
     most = options.images_per_class
     facts = (data.name, most or "all", options.frozen_encoder.replace(":", "-"), options.frozen_epochs)
     folder: Path = options.work / f"encoder-{'-'.join(map(str, facts))}"
@@ -130,7 +130,7 @@ def trained_encoder(data: moca.Dataset, options: argparse.Namespace) -> Path:
 
 
 def features(data: moca.Dataset, encoder: Path, options: argparse.Namespace) -> None:
-    """What the encoder makes of the classes that it has not seen, written down once."""
+    """Write the encoder's features of the classes that it has not seen, unless the file exists."""
     place = features_of(encoder)
     if place.exists():
         return
@@ -147,27 +147,27 @@ def features(data: moca.Dataset, encoder: Path, options: argparse.Namespace) -> 
 
 
 def weights_of(encoder: Path) -> Path:
-    """The file of the run that is needed afterwards."""
+    """The file with the encoder's weights."""
     return encoder / "model.safetensors"
 
 
 def features_of(encoder: Path) -> Path:
-    """Where they are written down."""
+    """The file with the encoder's features."""
     return encoder / "features.npz"
 
 
 def arriving(setting: Setting, encoder: Path | None) -> tuple[Samples, Samples]:
-    """All that will come, to learn from and to test on."""
+    """All training and test samples of the stream."""
     if encoder is None:
         data = moca.load(setting.data.partition(",")[0])
         return Samples(data.train.images, data.train.labels), Samples(data.test.images, data.test.labels)
-    with np.load(features_of(encoder)) as kept:
-        found = {name: torch.from_numpy(kept[name]) for name in kept.files}
+    with np.load(features_of(encoder)) as file:
+        found = {name: torch.from_numpy(file[name]) for name in file.files}
     return Samples(found["train_x"], found["train_y"]), Samples(found["test_x"], found["test_y"])
 
 
 def through(setting: Setting, encoder: Path | None, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All months, a row each."""
+    """Run one method through all months; one row per month."""
     train, test = arriving(setting, encoder)
     if options.validation:
         train, test = train.split()
@@ -192,21 +192,21 @@ def through(setting: Setting, encoder: Path | None, options: argparse.Namespace)
         x, answers = test.of(old + new)
         right, known = model.predict(x) == np.array(answers), np.isin(answers, old)
         shares = {"old": right[known], "new": right[~known], "all": right}
-        told = {name: f"{100 * some.mean():.2f}" if len(some) else "" for name, some in shares.items()}
+        accuracies = {name: f"{100 * some.mean():.2f}" if len(some) else "" for name, some in shares.items()}
         facts = {"month": month, "classes": len(old + new), "seconds": f"{seconds:.1f}", "device": measured_on(options)}
-        rows.append(asdict(setting) | facts | told)
-        print(*setting.key[-3:], f"month {month}:", *told.values(), f"{seconds:.1f} s", flush=True)
+        rows.append(asdict(setting) | facts | accuracies)
+        print(*setting.key[-3:], f"month {month}:", *accuracies.values(), f"{seconds:.1f} s", flush=True)
     return rows
 
 
 def method_of(name: str) -> dict[str, Any]:
-    """What a classifier is given."""
+    """The classifier's arguments for a method."""
     learner, _, perturb = name.partition("+")
     return METHODS.get(name, {"learner": learner, "perturb": perturb or "none"})
 
 
 def measured_on(options: argparse.Namespace) -> str:
-    """What a number was measured on, and how many methods shared it."""
+    """The hardware, and how many methods shared it."""
     chosen = pick_device(options.device)
     cpu = f"CPU, {torch.get_num_threads()} threads"
     name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else cpu
@@ -214,7 +214,7 @@ def measured_on(options: argparse.Namespace) -> str:
 
 
 def settings(data: moca.Dataset, options: argparse.Namespace) -> Iterator[Setting]:
-    """Everything that was asked for, what takes longest first."""
+    """All requested settings, the slowest first."""
     name = data.name + ", training images held out" * options.validation
     frozen = (options.frozen_encoder, str(options.frozen_epochs)) if options.frozen else ("", "")
     schedule = own_recipe(data, pick_device(options.device).type)["schedule"]
@@ -228,18 +228,18 @@ def settings(data: moca.Dataset, options: argparse.Namespace) -> Iterator[Settin
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
-    """What is known already."""
+    """The rows that were written before."""
     if not file.exists():
         return []
     with file.open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     if rows and tuple(rows[0]) != COLUMNS:
-        raise SystemExit(f"months: '{file}' has other columns than this version's; choose another with --out")
+        raise SystemExit(f"months: '{file}' was written with other columns; choose another with --out")
     return rows
 
 
 def keep(rows: list[dict[str, Any]], file: Path) -> None:
-    """Add what a method did, and write the table anew."""
+    """Append a method's rows, and write the table again."""
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = not file.exists()
     with file.open("a", newline="") as lines:
@@ -251,7 +251,7 @@ def keep(rows: list[dict[str, Any]], file: Path) -> None:
 
 
 def table(rows: list[dict[str, str]]) -> str:
-    """Means over seeds after each month, and of all classes after the last with the seeds' spread."""
+    """A Markdown table: means over seeds after each month, and at the end on all classes, with standard deviation."""
     text = (
         "# Does it help?\n\nWritten by `benchmarks/months.py`: accuracy in % on test images, or on training images "
         "held out, of the classes known before / the new ones after each month, mean over seeds; in the last column of "
@@ -279,38 +279,40 @@ def table(rows: list[dict[str, str]]) -> str:
 
 
 def in_order(kind: tuple[int, str]) -> tuple[int, int, str]:
-    """By memory, then as methods are listed above."""
+    """Sort key: by memory, then in the order of METHODS."""
     memory, method = kind
     return memory, list(METHODS).index(method) if method in METHODS else len(METHODS), method
 
 
 def cell(rows: list[dict[str, str]]) -> str:
-    """`old / new`, or what there is of it."""
+    """Mean accuracies as `old / new`, without those that are missing."""
     shares = ([float(row[name]) for row in rows if row[name]] for name in ("old", "new"))
     return " / ".join(f"{mean(share):.1f}" for share in shares if share)
 
 
 def main() -> None:
-    """Everything that was asked for and is not yet known."""
+    """Run all requested settings that have no rows yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=list(METHODS), help="of " + ", ".join(METHODS) + ", or others")
-    parser.add_argument("--validation", action="store_true", help="test on training images that are held out")
+    parser.add_argument(
+        "--only", nargs="+", default=list(METHODS), help="any of " + ", ".join(METHODS) + ", or LEARNER+PERTURBATION"
+    )
+    parser.add_argument("--validation", action="store_true", help="test on held-out training images")
     parser.add_argument("--memory", nargs="+", type=int, default=[500, 2000])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0])
     parser.add_argument("--months", type=int, default=10)
     parser.add_argument("--joint-after", nargs="+", type=int, default=[1, 5, 10], help="months")
     parser.add_argument("--images-per-class", type=int, help="[default: all]")
     parser.add_argument("--data", help="[default: cifar100; with --frozen tinyimagenet]")
-    parser.add_argument("--encoder", help="what learns [default: the classifier's own choice]")
+    parser.add_argument("--encoder", help="encoder to train [default: the classifier's own choice]")
     parser.add_argument("--epochs", type=int, help="[default: the classifier's own choice]")
-    parser.add_argument("--frozen", action="store_true", help="learn on features of an encoder that stays as it is")
+    parser.add_argument("--frozen", action="store_true", help="train on features of a frozen encoder")
     parser.add_argument("--frozen-encoder", default="resnet18:width=32")
-    parser.add_argument("--frozen-epochs", type=int, default=30, help="that it was trained for before")
-    parser.add_argument("--encoder-only", action="store_true", help="train the one to be frozen, and stop")
-    parser.add_argument("--jobs", type=int, default=1, help="methods at a time, in processes of their own")
+    parser.add_argument("--frozen-epochs", type=int, default=30, help="epochs that it is trained for before")
+    parser.add_argument("--encoder-only", action="store_true", help="train the encoder to be frozen, and stop")
+    parser.add_argument("--jobs", type=int, default=1, help="methods at a time, each in its own process")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("results/months.csv"))
-    parser.add_argument("--work", type=Path, default=Path("runs/months"), help="where the encoder is kept")
+    parser.add_argument("--work", type=Path, default=Path("runs/months"), help="folder for the encoder")
     options = parser.parse_args()
     options.frozen |= options.encoder_only
     try:
@@ -326,7 +328,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
         left = [setting for setting in settings(data, options) if setting.key not in known]
         for future in as_completed([pool.submit(through, setting, encoder, options) for setting in left]):
-            if error := future.exception():  # the others are kept
+            if error := future.exception():  # the others still count
                 failed.append(error)
             else:
                 keep(future.result(), options.out)

@@ -3,15 +3,15 @@
     python benchmarks/own_perturbation.py --out own --small --seed 0 1 2 --learner er derpp er_ace \\
         --perturb none gaussian wap:lambda=1.5,step_size=100 benchmarks.own_perturbations.Balanced
 
-Runs every method with every seed, as moca compare does and with its options, on held-out training images (a tenth of
-them, unless --validation says otherwise). For each perturbation that does not come with moca and each learner: by how
-much it is above the best of the others, with a t-test paired by seed; the learner where that is least decides. Writes
-own.csv and own.md in --out. The same command again goes on where it stopped, and adds what is new.
+Runs every method with every seed, like moca compare and with its options, on held-out training images (a tenth of
+them, unless --validation says otherwise). For each perturbation that does not come with moca, and each learner, reports
+its gain over the best of the others, with a t-test paired by seed; the learner with the least gain decides. Writes
+own.csv and own.md in --out. The same command resumes where it stopped, and adds what is new.
 
 --small is CIFAR-100 for a CPU: its first 50 classes in 5 tasks, 300 training images of each (a third held out), 16x16
 pixels, a memory of 5 a class, a small convolutional network, 5 epochs; everything else as in the paper's setting.
 
-Candidates, what was planned and what came out: docs/own-perturbation.md.
+Candidates, plan and results: docs/own-perturbation.md.
 """
 
 import csv
@@ -54,7 +54,7 @@ def main(
     small: Annotated[bool, Parameter(help="CIFAR-100 for a CPU", negative=())] = False,
     **options: Any,
 ) -> None:
-    """Train, and hold perturbations of our own against the best of the others."""
+    """Train, and compare our own perturbations with the best of the others."""
     settings = {"validation": 0.1} | (SMALL | {"data": small_cifar100()} if small else {}) | given(options)
     comparison = api.compare(out=out, seeds=seed, jobs=jobs, progress=True, **settings)
     learners = by_learner(comparison)
@@ -62,12 +62,12 @@ def main(
     shown = table(learners)
     (out / "own.md").write_text(shown)
     print(shown, end="")
-    for mistake in comparison.mistakes:
-        print(f"not finished: {mistake}", file=sys.stderr)
+    for failure in comparison.mistakes:
+        print(f"not finished: {failure}", file=sys.stderr)
 
 
 def small_cifar100() -> Dataset:
-    """The first images of the first classes, two by two pixels averaged."""
+    """CIFAR-100 with fewer images of fewer classes, at half the resolution."""
     whole = load("cifar100")
 
     def fewer(split: Split) -> Split:
@@ -88,7 +88,7 @@ def small_cifar100() -> Dataset:
 
 
 def by_learner(comparison: Comparison) -> dict[str, dict[str, Row]]:
-    """The methods that finished with a seed: by learner, then by perturbation; the paper's come first."""
+    """The methods with a finished run, by learner and perturbation; those that come with moca are first."""
     found: dict[str, dict[str, Row]] = {}
     for row in sorted((row for row in comparison.rows if row.finished), key=is_ours):
         found.setdefault(str(row.run.learner), {})[_short(row)] = row
@@ -96,33 +96,33 @@ def by_learner(comparison: Comparison) -> dict[str, dict[str, Row]]:
 
 
 def is_ours(row: Row) -> bool:
-    """Whether its perturbation does not come with moca."""
+    """Whether the perturbation is our own, not one that comes with moca."""
     return "." in row.run.perturb.name
 
 
 def _short(row: Row) -> str:
-    """The perturbation as a table calls it."""
+    """The perturbation's name in a table."""
     spec = row.label.partition("+")[2] or "none"
     return spec.removeprefix("benchmarks.own_perturbations.")
 
 
 def best(rows: dict[str, Row]) -> Row:
-    """The best with this learner of what comes with moca, by its mean."""
+    """The method with the highest mean among those whose perturbation comes with moca."""
     return max((r for r in rows.values() if not is_ours(r)), key=lambda r: r.spread("final_accuracy").mean)
 
 
 def gains(learners: dict[str, dict[str, Row]], name: str) -> dict[str, Difference]:
-    """By how much one of our own is above the best of the others, for each learner that it finished with."""
+    """The gain of one of our own over the best of the others, for each learner that it finished with."""
     return {learner: difference(rows[name], best(rows)) for learner, rows in learners.items() if name in rows}
 
 
 def step_ms(row: Row) -> float:
-    """Milliseconds of a step. Of runs that share a GPU they say nothing: moca bench times those."""
+    """Milliseconds per step. Meaningless for runs that share a GPU: moca bench times those."""
     return Spread.of([1e3 * r.seconds / r.steps for r in row.finished]).mean
 
 
 def table(learners: dict[str, dict[str, Row]]) -> str:
-    """As Markdown: accuracies and gains in points; the best of the others with each learner in bold."""
+    """A Markdown table: accuracies and gains in points; for each learner, the best of the others is in bold."""
     head = ["perturbation", *learners, *(f"gain, {learner}" for learner in learners), "least gain", "step"]
     lines = [head, ["---"] * len(head)]
     for name in dict.fromkeys(name for rows in learners.values() for name in rows):
@@ -135,10 +135,10 @@ def table(learners: dict[str, dict[str, Row]]) -> str:
             cells.append(f"**{percent}**" if rows[name] is best(rows) else percent)
             if "gaussian" in rows:
                 shares.append(step_ms(rows[name]) / step_ms(rows["gaussian"]))
-        apart = gains(learners, name) if ours else {}
-        told = [_points(apart[learner]) if learner in apart else "" for learner in learners]
-        least = f"{100 * min(d.spread.mean for d in apart.values()):+.2f}" if apart else ""
-        lines.append([name, *cells, *told, least, f"{Spread.of(shares).mean:.2f}" if shares else ""])
+        by_gain = gains(learners, name) if ours else {}
+        points = [_points(by_gain[learner]) if learner in by_gain else "" for learner in learners]
+        least = f"{100 * min(d.spread.mean for d in by_gain.values()):+.2f}" if by_gain else ""
+        lines.append([name, *cells, *points, least, f"{Spread.of(shares).mean:.2f}" if shares else ""])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -148,7 +148,7 @@ def _points(found: Difference) -> str:
 
 
 def write_csv(path: Path, learners: dict[str, dict[str, Row]]) -> None:
-    """A line a method: its accuracy, and for those of our own the gain over the best of the others."""
+    """Write a line per method: its accuracy, and for our own, the gain over the best of the others."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(

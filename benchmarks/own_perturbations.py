@@ -1,7 +1,8 @@
-"""Perturbations of our own, each at the cost of Gaussian noise: none passes anything through the encoder.
+"""Our own perturbations, each as cheap as Gaussian noise: none needs a pass through the encoder.
 
-A user's file, as docs/extend.md describes it: `moca compare --perturb gaussian benchmarks.own_perturbations.Balanced`
-in the root of the repository. Why these, and what came out: docs/own-perturbation.md.
+User-defined parts, as docs/extend.md describes. In the root of the repository:
+`moca compare --perturb gaussian benchmarks.own_perturbations.Balanced`. Why these, and the results:
+docs/own-perturbation.md.
 """
 
 from typing import Literal
@@ -21,13 +22,13 @@ class Varied(Perturbation):
     scaled = False
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Noise of a length of its own for every sample."""
+        """Noise with a random length for each sample."""
         noise = sphere.project(self.random.normal(*replay.features.shape))
         return self.random.uniform(len(noise), 1) * noise
 
 
 class _Guided(Perturbation):
-    """Moved with regard to the class vectors; n is as long as the variant makes it."""
+    """Base of perturbations that use the class vectors; the variant decides the length of n."""
 
     scaled = False
     recipes = {}
@@ -39,17 +40,18 @@ class _Guided(Perturbation):
 
 
 class Matched(_Guided):
-    """As far from their class vector as new samples are from theirs: there is no strength to choose.
+    """Moves features as far from their class vector as new samples are from theirs: there is no strength to choose.
 
-    Of a replayed feature at the angle theta, and a new sample, paired by row, at phi: turned by alpha, at right angles
-    to feature and class vector, cos(alpha) = cos(phi) / cos(theta), it is at phi. One that is as far already stays.
+    A replayed feature is at the angle theta to its class vector; a new sample, paired by row, at phi. Rotated by alpha,
+    cos(alpha) = cos(phi) / cos(theta), orthogonally to feature and class vector, the feature is at phi. One that is
+    already as far away stays.
     """
 
-    lam: float = option(1.0, "times the tangent of the angle; 1 is matched", ge=0, alias="lambda")
-    steepest: float = option(0.2, "cos(alpha) is not below it: 0.2 is 78 degrees", gt=0, le=1)
+    lam: float = option(1.0, "factor on the tangent of the angle; 1 is matched", ge=0, alias="lambda")
+    steepest: float = option(0.2, "least cos(alpha): 0.2 is 78 degrees", gt=0, le=1)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Noise at right angles to feature and class vector, as long as the tangent of the angle."""
+        """Noise orthogonal to feature and class vector, as long as the tangent of the angle."""
         vectors = sphere.project(self.model.class_vectors.float())
         u, own = sphere.project(replay.features.float()), vectors[replay.y]
         theta = _cosine(u, own)
@@ -59,14 +61,14 @@ class Matched(_Guided):
 
 
 class Kept(Perturbation):
-    """The variation that a class had while it was new: n = s_c * e, s_c its deviation in each dimension.
+    """The variation that a class had while it was new: n = s_c * e, s_c its standard deviation in each dimension.
 
-    While a class is among the new samples, the first two moments of its unit features follow the batches with a
-    momentum. Classes of the first task, where no perturbation is asked, have the mean variance of those that are known.
+    While a class is among the new samples, running means of the first two moments of its unit features are updated.
+    Classes of the first task, where no perturbation is called, get the mean variance of the classes that have moments.
     """
 
-    lam: float = option(1.0, "times the variation that the class had", ge=0, alias="lambda")
-    momentum: float = option(0.95, "of the moments", ge=0, lt=1)
+    lam: float = option(1.0, "factor on the variation that the class had", ge=0, alias="lambda")
+    momentum: float = option(0.95, "momentum of the moments", ge=0, lt=1)
 
     scaled = False
     recipes = {}
@@ -76,7 +78,7 @@ class Kept(Perturbation):
     second: Tensor | None = None
     """Mean of its squares."""
     batches: Tensor | None = None
-    """How many batches each class was in; the first one sets its moments."""
+    """Number of batches that each class was in; the first one initialises its moments."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -84,20 +86,20 @@ class Kept(Perturbation):
         return ("classes",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Noise of the shape that is kept of each sample's class."""
-        self._follow(sphere.project(new.features.float()), new.y)
+        """Noise with the stored standard deviation of each sample's class."""
+        self._update_moments(sphere.project(new.features.float()), new.y)
         return self.variance()[replay.y].sqrt() * self.random.normal(*replay.features.shape)
 
     def variance(self) -> Tensor:
-        """Of each class in each dimension; the mean over the known classes for those that never came."""
+        """Variance of each class in each dimension; for classes without moments, the mean over the others."""
         assert self.first is not None and self.second is not None and self.batches is not None
         known = (self.batches > 0).float()
         each = (self.second - self.first**2).clamp_min(0)
         mean = (known * each).sum(0) / known.sum().clamp_min(1)
         return torch.where(known > 0, each, mean)
 
-    def _follow(self, u: Tensor, y: Tensor) -> None:
-        """Move the moments of the classes in this batch."""
+    def _update_moments(self, u: Tensor, y: Tensor) -> None:
+        """Update the running moments of the classes in this batch."""
         if self.first is None or self.second is None or self.batches is None:
             self.first, self.second = (u.new_zeros(self.classes, u.shape[1]) for _ in range(2))
             self.batches = u.new_zeros(self.classes, 1)
@@ -111,7 +113,7 @@ class Kept(Perturbation):
         self.batches += count > 0
 
     def grow(self, classes: int) -> None:
-        """Room for the moments of more classes."""
+        """Extend the moments to more classes."""
         super().grow(classes)
         if self.first is not None and self.second is not None and self.batches is not None:
             self.first, self.second, self.batches = (
@@ -120,7 +122,7 @@ class Kept(Perturbation):
 
 
 class Rival(_Guided):
-    """A random share of the way towards the nearest other class vector: n = s t, s ~ U(0, 1)."""
+    """Moves features a random share of the way towards the nearest other class vector: n = s t, s ~ U(0, 1)."""
 
     lam: float = option(1.0, "length of the whole way", ge=0, alias="lambda")
 
@@ -134,24 +136,24 @@ class Rival(_Guided):
 
 
 class Balanced(Perturbation):
-    """The side that loses, old classes or current ones, is moved towards its strongest rival on the other side.
+    """Moves the losing side, old classes or current ones, towards its strongest rival on the other side.
 
-    r is the share of new samples that are taken for an old class, a running mean, and w = 1 - r / even, between -1 and
-    1. Old rows go the way lambda s max(w, 0) and current ones lambda s max(-w, 0), s ~ U(0, 1), along the tangent
-    towards the nearest class vector of the other side.
+    r is the share of new samples that are classified as old, a running mean, and w = 1 - r / even, clamped to [-1, 1].
+    Old rows move by lambda s max(w, 0) and current ones by lambda s max(-w, 0), s ~ U(0, 1), along the tangent towards
+    the nearest class vector of the other side.
     """
 
     lam: float = option(1.0, "length of the whole way; from a right angle, 1 ends halfway", ge=0, alias="lambda")
     towards: Literal["rival", "noise"] = option("rival", "the strongest rival on the other side, or Gaussian noise")
     even: float = option(0.25, "r at which neither side loses", gt=0)
-    momentum: float = option(0.9, "of r", ge=0, lt=1)
+    momentum: float = option(0.9, "momentum of r", ge=0, lt=1)
 
     recipes = {}
     remembers = ("excess", "are_old")
     excess: Tensor | None = None
-    """r - even: zero, when neither side loses, before the first batch."""
+    """r - even; 0, so that neither side loses, before the first batch."""
     are_old: Tensor | None = None
-    """1 for each class that was replayed as an old one."""
+    """1 for each class that was replayed as an old class."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -159,8 +161,8 @@ class Balanced(Perturbation):
         return ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """A random share of the way, for both sides; which of them goes it is decided in `_move`."""
-        are_old = self._follow(replay, new)
+        """A random share of the way, for both sides; `_move` decides which side is moved."""
+        are_old = self._update_balance(replay, new)
         u = sphere.project(replay.features.float())
         if self.towards == "noise":
             return sphere.project(self.random.normal(*u.shape))
@@ -169,8 +171,8 @@ class Balanced(Perturbation):
         rival = vectors[(u @ vectors.T - 4 * same_side).argmax(1)]
         return self.random.uniform(len(u), 1) * _tangent(u, rival)
 
-    def _follow(self, replay: Batch, new: Batch) -> Tensor:
-        """Count the new samples that are taken for an old class; which classes are old."""
+    def _update_balance(self, replay: Batch, new: Batch) -> Tensor:
+        """Update the share of new samples that are classified as old; return which classes are old."""
         logits = self.model.classify(new.features.float())[:, :: self.model.outputs]
         if self.excess is None or self.are_old is None:
             self.excess, self.are_old = logits.new_zeros(()), logits.new_zeros(logits.shape[1])
@@ -188,7 +190,7 @@ class Balanced(Perturbation):
         return sphere.displace(h, share.clamp_min(0) * n, self.lam, unit=False)
 
     def grow(self, classes: int) -> None:
-        """Room for more classes."""
+        """Extend the state to more classes."""
         super().grow(classes)
         if self.are_old is not None:
             self.are_old = longer(self.are_old, classes)
@@ -204,6 +206,6 @@ def _tangent(u: Tensor, v: Tensor) -> Tensor:
 
 
 def _across(n: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    """The part of n at right angles to the unit vectors u and v."""
+    """The component of n orthogonal to the unit vectors u and v."""
     v = _tangent(u, v)
     return n - _cosine(n, u) * u - _cosine(n, v) * v

@@ -2,8 +2,8 @@
 
     python benchmarks/perturbation_overhead.py --width 64 --json results/perturbation_overhead_cpu.json
 
-Times, in turn and in one process, a whole ER step and the replay half from features to gradients with and without each
-perturbation; the difference of the latter over the former is the overhead. Medians over --repeats.
+Times, interleaved and in one process, a whole ER step, and its replay half from features to gradients with and without
+each perturbation. The overhead is the difference of the last two, divided by the whole step. Medians over --repeats.
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=20)
-    parser.add_argument("--perturb", nargs="*", default=VARIANTS, help="some others, of your own too")
+    parser.add_argument("--perturb", nargs="*", default=VARIANTS, help="perturbations to time, also your own")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     device = torch.device(options.device)

@@ -2,8 +2,8 @@
 
     python benchmarks/profile_step.py --methods er er+wap --json results/profile_h200.json
 
-Replays a captured step of each method under torch's profiler and adds up the kernels by kind. Kernels that run beside
-each other count in full, so that the sum may exceed the time of a step.
+Replays a captured step of each method under torch's profiler and adds up the kernels by kind. Kernels that run
+concurrently count in full, so the sum may exceed the time of a step.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def profiled(method: str, width: int, steps: int) -> dict[str, Any]:
-    """Kernels of a step: time and number, by kind, and the twenty that take longest."""
+    """Time and number of the kernels in a step, by kind, and the twenty that take longest."""
     settings = validate(Bench, {"methods": [method], "width": width, "device": "cuda"})
     running = in_second_task(run_settings(settings, method, "captured"), noise_stream(settings.batch)).steps()
     for _ in range(10):

@@ -2,10 +2,10 @@
 
     python benchmarks/recording_overhead.py --json results/recording_overhead_cpu.json
 
-One run of each setting on the CPU with one thread. All that is done for the recording (choosing steps, taking tensors
-out of them, sums, passes after each task, the file) is timed inside the run, in seconds of the processor, and divided
-by what the training took without it: the tests after each task count for neither. Where a task is learnt in few steps,
-what is done once a task weighs more.
+One run of each setting on the CPU with one thread. All work for recording (choosing steps, extracting tensors, sums,
+passes after each task, writing the file) is timed inside the run, in CPU seconds, and divided by the CPU seconds of the
+rest of training; evaluation after each task counts for neither. If a task has few steps, what is done once per task
+weighs more.
 """
 
 import argparse
@@ -33,13 +33,13 @@ SETTINGS = {
 
 
 class Clock:
-    """Seconds of the processor spent in some functions."""
+    """CPU seconds spent in some functions."""
 
     def __init__(self) -> None:
         self.seconds, self.inside = 0.0, False
 
     def around(self, owner: Any, name: str) -> None:
-        """Count what this method takes, unless it is called by one that is counted."""
+        """Time this method, unless it is called from one that is already timed."""
         method: Callable[..., Any] = getattr(owner, name)
 
         def timed(*given: Any) -> Any:
@@ -55,7 +55,7 @@ class Clock:
 
 
 def overhead(settings: dict[str, Any], out: Path) -> dict[str, float]:
-    """What recording took of a run, and the run without."""
+    """CPU seconds of recording and of the rest of training, and their ratio."""
     run = Running(*Material()(validate(Run, settings | {"record": "all", "device": "cpu", "threads": 1}))).start(out)
     recording, training = Clock(), Clock()
     outputs: Outputs = run.trainer.learning.outputs

@@ -1,9 +1,9 @@
-"""How fast `moca serve` answers, alone and with many clients at a time, and whether its memory grows.
+"""How fast `moca serve` answers, with one client and with many at a time, and whether its memory grows.
 
     OMP_NUM_THREADS=1 python benchmarks/serving.py --minutes 5 --out results/serving.json
 
-A server process and this client share the machine. The model is what `moca learn` makes of 32-pixel images on a CPU
-(ResNet-18 of width 8), of ten classes; a request is one PNG of 32x32x3. How well it tells does not matter here.
+A server process and this client share the machine. The model is the one that `moca learn` creates for 32-pixel images
+on a CPU (ResNet-18 of width 8), with ten classes; a request is one PNG of 32x32x3. Accuracy does not matter here.
 """
 
 import argparse
@@ -31,14 +31,14 @@ from moca.environment import hardware, versions
 
 ENCODER = "resnet18:width=8"
 ALONE, ROUNDS = 100, 8
-"""Requests of one client, one after the other; and how often, as other jobs on the machine can only slow them down."""
+"""Consecutive requests of one client, and rounds of them: other jobs on the machine can only slow them down."""
 BOUNDARY = "picture"
 
 
 def main() -> None:
     """Measure, print, and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=0.2, help="with many clients")
+    parser.add_argument("--minutes", type=float, default=0.2, help="how long to send requests with many clients")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -46,7 +46,7 @@ def main() -> None:
         model = Path(folder) / "model"
         _make(model)
         with _Server(model) as server:
-            asyncio.run(_ask(server, 4, seconds=60, most=40))  # to warm its threads up
+            asyncio.run(_ask(server, 4, seconds=60, most=40))  # to warm up its threads
             before = server.processor_seconds
             alone = [asyncio.run(_ask(server, 1, seconds=600, most=ALONE)) for _ in range(ROUNDS)]
             cost = (server.processor_seconds - before) / (ALONE * ROUNDS)
@@ -76,7 +76,7 @@ def _make(path: Path) -> None:
 
 
 class _Server:
-    """`moca serve` in a process of its own."""
+    """`moca serve` in its own process."""
 
     def __init__(self, model: Path) -> None:
         words = [sys.executable, "-m", "moca", "serve", str(model), "--port", "0", "--rate", "0", "--device", "cpu"]
@@ -95,23 +95,23 @@ class _Server:
 
     @property
     def processor_seconds(self) -> float:
-        """What the process has calculated so far, whoever else kept it waiting."""
+        """CPU seconds of the process so far, not counting the time it waited for other jobs."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def megabytes(self) -> float:
-        """Memory that the process has taken."""
+        """Resident memory of the process."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) / 1024
 
 
-Asked = tuple[list[float], int, list[float]]
-"""Milliseconds of each answer, how many were errors, and the server's megabytes over time."""
+Answers = tuple[list[float], int, list[float]]
+"""Milliseconds of each request, the number of errors, and the server's megabytes over time."""
 
 
-async def _ask(server: _Server, clients: int, seconds: float, most: int | None = None) -> Asked:
-    """So many clients, each of which asks again as soon as it was answered."""
+async def _ask(server: _Server, clients: int, seconds: float, most: int | None = None) -> Answers:
+    """Send requests from several clients, each of which sends the next one as soon as it is answered."""
     took: list[float] = []
     errors, memory, end = 0, list[float](), time.monotonic() + seconds
 
@@ -154,7 +154,7 @@ def _summary(took: list[float], errors: int) -> dict[str, Any]:
 
 
 def _growth(memory: list[float]) -> dict[str, Any]:
-    """Means of the second and of the last fifth of the time: the first fills the threads' own pools."""
+    """Mean memory in the second and in the last fifth of the time; in the first, the threads' pools still fill."""
     fifth = max(1, len(memory) // 5)
     early, late = statistics.mean(memory[fifth : 2 * fifth]), statistics.mean(memory[-fifth:])
     return {"memory_mb_early": round(early, 1), "memory_mb_late": round(late, 1)}

@@ -1,13 +1,12 @@
-"""Claim: classes that come in very different numbers do not push each other out of a classifier, and where they come in
-equal ones it is not worse.
+"""Claim: with an evenly shared memory, large classes do not displace small ones, and equal classes do not suffer.
 
     python benchmarks/uneven_lessons.py --seeds 0 1 2
 
-`even` is `moca.ContinualClassifier()` as it comes: in its memory classes have even shares and are replayed equally
-often. `reservoir` is the same with plain reservoir sampling and uniform replay. `flood`: six classes of 60 images, then
-one of 3,000 (of digits, which are fewer, noisy copies). `equal`: ten classes of 100 in six lessons. Digits, and
-CIFAR-10 (`moca data add cifar10`) at 16 pixels; accuracy in % on test images, the mean of all classes at the end. One
-core, less than half an hour.
+`even` is `moca.ContinualClassifier()` with its defaults: classes have equal shares of its memory and are replayed
+equally often. `reservoir` is the same with plain reservoir sampling and uniform replay. `flood`: six classes of 60
+images, then one of 3,000 (for digits, which has fewer, noisy copies). `equal`: ten classes of 100 in six lessons. On
+digits, and on CIFAR-10 (`moca data add cifar10`) at 16 pixels; accuracy in % on test images, the last number the mean
+over all classes. One core, less than half an hour.
 """
 
 import argparse
@@ -27,11 +26,11 @@ MEMORY = {("digits", "flood"): 150, ("digits", "equal"): 50, ("cifar10", "flood"
 
 
 class PlainStore(Reservoir):
-    """Of one's own, so that no other is taken in its place."""
+    """A subclass, because the classifier would replace `Reservoir` itself with `Balanced`."""
 
 
 class PlainDraw(Uniform):
-    """Likewise."""
+    """A subclass for the same reason."""
 
 
 class Plain(ERACE):
@@ -54,7 +53,7 @@ def images_of(name: str) -> tuple[np.ndarray, ...]:
 
 
 def some(images: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
-    """So many of these images; noisy copies where they are fewer."""
+    """`count` of these images; noisy copies if there are not enough."""
     if count <= len(images):
         return random.permutation(images)[:count]
     copies = images[random.integers(0, len(images), count)].astype(int)
@@ -62,7 +61,7 @@ def some(images: np.ndarray, count: int, random: np.random.Generator) -> np.ndar
 
 
 def run(name: str, lessons: str, method: str, seed: int) -> str:
-    """What the classes known before and those of the last lesson came to, and the mean of all classes."""
+    """Accuracy on earlier classes and on those of the last lesson, and the mean over all classes, as a line."""
     random = np.random.default_rng(seed)
     x, y, x_test, y_test = images_of(name)
     order = random.permutation(10)
@@ -71,20 +70,19 @@ def run(name: str, lessons: str, method: str, seed: int) -> str:
     for lesson in LESSONS[lessons]:
         parts = {order[c]: some(x[y == order[c]], count, random) for c, count in lesson.items()}
         model.learn(np.concatenate(list(parts.values())), np.repeat(list(parts), list(map(len, parts.values()))))
-    told = {c: 100 * model.score(x_test[y_test == c], y_test[y_test == c]) for c in model.classes_.tolist()}
-    old = np.mean([share for c, share in told.items() if c not in parts])
-    new = np.mean([told[c] for c in parts])
-    return (
-        f"{name} {lessons} {method} seed {seed}: old {old:.1f}, new {new:.1f}, all {np.mean(list(told.values())):.1f}"
-    )
+    accuracies = {c: 100 * model.score(x_test[y_test == c], y_test[y_test == c]) for c in model.classes_.tolist()}
+    old = np.mean([accuracy for c, accuracy in accuracies.items() if c not in parts])
+    new = np.mean([accuracies[c] for c in parts])
+    every = np.mean(list(accuracies.values()))
+    return f"{name} {lessons} {method} seed {seed}: old {old:.1f}, new {new:.1f}, all {every:.1f}"
 
 
 def main() -> None:
-    """Each of these, a line each."""
-    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    given.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    given.add_argument("--data", nargs="+", default=["digits", "cifar10"])
-    options = given.parse_args()
+    """Print one line for each data set, sequence of lessons, method and seed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--data", nargs="+", default=["digits", "cifar10"])
+    options = parser.parse_args()
     for name in options.data:
         for lessons in LESSONS:
             for method in ("reservoir", "even"):

@@ -131,7 +131,7 @@ def sided(taken_for_old):
     replay, new = scene(model)
     made = attached(own.Balanced(lam=0.5, even=0.2, momentum=0.5), model)
     made.direction(replay, new)
-    made._follow = lambda replay, new: made.are_old
+    made._update_balance = lambda replay, new: made.are_old
     made.excess.fill_(taken_for_old - made.even)
     return model, replay, made(replay, new)
 

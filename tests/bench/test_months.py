@@ -43,7 +43,7 @@ def test_what_was_chosen_otherwise_is_another_row(months, monkeypatch, tmp_path)
 
 def test_a_file_of_other_columns_is_not_added_to(months, tmp_path):
     (tmp_path / "older.csv").write_text("data,frozen,images\ndigits,,all\n")
-    with pytest.raises(SystemExit, match="has other columns"):
+    with pytest.raises(SystemExit, match="was written with other columns"):
         months.rows_of(tmp_path / "older.csv")
 
 

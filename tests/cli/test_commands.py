@@ -118,7 +118,7 @@ def test_ls_of_a_learner_says_all_about_it(moca):
     text = " ".join(out.split())
     assert "Options er_ace:adjust=0.0 [number|auto] logit adjustment at the test" in text
     assert "er_ace:mask=unseen [unseen|official] classes that compete beside the batch's" in text
-    assert "Recipes by protocol; what is given wins offline --lr 0.03" in text
+    assert "Recipes by protocol; settings you give take precedence offline --lr 0.03" in text
     assert "Refuses" not in text
 
 
@@ -183,8 +183,8 @@ def test_ls_of_a_data_set(moca, monkeypatch, tmp_path):
         "cifar100 (data set). CIFAR-100, fine labels, 100 classes, 60,000 images of 32x32 Not stored;"
     )
     assert (
-        "get it with: moca data add cifar100 Recipes by protocol; what is given wins offline 5 tasks --epochs 50"
-        in text
+        "get it with: moca data add cifar100 Recipes by protocol; settings you give take precedence offline 5 tasks "
+        "--epochs 50" in text
     )
     text = " ".join(moca("ls", "digits")[1].split())
     assert "Learn it: moca run --data digits. See it: moca data show digits" in text and "options" not in text
@@ -207,7 +207,7 @@ def test_ls_of_an_unknown_name_is_one_line(moca, name, says):
 
 def test_the_help_of_ls_says_what_it_shows(moca):
     text = " ".join(moca("ls", "--help")[1].split())
-    assert "its line, its paper, where its card is, its options with their defaults, its recipes" in text
+    assert "a summary, the paper, the path of the card, the options with their defaults, the recipes" in text
 
 
 def test_a_run(moca, tmp_path):
@@ -301,7 +301,7 @@ MISTAKES = [
     ("run --name mine", "--name is called --out here."),
     ("run --task 5", "Unknown option: --task. Did you mean --tasks?"),
     ("run --model derpp", "unknown model 'derpp'; it is a learner: --learner derpp"),
-    ("compare --seeds 0 1 2", "no place for '1', '2' here; --help shows what can be given. --seeds says how many"),
+    ("compare --seeds 0 1 2", "unexpected arguments '1', '2'; --help shows what can be given. --seeds sets how many"),
     (
         "compare --perturb gaussian:lambda=0.5,1",
         "perturb.lambda = '0.5,1': must be a number; moca compare takes several",
@@ -311,8 +311,8 @@ MISTAKES = [
         "compare --learner er,derpp",
         "unknown learner 'er,derpp'; moca compare takes several values, separated by",
     ),
-    ("compare --seeds 0,1,2", "--seeds 0,1,2 is no whole number; these seeds are --seed 0 1 2."),
-    ("compare --seed 0,1,2", "--seed 0,1,2 is no whole number; these seeds are --seed 0 1 2."),
+    ("compare --seeds 0,1,2", "--seeds 0,1,2 is not a whole number; for these seeds use --seed 0 1 2."),
+    ("compare --seed 0,1,2", "--seed 0,1,2 is not a whole number; for these seeds use --seed 0 1 2."),
     ("run --learner xyz", "unknown learner 'xyz'; known: agem, "),
     ("run --image-size 16", "'digits' is stored in its own size"),
     ("data check digits", "'digits' is inside the package"),
@@ -405,7 +405,7 @@ def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, t
     assert code == 1
     assert "er lr=0.03" in out
     assert "er_lr=1e+30-s0: " in err
-    assert "report.html': Is a directory; put that right and do the same again, or choose another --out" in err
+    assert "report.html': Is a directory; fix that and try again, or choose another --out" in err
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
@@ -504,7 +504,7 @@ def test_options_are_not_written_over_others(moca, tmp_path, kind):
     words = ("run", *FAST, "--save-config", path)
     assert moca(*words)[0] == moca(*words)[0] == 0, "the same again"
     before = path.read_text()
-    said = f"moca: '{path}' is there already and says otherwise; remove it, or choose another --save-config\n"
+    said = f"moca: '{path}' already exists with other options; remove it, or choose another --save-config\n"
     assert moca(*words, "--lr", "0.2", "--out", "a") == (1, "", said)
     assert path.read_text() == before
     assert not (tmp_path / "a").exists()
@@ -578,8 +578,8 @@ def test_a_file_can_say_how_many_seeds_and_where(moca, tmp_path):
         ("compare", "job", "unknown option 'job' in c.toml; did you mean 'jobs'?"),
         ("compare", "tracks", "unknown option 'tracks' in c.toml; did you mean 'track'?"),
         ("run", "outt", "unknown option 'outt' in c.toml; did you mean 'out'?"),
-        ("compare", "progress", "'progress' in c.toml is an argument in Python alone; take it out"),
-        ("run", "watch", "'watch' in c.toml is an argument in Python alone; take it out"),
+        ("compare", "progress", "'progress' in c.toml is an argument in Python only; remove it"),
+        ("run", "watch", "'watch' in c.toml is an argument in Python only; remove it"),
         ("compare", "epoch", "unknown option 'epoch' in c.toml; did you mean 'epochs'?"),
         ("run", "buffer-size", "unknown option 'buffer_size' in c.toml; it is called --memory here"),
         (

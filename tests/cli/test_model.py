@@ -65,7 +65,7 @@ def test_a_folder_that_cannot_be_read_is_not_passed_over(moca, taught, tmp_path)
 
 def test_what_takes_a_while_is_shown(moca, taught, tmp_path, monkeypatch):
     assert "reading" not in moca("predict", "bars", tmp_path / "january")[2], "what is there at once needs no word"
-    monkeypatch.setattr("moca.cli.model._AT_ONCE", 0)
+    monkeypatch.setattr("moca.cli.model._NO_BAR_BELOW", 0)
     told = moca("predict", "bars", tmp_path / "january", "--format", "csv")
     assert "reading images" in told[2] and "40/40" in told[2]
     assert told[1].count("\n") == 41, "and not among the answers"
@@ -85,9 +85,9 @@ def test_ctrl_c_in_a_lesson_says_what_became_of_the_model(moca, taught, monkeypa
         raise KeyboardInterrupt
 
     monkeypatch.setattr("moca.classifier.lesson.teach", stopped)
-    for model, left in (("bars", "'bars' is what it was"), ("others", "no model was made")):
+    for model, left in (("bars", "'bars' is unchanged"), ("others", "no model was created")):
         told = moca("learn", taught("february", 2), "--model", model)
-        assert told == (130, "", f"moca: the lesson was stopped, and {left}\n")
+        assert told == (130, "", f"moca: the lesson was stopped; {left}\n")
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
@@ -147,8 +147,10 @@ def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
 
 def test_words_too_many_are_named_without_talk_of_runs(moca):
     code, _, err = moca("model", "forget", "bars", "a", "b")
-    assert (code, err) == (2, "moca: there is no place for 'b' here: one class is forgotten at a time.\n")
-    assert moca("model", "rollback", "bars", "1", "b")[2].endswith("'b' here; --help shows what can be given.\n")
+    assert (code, err) == (2, "moca: unexpected argument 'b': one class is forgotten at a time.\n")
+    assert moca("model", "rollback", "bars", "1", "b")[2].endswith(
+        "unexpected argument 'b'; --help shows what can be given.\n"
+    )
     assert "moca compare" in moca("run", "--learner", "er", "derpp")[2]
 
 

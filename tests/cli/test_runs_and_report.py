@@ -92,8 +92,8 @@ def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     words = ("--out", "out/page.html", "--tables", "tables", "--figures", "figures", "--latex", "out/tables.tex")
     code, out, _ = moca("report", "runs", *words)
     assert code == 0
-    assert "Left out: runs/half: stopped before its end; go on with: moca resume runs/half" in out
-    assert "2 settings whose numbers do not compare, a section each." in out
+    assert "Left out: runs/half: stopped before its end; resume it with: moca resume runs/half" in out
+    assert "2 settings whose numbers cannot be compared, each in its own section." in out
     assert (tmp_path / "out" / "page.html").read_text().startswith("<!doctype html>")
     assert {path.name for path in (tmp_path / "tables").iterdir()} >= {"runs.csv", "tidy.csv", "tidy.parquet"}
     assert len((tmp_path / "tables" / "runs.csv").read_text().splitlines()) == 6

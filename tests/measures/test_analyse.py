@@ -270,7 +270,7 @@ def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeyp
     assert "confusion" in moca.analyse(tmp_path / "toy", data=make_dataset()).analyses
     code, told = said(capsys, runs / "er", tmp_path / "toy", "--only", "calibration", "--out", tmp_path / "figures")
     assert code == 0
-    assert "kept apart: their numbers cannot be compared" in told.out
+    assert "shown separately: their numbers cannot be compared" in told.out
     assert {"1-calibration.pdf", "2-calibration.pdf"} <= {path.name for path in (tmp_path / "figures").iterdir()}
 
 

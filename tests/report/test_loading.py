@@ -177,7 +177,7 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     assert "result.json cannot be read" in told["torn"] and "result.json" in told["thin"]
     assert "result.json is damaged" in told["empty"]
     assert told["running"] == "still running"
-    assert told["stopped"].startswith("stopped before its end; go on with: moca resume ")
+    assert told["stopped"].startswith("stopped before its end; resume it with: moca resume ")
 
 
 def test_of_twins_the_one_that_was_looked_into_is_kept(tmp_path):

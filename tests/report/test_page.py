@@ -19,13 +19,13 @@ def test_means_and_deviations_are_those_of_the_comparison(tmp_path):
     for row in made.rows:
         assert cells(page, row.label)["Final accuracy"] == row.spread("final_accuracy").percent()
     line = cells(page, "er")
-    assert (line["Seeds"], line["Final accuracy"], line["Gain on its learner"]) == ("3", "75.00 ± 5.57", "–")
+    assert (line["Seeds"], line["Final accuracy"], line["Gain over its learner"]) == ("3", "75.00 ± 5.57", "–")
 
 
 def test_gains_are_paired_by_seed(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.70, 0.74, 0.81], "er+wap": [0.75, 0.74, 0.90]}))
     # By hand: 5, 0 and 9 points; mean 14/3, deviation sqrt((0.1111 + 21.7778 + 18.7778) / 2) = 4.5092.
-    assert cells(page, "er+wap")["Gain on its learner"] == "+4.67 ± 4.51"
+    assert cells(page, "er+wap")["Gain over its learner"] == "+4.67 ± 4.51"
     line = cells(page, "er+wap", "perturbations")
     assert (line["Its learner"], line["Higher with"], line["n"], line["Test"]) == ("er", "2 of 3", "3", "paired t")
     # t = 4.6667 / (4.5092 / sqrt(3)) = 1.7926 with two degrees of freedom: 1 - t / sqrt(t^2 + 2) = 0.215.
@@ -36,8 +36,8 @@ def test_each_perturbation_is_held_against_its_own_learner(tmp_path):
     made = comparison(tmp_path, {"er": [0.5, 0.6], "derpp": [0.7, 0.8], "derpp+wap": [0.6, 0.7], "er+wap": [0.6, 0.8]})
     page = render(made)
     assert cells(page, "derpp+wap", "perturbations")["Its learner"] == "derpp"
-    assert cells(page, "derpp+wap")["Gain on its learner"].startswith("−10.00")
-    assert cells(page, "er+wap")["Gain on its learner"].startswith("+15.00")
+    assert cells(page, "derpp+wap")["Gain over its learner"].startswith("−10.00")
+    assert cells(page, "er+wap")["Gain over its learner"].startswith("+15.00")
     assert cells(page, "er", "learners")["derpp"].startswith("−20.00")
     assert cells(page, "derpp", "learners")["er"].startswith("+20.00")
 
@@ -57,8 +57,8 @@ def test_where_settings_were_chosen_for_each_a_perturbation_is_held_against_its_
     ((row, own, gain),) = tables.against_own_learner(chosen)
     assert (row.label, own.label) == ("er+wap lr=0.01", "er lr=0.1"), "not another learner, nor another memory"
     assert gain.spread.mean == pytest.approx(0.15)
-    assert verdict(chosen).startswith("er+wap lr=0.01 gains most on er lr=0.1: +15.00")
-    assert "without perturbation, either with the settings chosen for it." in tables.summary(chosen, [None] * 4).caption
+    assert verdict(chosen).startswith("er+wap lr=0.01 gains most over er lr=0.1: +15.00")
+    assert "without perturbation, each with the settings chosen for it." in tables.summary(chosen, [None] * 4).caption
     several = tuned | {"er lr=0.3": runs([0.4, 0.4], lr=0.3, memory=50)}
     (setting,) = comparison(tmp_path, several, chosen=True).settings
     assert tables.against_own_learner(setting) == [], "which of them was chosen is not known"
@@ -92,7 +92,7 @@ def test_pairs_need_the_same_seed(tmp_path):
     first = [result(tmp_path, 0.5, seed=1), result(tmp_path, 0.6, seed=2)]
     made = comparison(tmp_path, {"er": first, "er+wap": [0.9, 0.8, 0.7]})
     assert made["er+wap"].differences(made["er"], "final_accuracy") == pytest.approx([0.3, 0.1])
-    assert cells(render(made), "er+wap")["Gain on its learner"] == "+20.00 ± 14.14"
+    assert cells(render(made), "er+wap")["Gain over its learner"] == "+20.00 ± 14.14"
 
 
 def test_seeds_that_are_not_shared_get_another_test(tmp_path):
@@ -104,23 +104,25 @@ def test_seeds_that_are_not_shared_get_another_test(tmp_path):
 def test_a_perturbation_that_does_not_help_is_said_not_to(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+vt": [0.6, 0.75]}))
     assert "No perturbation has a higher mean final accuracy than its learner. er+vt over er: −7.50" in text_of(page)
-    assert cells(page, "er+vt")["Gain on its learner"] == "−7.50 ± 3.54"
+    assert cells(page, "er+vt")["Gain over its learner"] == "−7.50 ± 3.54"
     both = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+vt": [0.6, 0.75], "er+wap": [0.5, 0.5]})))
-    assert "than its learner. er+vt loses least on er: −7.50 ± 3.54 points, higher with 0 of 2 seeds. Paired" in both
+    assert (
+        "than its learner. er+vt loses least against er: −7.50 ± 3.54 points, higher with 0 of 2 seeds. Paired" in both
+    )
 
 
 def test_the_fewest_seeds_are_the_few(tmp_path):
     first = [result(tmp_path, 0.4, seed=7), result(tmp_path, 0.7, seed=8)]
     page = text_of(render(comparison(tmp_path, {"er": first, "er+wap": [0.9, 0.8, 0.7, 0.9, 0.8, 0.7, 0.8]})))
-    assert "; 2 seeds are few, and only large differences can be told" in page
+    assert "; 2 seeds can show only large differences" in page
 
 
 def test_a_gain_that_the_test_does_not_see_is_called_chance(tmp_path):
     page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.6, 0.95], "er+vt": [0.5, 0.5]})))
-    assert "er+wap gains most on er: +2.50 ± 17.68 points, higher with 1 of 2 seeds." in page
+    assert "er+wap gains most over er: +2.50 ± 17.68 points, higher with 1 of 2 seeds." in page
     # Their t is 0.2 with one degree of freedom: p = 1 - 2 atan(0.2) / pi; the smaller one of er+vt is doubled instead.
     assert (
-        "Paired t-test, n = 2, p = 0.87 (put right for 2 such differences): it may well be chance; 2 seeds are few"
+        "Paired t-test, n = 2, p = 0.87 (corrected for 2 such differences): it may well be chance; 2 seeds can show"
         in page
     )
     assert "No gain: er+vt." in page
@@ -130,19 +132,19 @@ def test_a_clear_gain_is_marked_and_called_so(tmp_path):
     made = comparison(tmp_path, {"er": [0.50, 0.51, 0.52, 0.53, 0.54], "er+wap": [0.60, 0.61, 0.62, 0.64, 0.64]})
     page = render(made)
     assert "p < 0.001: more than chance." in text_of(page)
-    assert cells(page, "er+wap")["Gain on its learner"] == "+10.20 ± 0.45 *"
+    assert cells(page, "er+wap")["Gain over its learner"] == "+10.20 ± 0.45 *"
 
 
 def test_caption_says_what_the_numbers_are(tmp_path):
     page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.7, 0.75]})))
     assert "± is the sample standard deviation over seeds" in page
-    assert "put right for all differences of the table (Holm)" in page
+    assert "corrected for all differences in the table (Holm)" in page
 
 
 def test_one_seed_has_no_deviation(tmp_path):
     page = render(comparison(tmp_path, {"er": [0.7], "er+wap": [0.75]}))
     line = cells(page, "er+wap")
-    assert (line["Seeds"], line["Final accuracy"], line["Gain on its learner"]) == ("1", "75.00", "+5.00")
+    assert (line["Seeds"], line["Final accuracy"], line["Gain over its learner"]) == ("1", "75.00", "+5.00")
     assert cells(page, "er+wap", "perturbations")["Test"] == "none"
     assert "One seed cannot tell a difference from chance." in text_of(page)
 
@@ -165,7 +167,7 @@ def test_other_data_and_other_images_get_a_section_each(tmp_path):
     }
     page = render(comparison(tmp_path, runs))
     assert page.count("<section id=") == 3
-    assert "Their numbers do not compare" in text_of(page)
+    assert "Their numbers cannot be compared" in text_of(page)
     titles = re.findall(r"<h2>(.*?)</h2>", page)[:3]
     assert titles[0] == "digits, 3 tasks" and titles[1].startswith("mnist") and "held-out" in titles[2]
     assert "Learners against each other" not in page
@@ -177,7 +179,7 @@ def test_a_diverged_run_is_listed_and_does_not_count(tmp_path):
     moved = [result(tmp_path, 0.9, perturb="wap"), broken]
     page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": moved}))
     line = cells(page, "er+wap")
-    assert (line["Seeds"], line["Final accuracy"], line["Gain on its learner"]) == ("1 of 2", "90.00", "+20.00")
+    assert (line["Seeds"], line["Final accuracy"], line["Gain over its learner"]) == ("1 of 2", "90.00", "+20.00")
     assert f"er+wap, seed 1: diverged – {message}" in text_of(page)
 
 
@@ -190,7 +192,7 @@ def test_nothing_finished(tmp_path):
 
 
 def test_no_runs_at_all(tmp_path):
-    assert "No run was made." in render(comparison(tmp_path, {}))
+    assert "There are no runs." in render(comparison(tmp_path, {}))
 
 
 def test_joint_has_no_forgetting(tmp_path):
@@ -294,7 +296,5 @@ def test_written_once_and_the_same_each_time(tmp_path):
 
 def test_a_page_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        MocaError, match=r"the report cannot be written to .*file.*; put that right and do the same again, or choose"
-    ):
+    with pytest.raises(MocaError, match=r"the report cannot be written to .*file.*; fix that and try again, or choose"):
         write_report(comparison(tmp_path, {"er": [0.7]}), path=tmp_path / "file" / "page.html")

@@ -14,7 +14,7 @@ def test_a_real_comparison_is_reported(tmp_path):
         assert cells(page, row.label)["Final accuracy"] == row.spread("final_accuracy").percent()
     finals = {(row.label, r.settings.seed.seed): r.final_accuracy for row in made.rows for r in row.results}
     by_hand = 100 * sum(finals["er+vt", s] - finals["er", s] for s in (0, 1)) / 2
-    shown = cells(page, "er+vt")["Gain on its learner"].replace("\N{MINUS SIGN}", "-").split(" ± ")[0]
+    shown = cells(page, "er+vt")["Gain over its learner"].replace("\N{MINUS SIGN}", "-").split(" ± ")[0]
     assert abs(float(shown) - by_hand) < 0.00501
     assert "moca compare --perturb none vt:lambda=0.5 --memory 30 --tasks 5 --class-order natural --epochs 1" in (
         text_of(page)

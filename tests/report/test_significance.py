@@ -70,8 +70,8 @@ def test_a_lead_that_the_shared_seeds_do_not_show_is_not_called_one(tmp_path):
     """The mean of more seeds may lie below that of one, while with this one it is higher."""
     made = comparison(tmp_path, {"er": [0.84, 0.70], "er_ace": [0.80]})
     assert verdict(made.settings[0]) == (
-        "Without perturbation er_ace has the highest mean, before er; with the seeds that both have it is not higher: "
-        "\N{MINUS SIGN}4.00 points, higher with 0 of 1 seed. One seed cannot tell a difference from chance."
+        "Without perturbation, er_ace has the highest mean, ahead of er; with the seeds that both have, it is not "
+        "higher: \N{MINUS SIGN}4.00 points, higher with 0 of 1 seed. One seed cannot tell a difference from chance."
     )
 
 
@@ -80,14 +80,14 @@ def test_the_lead_of_the_best_is_put_right_for_all_that_it_leads(tmp_path):
     p, other = (stats.ttest_rel(runs["er"], runs[name]).pvalue for name in ("derpp", "er_ace"))
     assert p < 0.05 < 2 * p < other, "by itself it would be called more than chance"
     said = verdict(comparison(tmp_path, runs).settings[0])
-    assert f"p = {2 * p:.3f} (put right for 2 such differences): it may well be chance" in said
+    assert f"p = {2 * p:.3f} (corrected for 2 such differences): it may well be chance" in said
 
 
 def test_the_surest_gain_is_named_beside_the_largest_and_what_is_worse_for_sure(tmp_path):
     runs = {"er": [0.50, 0.52, 0.51, 0.53], "er+wap": [0.50, 0.75, 0.45, 0.70], "er+vt": [0.55, 0.57, 0.565, 0.58],
             "er+vmf": [0.40, 0.42, 0.41, 0.435], "er+gaussian": [0.50, 0.51, 0.53, 0.52]}  # fmt: skip
     said = verdict(comparison(tmp_path, runs).settings[0])
-    assert said.startswith("er+wap gains most on er: +8.50")
+    assert said.startswith("er+wap gains most over er: +8.50")
     assert "it may well be chance." in said
     assert said.endswith("No gain: er+vmf, er+gaussian. More than chance: er+vt. Worse, by more than chance: er+vmf.")
     runs["er+wap"] = [0.60, 0.62, 0.61, 0.635]
@@ -109,7 +109,7 @@ def test_seeds_that_were_lost_are_told(tmp_path):
     entries = [("er", r) for r in made["er"].results] + [("er+wap", r) for r in [*made["er+wap"].results, bad]]
     said = verdict(type(made)(entries, tmp_path).settings[0])
     assert "n = 2" in said
-    assert said.endswith("Not all seeds finished, and those that did may flatter: er+wap (2 of 3).")
+    assert said.endswith("Not all seeds finished, and those that did may flatter the method: er+wap (2 of 3).")
 
 
 def test_one_seed_is_called_no_mean(tmp_path):

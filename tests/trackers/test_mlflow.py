@@ -101,7 +101,7 @@ def test_a_server_is_told_everything_and_may_go_away(server, tmp_path):
         process.kill()
         process.wait()
 
-    with pytest.warns(MocaWarning, match="run 'two' goes on, but tracker 'mlflow' failed") as warned:
+    with pytest.warns(MocaWarning, match="run 'two' continues, but tracker 'mlflow' failed") as warned:
         moca.run(**SHORT, out="two", keep_model=False, track=spec, watch=When(1, gone))
     assert len(warned) == 1
     assert_same_run(plain.folder, tmp_path / "two")

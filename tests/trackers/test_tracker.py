@@ -124,8 +124,8 @@ def test_points_come_in_groups(told):
 
 @pytest.mark.parametrize("fails", ["open", "log", "close", "always"])
 def test_one_that_fails_costs_nothing_but_a_warning(told, plain, fails, monkeypatch):
-    monkeypatch.setattr(base, "_RHYTHM", 0)
-    said = r"run 'one' goes on, but tracker '.*Notebook' failed \(ConnectionError: the line is dead\)"
+    monkeypatch.setattr(base, "_INTERVAL", 0)
+    said = r"run 'one' continues, but tracker '.*Notebook' failed \(ConnectionError: the line is dead\)"
     with pytest.warns(MocaWarning, match=said) as warned:
         result = moca.run(**SHORT, out="one", keep_model=False, track=Notebook(fails=fails))
     assert len(warned) == 1

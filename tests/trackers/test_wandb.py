@@ -84,6 +84,6 @@ def test_a_call_would_be_noticed(calls):
 
 
 def test_online_it_wants_a_key(tmp_path, calls):
-    with pytest.raises(MocaError, match="track=wandb has no API key; say wandb login, or write files only with"):
+    with pytest.raises(MocaError, match="track=wandb has no API key; run wandb login, or write files only with"):
         moca.run(**SHORT, out="one", track="wandb")
     assert not (tmp_path / "one").exists() and not calls.came()

@@ -1,4 +1,4 @@
-"""How fast a step is: each method in every way to run it, against a twin of the official code in the same process.
+"""How fast a training step is: each method in every execution mode, against a twin of the official code.
 
 record = Record(Bench(methods=("er", "er+wap"), device="cpu"), out=Path("bench.json"))
 for cell in record.measure():

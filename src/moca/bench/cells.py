@@ -1,4 +1,4 @@
-"""Every configuration of a benchmark, one after the other. One that fails is a cell that says why."""
+"""The cells of a benchmark: each configuration is measured in turn; one that fails records the reason."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from moca.settings import Bench
 from moca.streams import Stream
 
 OFFICIAL = "official"
-"""The way in which the twin of the official code runs."""
+"""Name of the way in which the twin of the official code runs."""
 _WARM_UP, _STEPS, _BLOCKS = (1, 20), (2, 50), (3, 5)
-"""Steps before the first block, steps in each, and blocks: on the CPU, where a step takes a second, and on a GPU."""
+"""Warm-up steps, steps per block, and blocks: (on the CPU, where a step takes a second, on a GPU)."""
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """One method, run in one way, alone or packed with more runs of its kind (which differ in their seeds)."""
+    """One method in one execution mode, alone or packed with more such runs (which differ in their seeds)."""
 
     method: str
     way: str
@@ -47,7 +47,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Cell:
-    """What was measured of one configuration, or the reason why nothing could be."""
+    """The measurements of one configuration, or the reason why there are none."""
 
     configuration: Configuration
     timing: Timing | None
@@ -57,14 +57,14 @@ class Cell:
 
 
 Announce = Callable[[int, int, Configuration], None]
-"""Called before each configuration: its number, how many there are, and what it is."""
+"""Called before each configuration with its number, the total, and the configuration."""
 T = TypeVar("T")
 
 
 def configurations(settings: Bench, device: torch.device) -> list[Configuration]:
-    """All that the settings ask for, method by method."""
+    """All configurations that the settings request, method by method."""
     packed = settings.packed if settings.packed is not None else (1, 2, 4, 8) if device.type == "cuda" else ()
-    # Only captured steps are packed; where none are wanted, a cell of another way says so.
+    # Only captured steps can be packed; without any, packing is tried in another way, whose cells then say why not.
     possible = ways(settings, device)
     packing = "captured" if "captured" in possible else possible[0]
     wanted = []
@@ -78,13 +78,13 @@ def configurations(settings: Bench, device: torch.device) -> list[Configuration]
 
 
 def ways(settings: Bench, device: torch.device) -> tuple[str, ...]:
-    """The ways asked for, or all that the device can do; on a CPU compiling takes minutes, so that it has to be."""
+    """The requested ways, or all that the device supports; on a CPU only eager, since compiling takes minutes there."""
     possible = ("eager", "compiled", "captured") if device.type == "cuda" else ("eager",)
     return tuple(dict.fromkeys(settings.ways or possible))
 
 
 def measure(settings: Bench, device: torch.device, announce: Announce) -> Iterator[Cell]:
-    """Measure what the settings ask for, cell by cell, each announced before."""
+    """Measure the requested configurations one by one, calling `announce` before each."""
     work: dict[str, Work | None] = {}
     wanted = configurations(settings, device)
     for number, configuration in enumerate(wanted, 1):
@@ -93,12 +93,12 @@ def measure(settings: Bench, device: torch.device, announce: Announce) -> Iterat
         if method not in work:
             work[method] = work_of(settings, method)
             if "compiled" in ways(settings, device):
-                torch.compiler.reset()  # as in a process of its own: what others compiled counts towards a limit
+                torch.compiler.reset()  # as in a fresh process: earlier compilations count towards a limit
         yield _measured(settings, configuration, device, work[method])
 
 
 def work_of(settings: Bench, method: str) -> Work | None:
-    """The work in a step of a method, if it can be run at all."""
+    """The work in a step of a method; None if the method cannot be run."""
     run = run_settings(settings, method, "eager")
     return attempt(lambda: count_work(in_second_task(run, noise_stream(settings.batch))))[0]
 
@@ -139,9 +139,9 @@ def prepare(settings: Bench, configuration: Configuration, stream: Stream, devic
 
 
 def attempt(what: Callable[[], T]) -> tuple[T | None, str]:
-    """The result, or in one line why there is none."""
+    """Call a function; return its result, or None and the reason in one line."""
     try:
         return what(), ""
-    except Exception as error:  # whatever goes wrong in one cell must not take the others with it
-        said = first_line(error)
-        return None, said if isinstance(error, MocaError) else f"{type(error).__name__}: {said}"
+    except Exception as error:  # a failure in one cell must not end the others
+        reason = first_line(error)
+        return None, reason if isinstance(error, MocaError) else f"{type(error).__name__}: {reason}"

@@ -1,4 +1,4 @@
-"""How long a step takes, how much arithmetic is in it, and how much memory it needs."""
+"""Measuring a step: its time, its arithmetic (FLOPs) and its memory."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from moca.engine.pack import OnStream
 from moca.engine.trainer import Trainer
 
 Step = Callable[[], Any]
-"""Makes one step of a run."""
+"""A function that takes one step of a run."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of a step of one run, a value for each block of steps."""
+    """Milliseconds per step of one run, one value for each block of steps."""
 
     blocks: tuple[float, ...]
     steps: int
 
     @property
     def median(self) -> float:
-        """The number to quote."""
+        """Median over the blocks: the number to quote."""
         return statistics.median(self.blocks)
 
 
 def time_steps(runs: Sequence[Step], device: torch.device, warm_up: int, steps: int, blocks: int) -> Timing:
-    """Let the runs take turns step by step. The device is waited for at the ends of blocks only."""
+    """Time runs that take turns step by step. The device is synchronised only at the ends of blocks."""
     _take_turns(runs, warm_up)
     return Timing(tuple(_block(runs, device, steps) for _ in range(blocks)), steps)
 
@@ -55,7 +55,7 @@ def _take_turns(runs: Sequence[Step], steps: int) -> None:
 
 
 def stepping(make: Callable[[], Iterator[Any]], on_stream: OnStream = nullcontext) -> Step:
-    """The steps of a run, one a call; all that it does is done on its stream."""
+    """A function that takes one step of a run per call, always on the run's own CUDA stream."""
     with on_stream():
         steps = make()
 
@@ -74,17 +74,17 @@ def synchronise(device: torch.device) -> None:
 
 @dataclass(frozen=True)
 class Work:
-    """What one step of a method is made of."""
+    """The work in one step of a method."""
 
     flops: int | None
     """Floating-point operations of convolutions and matrix products, forward and backward; a multiply-add counts as
-    two. None where torch's counter cannot follow: it stumbles over gradients by features (fgsm)."""
+    two. None where torch's counter fails: it cannot handle gradients with respect to features (fgsm)."""
     images: int
-    """New and replayed."""
+    """New and replayed images."""
 
 
 def count_work(trainer: Trainer) -> Work:
-    """Take eager steps and count."""
+    """Count the images and FLOPs of eager steps."""
     before, steps = trainer.learning.images_trained, trainer.steps()
     next(steps)
     images = trainer.learning.images_trained - before
@@ -97,8 +97,11 @@ def count_work(trainer: Trainer) -> Work:
 
 
 def peak_memory(device: torch.device) -> dict[str, int]:
-    """Bytes. On a GPU, of tensors and of what was reserved for them since `forget_peak`; recorded graphs keep theirs
-    reserved. On the CPU, the largest size of the whole process up to now, which never shrinks."""
+    """Peak memory in bytes.
+
+    On a GPU, the memory allocated for tensors and the memory reserved since `forget_peak`; captured graphs keep theirs
+    reserved. On the CPU, the peak of the whole process so far, which never shrinks.
+    """
     if device.type == "cuda":
         return {
             "allocated": torch.cuda.max_memory_allocated(device),
@@ -113,9 +116,9 @@ def peak_memory(device: torch.device) -> dict[str, int]:
 
 
 def forget_peak(device: torch.device) -> None:
-    """Give back what is no longer used and start counting the peak anew."""
+    """Free unused memory and reset the peak."""
     gc.collect()
     if device.type == "cuda":
-        torch._C._cuda_clearCublasWorkspaces()  # those of earlier streams would count as this configuration's
+        torch._C._cuda_clearCublasWorkspaces()  # those of earlier streams would count towards this peak
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)

@@ -1,9 +1,9 @@
-"""A twin of the official code's training loop, to be timed against: written anew from what that code does.
+"""A twin of the official code's training loop as a baseline for timing: re-implemented from what that code does.
 
 New samples are PIL images that loader processes augment one by one, each with an un-augmented copy. The replay buffer
 is on the device; every draw goes sample by sample to the host, through PIL, and back. The reservoir is a loop. The
 network runs eagerly, in float32 with torch's own defaults, in separate passes, some of which the loss does not need;
-WAP copies the whole network into a proxy at every step. The loss is read at every step.
+WAP copies the whole network into a proxy at every step. The loss is read from the device at every step.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from moca.settings.bench import method
 from moca.streams import Stream
 
 _METHODS = ("none", "gaussian", "wap")
-"""What the twin knows, all with er."""
+"""Perturbations that the twin supports, all with er."""
 _OPTIONS = {"lam", "step_size"}
-"""What can be set of them; the rest is as it is in the official code, which is our default."""
+"""Their options that can be set; all others are fixed as in the official code, which is our default."""
 WORKERS = 4
-"""Loader processes on a GPU. On the CPU there are none: they would take more cores than the learner is given."""
+"""Data-loader processes on a GPU. On the CPU there are none: they would use more cores than the learner is given."""
 
 
 def has_twin(label: str) -> bool:
     """Whether the twin can run this method."""
-    return _known(validate(Run, method(label)))
+    return _supported(validate(Run, method(label)))
 
 
-def _known(settings: Run) -> bool:
+def _supported(settings: Run) -> bool:
     perturb = settings.perturb
     as_official = perturb.model_dump(exclude=_OPTIONS) == type(perturb)(name=perturb.name).model_dump(exclude=_OPTIONS)
     return settings.learner.name == "er" and perturb.name in _METHODS and as_official
@@ -78,7 +78,7 @@ def to_image(x: Tensor) -> Image.Image:
 
 
 class NewSamples(TorchDataset[tuple[Tensor, int, Tensor]]):
-    """The samples of a task: augmented image, label, and the image as it is, for the buffer."""
+    """The samples of a task: augmented image, label, and the image without augmentation, for the buffer."""
 
     def __init__(self, images: NDArray[np.uint8], labels: list[int], transform: PerSample) -> None:
         self.images, self.labels, self.transform = images, labels, transform
@@ -115,7 +115,7 @@ class Buffer:
                 self.images[slot], self.labels[slot] = image.to(self.device), label.to(self.device)
 
     def draw(self, count: int) -> tuple[Tensor, Tensor]:
-        """Different samples, each transformed on the host as a PIL image."""
+        """Draw samples without replacement, each transformed on the host as a PIL image."""
         index = torch.from_numpy(self.random.choice(len(self), min(count, len(self)), replace=False)).to(self.device)
         images = torch.stack([self.transform(to_image(image)) for image in self.images[index]])
         return images.to(self.device), self.labels[index]
@@ -125,8 +125,8 @@ class OfficialTwin:
     """ER, plain or with a perturbation, as the official code runs it, in its second task with a full buffer."""
 
     def __init__(self, settings: Run, stream: Stream, device: torch.device) -> None:
-        if not _known(settings):
-            raise MocaError("the twin of the official code knows er, er+gaussian and er+wap (lambda, step_size) only")
+        if not _supported(settings):
+            raise MocaError("the twin of the official code has only er, er+gaussian and er+wap (lambda, step_size)")
         assert settings.model is not None
         self.settings, self.device, self.perturb = settings, device, settings.perturb.make()
         self.sequence = settings.learner.make().official_passes(self.perturb).later
@@ -146,7 +146,7 @@ class OfficialTwin:
         self.loader = DataLoader(samples, settings.batch, shuffle=True, num_workers=workers)
 
     def steps(self) -> Iterator[float]:
-        """Train, epoch after epoch, giving each step's loss."""
+        """Train, epoch after epoch, and yield each step's loss."""
         self.model.train()
         while True:
             for batch in self.loader:
@@ -164,7 +164,7 @@ class OfficialTwin:
         return loss.item()
 
     def loss(self, x: Tensor, y: Tensor, replay_x: Tensor, replay_y: Tensor) -> Tensor:
-        """CE(new) + CE(replay), after all the passes that the official code makes."""
+        """CE(new) + CE(replay), after all forward passes that the official code makes."""
         batches, features = {"n": x, "b": replay_x}, {}
         for role in self.sequence:
             features[role] = self.model.encoder(batches[role])
@@ -173,7 +173,7 @@ class OfficialTwin:
         return loss + F.cross_entropy(self.model.head(moved), replay_y)
 
     def _moved(self, h: Tensor, replay_x: Tensor, replay_y: Tensor, y: Tensor) -> Tensor:
-        """The replayed features, those of old classes moved; their length is left to the cosine head."""
+        """The replayed features, with those of old classes perturbed; the cosine head normalises them."""
         if not self.perturb.moves:
             return h
         old = replay_y < self.first_new_class
@@ -182,7 +182,7 @@ class OfficialTwin:
         return torch.where(old.unsqueeze(1), u + self.perturb.lam * (n / n.norm(dim=1, keepdim=True)), u)
 
     def _adversarial(self, replay_x: Tensor, y: Tensor, old: Tensor) -> Tensor:
-        """Features in a copy of the network that made one step towards calling the old samples new."""
+        """Features from a copy of the network that took one step towards classifying old samples as new classes."""
         assert isinstance(self.perturb, WAP)
         self.proxy.load_state_dict(copy.deepcopy(self.model.state_dict()))
         self.proxy.train()

@@ -1,4 +1,4 @@
-"""What a benchmark leaves: every cell, what it ran on, and how the cells compare."""
+"""The record of a benchmark: every cell, the hardware, and how the cells compare."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _UNITS = {
 
 
 class Record:
-    """A benchmark: what is asked for, what it runs on, and every cell so far."""
+    """A benchmark: its settings, the hardware, and every cell so far."""
 
     def __init__(self, settings: Bench, out: Path | None = None, command: str = "") -> None:
         self.settings, self.out, self.command = settings, out, command
@@ -47,12 +47,12 @@ class Record:
         self.date = datetime.now(UTC).isoformat(timespec="seconds")
         self.cells: list[Cell] = []
         self.hardware: dict[str, Any] = {}
-        """What the numbers are measured on, with as many threads."""
+        """The hardware, with the number of threads used."""
         self.er: Work | None = None
         """The work in a step of plain er."""
 
     def measure(self, announce: Announce = lambda number, of, configuration: None) -> Iterator[Cell]:
-        """Measure cell by cell, each announced before; what there is so far is written after each."""
+        """Measure and yield cells one by one, calling `announce` before each; the file is updated after each."""
         if self.out is not None and self.out.exists():
             raise MocaError(f"'{self.out}' exists already; choose another file with --out, or remove it")
         with Numerics(self.settings.threads)():
@@ -70,18 +70,18 @@ class Record:
 
     @property
     def without_twin(self) -> list[str]:
-        """Methods that could not be held against the twin, though it was asked for."""
+        """Methods that the requested twin does not support."""
         methods = dict.fromkeys(cell.configuration.method for cell in self.cells)
         return [method for method in methods if self.settings.twin and not has_twin(method)]
 
     def over_er(self, cell: Cell) -> float | None:
-        """How much longer a step takes than one of `er` in the same way."""
+        """How much longer a step takes than one of `er` in the same configuration, as a share; None if unknown."""
         chosen = cell.configuration
         ratio = self._ratio(cell, Configuration("er", chosen.way, chosen.runs))
         return None if ratio is None else ratio - 1
 
     def times_twin(self, cell: Cell) -> float | None:
-        """How many times as fast as the twin of the official code."""
+        """The speed-up over the twin of the official code; None if unknown."""
         ratio = self._ratio(cell, Configuration(cell.configuration.method, OFFICIAL))
         return None if ratio is None else 1 / ratio
 
@@ -90,7 +90,7 @@ class Record:
         return cell.timing.median / theirs.median if cell.timing and theirs else None
 
     def entry(self, cell: Cell) -> dict[str, Any]:
-        """A cell as it is written; what could not be had is null."""
+        """A cell as written to the file; null for whatever could not be measured."""
         chosen, timing, work = cell.configuration, cell.timing, cell.work
         rate = 1e3 / timing.median if timing else None
         return {
@@ -116,7 +116,7 @@ class Record:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
+        """The whole record, ready for JSON."""
         return {
             "command": self.command,
             "date": self.date,
@@ -129,7 +129,7 @@ class Record:
         }
 
     def save(self) -> None:
-        """Write what there is, if a file was named."""
+        """Write the record so far, if a file was given."""
         if self.out is None:
             return
         try:

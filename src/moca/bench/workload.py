@@ -1,4 +1,4 @@
-"""What is timed: a step in the second task of a class-incremental stream of CIFAR's shape, with a full memory."""
+"""The workload that is timed: a step in the second task of a CIFAR-shaped class-incremental stream, memory full."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from moca.streams import Stream, class_incremental
 
 CLASSES, TASKS = 100, 5
 BATCHES = 313
-"""Batches a task, as many as with CIFAR-100; here all of them are full."""
+"""Batches per task, as many as with CIFAR-100; here all of them are full."""
 MEMORY = 200
 CIFAR = Protocol((0.5071, 0.4867, 0.4408), (0.2675, 0.2565, 0.2761), crop_padding=4, flip=True)
 
 
 @functools.lru_cache(maxsize=1)
 def noise_stream(batch: int) -> Stream:
-    """Random images of 100 classes in 5 tasks, so many that every task is dealt into full batches."""
+    """Random images of 100 classes in 5 tasks, each of which has `BATCHES` full batches."""
     generator, each = torch.Generator().manual_seed(0), CLASSES // TASKS
     labels = torch.cat([task * each + torch.arange(BATCHES * batch) % each for task in range(TASKS)])
 
@@ -35,7 +35,7 @@ def noise_stream(batch: int) -> Stream:
 
 
 def run_settings(bench: Bench, label: str, execution: str, seed: int = 0) -> Run:
-    """The run whose steps are timed; it never comes to an end by itself."""
+    """Settings of the run whose steps are timed; its epochs are so many that it never ends by itself."""
     settings: dict[str, Any] = method(label) | {
         "data": "noise",
         "tasks": TASKS,
@@ -54,7 +54,7 @@ def run_settings(bench: Bench, label: str, execution: str, seed: int = 0) -> Run
 
 
 def in_second_task(settings: Run, stream: Stream) -> Trainer:
-    """A trainer that stands at the beginning of its second task; its memory was offered the first task once."""
+    """A trainer at the start of its second task; its memory was offered all samples of the first task once."""
     trainer = Trainer(settings, stream)
     memory, learner = trainer.learning.memory, trainer.learning.learner
     assert memory is not None

@@ -34,34 +34,34 @@ app = App(
     name="moca",
     version=__version__,
     help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.\n\n"
-    "To begin: moca run learns digits in seconds; moca ls lists what else there is.",
-    suppress_keyboard_interrupt=False,  # `main` says that it stopped
+    "To start: moca run trains on digits in seconds; moca ls lists everything there is to choose from.",
+    suppress_keyboard_interrupt=False,  # `main` handles it
 )
 
-_CHOICES = "Options of a choice follow its name: --perturb wap:lambda=1.5,steps=2. Which it has: moca ls wap"
+_CHOICES = "A part's own options follow its name: --perturb wap:lambda=1.5,steps=2. To list them: moca ls wap"
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
 _CHOOSE = (
-    "0.1: for each learner with each perturbation choose the best combination on a tenth of the training images, held "
-    "out, with seeds of its own (0.1:seeds=2: two of them), and run it on test"
+    "share of the training images to hold out, such as 0.1: choose the best combination for each learner with each "
+    "perturbation on them, with separate seeds (0.1:seeds=2: two seeds), then evaluate it on the test images"
 )
 Out = Annotated[str | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
 Config = Annotated[
     Path | None,
     Parameter(
-        help="TOML, YAML or JSON file with any of these options; those given here win",
+        help="TOML, YAML or JSON file with any of these options; the command line takes precedence",
         show_default=False,
     ),
 ]
 Track = Annotated[
     list[str] | None,
     Parameter(
-        help="follow it elsewhere too: tensorboard, mlflow:uri=http://..., wandb:mode=offline, ... (moca ls); nothing "
-        "is sent anywhere unless asked for",
+        help="also log to a tracker: tensorboard, mlflow:uri=http://..., wandb:mode=offline, ... (moca ls); nothing "
+        "is sent anywhere unless you ask for it",
         consume_multiple=1,
         negative=(),
     ),
 ]
-SaveConfig = Annotated[Path | None, Parameter(help="write the options to such a file first", show_default=False)]
+SaveConfig = Annotated[Path | None, Parameter(help="write the options to a config file first", show_default=False)]
 
 
 def run(
@@ -69,13 +69,13 @@ def run(
 ) -> int:
     """Train one learner with one perturbation on one stream of tasks.
 
-    What is left open is taken from the data set's recipe; a line says what that is.
+    Settings that you leave out come from the data set's recipe; the run prints them in one line.
     """
     with with_config({**given(options), "out": out, "track": track}, config, save_config) as settings:
         with loading():
             from moca import api
 
-        return _ended(api.run(progress=True, say=aside, **settings))
+        return _show_run(api.run(progress=True, say=aside, **settings))
 
 
 app.command(with_run_options(run), name="run", help_epilogue=_CHOICES)
@@ -91,42 +91,45 @@ def resume(
     folder: Path,
     /,
     *,
-    jobs: Annotated[int | None, Parameter(help=f"of a comparison: {_JOBS}", show_default=False)] = None,
+    jobs: Annotated[int | None, Parameter(help=f"for a comparison: {_JOBS}", show_default=False)] = None,
     progress: Literal["bar", "lines"] = "bar",
     keep_model: bool = True,
     track: Track = None,
 ) -> int:
-    """Go on with an interrupted run exactly where it stopped, or with all runs of a comparison; in the trackers that
-    they had.
+    """Resume an interrupted run or comparison exactly where it stopped, with the trackers it had.
 
     Parameters
     ----------
     folder
-        Of a run, or of a comparison.
+        Folder of a run or of a comparison.
     progress
-        Of a run: a bar for people, or lines on stdout for programs: steps done, a tab, where the run is.
+        For a run: a progress bar, or for programs lines on stdout: steps done, a tab, where the run is.
     keep_model
-        Of a run: write the final weights.
+        For a run: write the final weights.
     """
     from moca.engine.request import ASKED
 
-    whole = (folder / ASKED).is_file()
-    if progress == "lines" and not whole:
+    is_comparison = (folder / ASKED).is_file()
+    if progress == "lines" and not is_comparison:
         from moca.cli.lines import as_lines
 
         return as_lines(folder, keep_model, track)
     with loading():
         from moca import api
 
-    if whole:
-        return _compared(api.resume_comparison(folder, jobs=jobs, progress=True, track=track, say=aside))
-    return _ended(api.resume(folder, progress=True, keep_model=keep_model, track=track))
+    if is_comparison:
+        return _show_and_report(api.resume_comparison(folder, jobs=jobs, progress=True, track=track, say=aside))
+    return _show_run(api.resume(folder, progress=True, keep_model=keep_model, track=track))
 
 
 def compare(
     *,
-    seeds: Annotated[int | None, Parameter(help="how many seeds, from 0 on [default: 3]", show_default=False)] = None,
-    seed: Annotated[list[int] | None, Parameter(help="these seeds instead", consume_multiple=1, negative=())] = None,
+    seeds: Annotated[
+        int | None, Parameter(help="number of seeds, counting from 0 [default: 3]", show_default=False)
+    ] = None,
+    seed: Annotated[
+        list[int] | None, Parameter(help="exactly these seeds instead", consume_multiple=1, negative=())
+    ] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
     track: Track = None,
@@ -137,10 +140,10 @@ def compare(
 ) -> int:
     """Run every combination of the options that have several values, with every seed, and write a report.
 
-    moca resume FOLDER goes on where it stopped, and so does the same command with the same --out; with more seeds, or
-    more values of an option that has several already, it adds those. Started several times, on several GPUs or machines
-    that see the folder, it shares the runs among them. With --choose the options are tuned first, without the test
-    images. A learner and a perturbation that do not go together are left out.
+    To continue after an interruption, use moca resume FOLDER, or the same command with the same --out; with more seeds,
+    or more values of an option that already has several, it adds those runs. Start the command several times, on
+    several GPUs or machines that see the folder, and they share the runs. With --choose the options are tuned first,
+    without the test images. Combinations of a learner and a perturbation that are incompatible are skipped.
     """
     own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track, "choose": choose}
     with with_config({**given(options), **own}, config, save_config) as settings:
@@ -148,16 +151,16 @@ def compare(
             from moca import api
 
         comparison = api.compare(progress=True, say=aside, **{"seeds": 3} | settings)
-    return _compared(comparison)
+    return _show_and_report(comparison)
 
 
-def _compared(comparison: Any) -> int:
-    """Show what came of a comparison, and write its page; the exit code."""
+def _show_and_report(comparison: Any) -> int:
+    """Print a comparison and write its HTML report; return the exit code."""
     from moca.report.chosen import Chosen
     from moca.report.page import write_report
 
     show_comparison(comparison)
-    code = _unfinished(comparison)
+    code = _show_unfinished(comparison)
     page = comparison.write_report() if isinstance(comparison, Chosen) else write_report(comparison)
     say(f"Report: {from_here(page)}")
     return code
@@ -177,7 +180,7 @@ app.command(paper_app)
 def demo(
     *,
     out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
-    seeds: Annotated[int, Parameter(help="how many seeds")] = 8,
+    seeds: Annotated[int, Parameter(help="number of seeds")] = 8,
 ) -> int:
     """Compare plain replay with MOCA on split digits, in a few minutes, and write a report."""
     with loading():
@@ -186,20 +189,20 @@ def demo(
     comparison, page = demo(out, seeds)
     show_comparison(comparison)
     say(f"Report: {page.resolve()}")
-    return _unfinished(comparison)
+    return _show_unfinished(comparison)
 
 
 @app.command
 def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or all about one.
+    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or describe one.
 
-    All about one: its line, its paper, where its card is, its options with their defaults, its recipes, and what it
-    refuses and why.
+    The description has a summary, the paper, the path of the card, the options with their defaults, the recipes, and
+    what it cannot be combined with and why.
 
     Parameters
     ----------
     name
-        Any of these, such as er_ace, wap or cifar100; or a dotted path of your own.
+        Any of these, such as er_ace, wap or cifar100; or the dotted path of your own.
     """
     from moca.cli.parts import CARDS, about, lines
     from moca.data.catalogue import descriptions
@@ -215,9 +218,9 @@ def ls(name: str | None = None, /) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Entry point of the `moca` command; `words` are those after its name, by default the command line's."""
+    """Entry point of the `moca` command; `words` are its arguments, by default those of the command line."""
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no "±" must not cost anything more
+        sys.stdout.reconfigure(errors="replace")  # a terminal without "±" shows "?" instead of failing
     warnings.showwarning = _show_warning
     try:
         code = app(words, print_error=False, exit_on_error=False) or 0
@@ -230,20 +233,20 @@ def main(words: Sequence[str] | None = None) -> None:
         code = _explain("stopped at once", 130)
     except Exception as error:
         line = noted(error)
-        if line is not None:  # code of the user's own: they want to see where, but not how moca came there
+        if line is not None:  # raised in user code: show the traceback from there on, without moca's own frames
             sys.stderr.write(from_theirs_on(error))
             code = _explain(line, 1)
         elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EPIPE):
             _drop_output()
-            told = error.errno == errno.ENOSPC  # who closed a pipe, as head does, has seen enough
-            code = _explain(f"the output cannot be written: {error.strerror}", 1) if told else 1
+            disk_full = error.errno == errno.ENOSPC  # a closed pipe, as with head, needs no message
+            code = _explain(f"the output cannot be written: {error.strerror}", 1) if disk_full else 1
         else:
             raise
     sys.exit(code)
 
 
 def _drop_output() -> None:
-    """What is left to print can go nowhere; trying again when the program ends would be a second error."""
+    """Discard buffered output that cannot be written: flushing it at exit would raise a second error."""
     with suppress(OSError):
         sys.stdout.close()
     sys.stdout = io.StringIO()
@@ -253,29 +256,30 @@ _SHOW = warnings.showwarning
 
 
 def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
-    """Ours in a line, all others as they are."""
+    """Print moca's own warnings as one line; leave all others to Python."""
     if isinstance(message, MocaWarning):
         aside(f"moca: {message}")
     else:
         _SHOW(message, *about, **more)
 
 
-def _ended(result: Any) -> int:
-    """Show the numbers of a run that finished, say why another did not; the exit code."""
+def _show_run(result: Any) -> int:
+    """Print a run's numbers, or why it did not finish; return the exit code."""
     if not result.finished:
         return _explain(result.message, 1)
     show_result(result)
     return 0
 
 
-def _unfinished(comparison: Any) -> int:
-    """Say which runs did not finish; the exit code."""
-    bad = [r for r in comparison.results if not r.finished]
-    for result in bad:
+def _show_unfinished(comparison: Any) -> int:
+    """Print which runs did not finish and why; return the exit code."""
+    unfinished = [r for r in comparison.results if not r.finished]
+    for result in unfinished:
         _explain(f"{result.folder.name}: {as_options(result.message)}", 1)
-    return 1 if bad else 0
+    return 1 if unfinished else 0
 
 
 def _explain(message: str, code: int) -> int:
+    """Print an error; return the exit code."""
     complain(message)
     return code

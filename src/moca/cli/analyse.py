@@ -1,4 +1,4 @@
-"""`moca analyse`: what happened inside finished runs, as a table, files and figures."""
+"""`moca analyse`: analyse finished runs; prints tables, writes files and draws figures."""
 
 from __future__ import annotations
 
@@ -34,25 +34,26 @@ def analyse(
 ) -> int:
     """Analyse finished runs: angles, gradients, classifiers, confusion, calibration, forgetting, implicit augmentation.
 
-    Several runs are put side by side, named by what differs; seeds of the same method are averaged. Each run's folder
-    gets an analysis.json. What has to be recorded while training (moca run --record all) and was not is told.
+    Several runs are shown side by side, named by the settings in which they differ; seeds of the same method are
+    averaged. Each run's folder gets an analysis.json. Some analyses need what moca run --record all writes during
+    training; those that lack it are named.
 
     Parameters
     ----------
     runs
         Run folders, or folders of comparisons.
     only
-        Show these analyses, by the names that they have in analysis.json, such as calibration. One is made only where
-        it is named: implicit_augmentation, pictures of what a perturbation makes of an old image; its generator of
-        images is trained once a data set, in minutes (see moca data generator).
+        Show only these analyses, by their names in analysis.json, such as calibration. One runs only if you name it:
+        implicit_augmentation shows what a perturbation makes of an old image. It needs a generator of images, which is
+        trained once per data set, in minutes (see moca data generator).
     classes
-        Of implicit_augmentation: the old classes whose images are shown [default: three].
+        For implicit_augmentation: the old classes whose images are shown [default: three].
     out
-        Folder of the figures [default: figures, in the folder of the run or the one above all of them].
+        Folder for the figures [default: figures, in the folder of the run or in the common parent of several].
     figures
-        Draw them, as PDF and PNG.
+        Draw figures, as PDF and PNG.
     again
-        Compute again what was computed before.
+        Recompute analyses that were computed before.
     device
         cpu, cuda, or auto.
     """
@@ -69,40 +70,40 @@ def analyse(
             raise MocaError(f"there is no analysis '{name}'; {nearest(name, KNOWN)}")
     also = [name for name in only or () if name in ASKED_FOR]
     if classes and not also:
-        raise MocaError(f"--classes are those of {', '.join(ASKED_FOR)}; add --only {ASKED_FOR[0]}")
+        raise MocaError(f"--classes is an option of {', '.join(ASKED_FOR)}; add --only {ASKED_FOR[0]}")
     folders = run_folders(*runs)
     if not folders:
         raise MocaError(f"there is no run in {', '.join(map(str, runs))}; moca runs lists what is there")
-    done, refused = _analysed(folders, also, device=device, again=again, classes=classes or ())
+    done, refused = _analyse_each(folders, also, device=device, again=again, classes=classes or ())
     if not done:
         raise MocaError(refused[0] + (f" (and {len(refused) - 1} others)" if len(refused) > 1 else ""))
     if only and not any(name in run.analyses for run in done for name in only):
         raise MocaError("; ".join(dict.fromkeys(line for name in only for line in done[0].lacks(name))))
-    where = out or _above(folders) / "figures"
-    kept, twins = once([run.result for run in done])
-    settings = Comparison(labelled(kept), where).settings
+    where = out or _common_folder(folders) / "figures"
+    unique, twins = once([run.result for run in done])
+    settings = Comparison(labelled(unique), where).settings
     for number, setting in enumerate(settings, 1):
         _show(setting, only)
         if figures:
             _draw(setting, where, f"{number}-" if len(settings) > 1 else "", only)
     if len(settings) > 1:
-        say("Runs on different data are kept apart: their numbers cannot be compared.")
+        say("Runs on different data are shown separately: their numbers cannot be compared.")
     for line in twins:
         say(f"Left out: {line}")
-    _tell_missing([run for run in done if any(run.result is result for result in kept)], only)
+    _show_missing([run for run in done if any(run.result is result for result in unique)], only)
     for line in refused:
         complain(line)
     return 1 if refused else 0
 
 
-def _analysed(folders: Sequence[Path], also: Sequence[str], **options: Any) -> tuple[list[Analysed], list[str]]:
-    """The analyses of each run, and why some have none."""
+def _analyse_each(folders: Sequence[Path], also: Sequence[str], **options: Any) -> tuple[list[Analysed], list[str]]:
+    """Analyse each run; return the analyses, and an error message for each run that has none."""
     from rich.progress import track
 
     from moca.measures.analyse import analyse
 
     done, refused, several = [], list[str](), len(folders) > 1
-    quiet = not several or bool(also)  # these have bars of their own, and a terminal shows one well
+    quiet = not several or bool(also)  # those in `also` show their own progress bars
     for folder in track(folders, "analysing", console=Console(stderr=True), transient=True, disable=quiet):
         try:
             with nullcontext() if also or several else busy("analysing"):
@@ -132,20 +133,20 @@ def _draw(setting: Setting, where: Path, before: str, only: Sequence[str] | None
     say(figures if drawn else "No figure: nothing to draw.")
 
 
-def _tell_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
-    """What runs do not have, each reason once, with the runs that it is about unless that is all of them."""
+def _show_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
+    """Print why analyses are missing, each reason once, with the runs concerned unless that is all of them."""
     lines: dict[str, list[str]] = {}
     for run in runs:
         for line in [line for name in only for line in run.lacks(name)] if only else run.missing:
             lines.setdefault(line, []).append(run.result.folder.name)
-    for line, of in lines.items():
-        whose = "" if len(of) == len(runs) else f" ({', '.join(of[:3])}{', ...' * (len(of) > 3)})"
+    for line, names in lines.items():
+        whose = "" if len(names) == len(runs) else f" ({', '.join(names[:3])}{', ...' * (len(names) > 3)})"
         end = "" if line.endswith("?") and not whose else "."
         say(f"Not there: {line}{whose}{end}")
 
 
-def _above(folders: Sequence[Path]) -> Path:
-    """The run's own folder, or the one above all of them."""
+def _common_folder(folders: Sequence[Path]) -> Path:
+    """The folder of a single run, or the common parent of several."""
     if len(folders) == 1:
         return folders[0]
     return from_here(Path(os.path.commonpath([f.absolute().parent for f in folders])))

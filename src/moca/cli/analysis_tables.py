@@ -1,4 +1,4 @@
-"""The numbers of analyses as tables that a terminal of any width shows whole."""
+"""The numbers of analyses as tables that fit a terminal of any width."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from moca.report.tables import any_scale
 if TYPE_CHECKING:
     from moca.report.side_by_side import Group
 
-_ENDLESS = 10_000
-"""Columns in which anything fits."""
+_UNLIMITED = 10_000
+"""A terminal width that fits any table."""
 _GAP = 2
-"""Columns between those of a table."""
+"""Spaces between the columns of a table."""
 
 
 def tables(title: str, methods: Sequence[Group], console: Console) -> Iterator[Table | Text]:
-    """All numbers: a column for each method or, where the terminal is too narrow for that, a row for each."""
+    """All numbers: one column per method or, if the terminal is too narrow for that, one row per method."""
     seeds = {len(method.runs) for method in methods}
     same = f"; mean ± standard deviation of {max(seeds)} seeds" if len(seeds) == 1 and max(seeds) > 1 else ""
     labels = [_label(method) if not same else method.label for method in methods]
     yield Text(title + same, "italic")
     side = _side_by_side(labels, methods)
-    wide = console.options.update(width=_ENDLESS)
+    wide = console.options.update(width=_UNLIMITED)
     if side.row_count and console.measure(side, options=wide).maximum <= console.width:
         yield side
     elif side.row_count:
-        yield from _turned_round(labels, methods, console.width)
+        yield from _transposed(labels, methods, console.width)
     for name, found in analyses(methods).items():
         for label, method in zip(labels, methods, strict=True):
             if table := _grid(method, name):
@@ -47,7 +47,7 @@ def _label(method: Group) -> str:
 
 
 def _side_by_side(labels: Sequence[str], methods: Sequence[Group]) -> Table:
-    """A row for each number."""
+    """One row per number."""
     table = Table(box=None)
     table.add_column("", no_wrap=True)
     for label in labels:
@@ -61,8 +61,8 @@ def _side_by_side(labels: Sequence[str], methods: Sequence[Group]) -> Table:
     return table
 
 
-def _turned_round(labels: Sequence[str], methods: Sequence[Group], width: int) -> Iterator[Table | Text]:
-    """For each analysis a row for each method that has it; numbers that do not fit beside each other follow below."""
+def _transposed(labels: Sequence[str], methods: Sequence[Group], width: int) -> Iterator[Table | Text]:
+    """For each analysis, one row per method that has it; columns that do not fit continue in a table below."""
     every = ["\n".join(folded(label, max(20, width // 2))) for label in labels]
     room = width - max(len(line) for name in every for line in name.split("\n")) - _GAP
     for analysis, found in analyses(methods).items():
@@ -74,7 +74,7 @@ def _turned_round(labels: Sequence[str], methods: Sequence[Group], width: int) -
         }
         if columns:
             yield Text(found.title, "bold")
-        for part in _parts(columns, room):
+        for part in _fitting(columns, room):
             table = Table(box=None, padding=(0, _GAP, 0, 0))
             table.add_column("", no_wrap=True)
             for number, values in part.items():
@@ -85,8 +85,8 @@ def _turned_round(labels: Sequence[str], methods: Sequence[Group], width: int) -
             yield table
 
 
-def _parts(columns: dict[str, list[str]], room: int) -> Iterator[dict[str, list[str]]]:
-    """As many columns as there is room for, in order, and again."""
+def _fitting(columns: dict[str, list[str]], room: int) -> Iterator[dict[str, list[str]]]:
+    """The columns in order, split into groups that each fit into `room`."""
     part: dict[str, list[str]] = {}
     left = room
     for number, values in columns.items():
@@ -101,12 +101,12 @@ def _parts(columns: dict[str, list[str]], room: int) -> Iterator[dict[str, list[
 
 
 def _size(number: str, values: Sequence[str]) -> int:
-    """The width of a column: its heading may be folded between words, its values not."""
+    """The width of a column: its heading may wrap between words, its values may not."""
     return max(map(len, (*number.split(), *values)))
 
 
 def _grid(method: Group, analysis: str) -> Table | None:
-    """The same numbers of several things, a row for each thing."""
+    """One row for each thing that the analysis has the same numbers of, such as each task; None if there are none."""
     things, heads = grid([method], analysis)
     if not things:
         return None

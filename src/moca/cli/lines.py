@@ -1,4 +1,4 @@
-"""A run whose progress is read by a program: a line for every group of steps."""
+"""Resume a run with machine-readable progress: one line on stdout for each group of steps."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ from moca.importing import loading
 
 
 def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int:
-    """Go on with a run; its steps come as lines on stdout. When nobody reads them any more, it stops as by Ctrl-C.
+    """Resume a run and print its progress as lines on stdout. If the reader goes away, it stops as with Ctrl-C.
 
-    It is this process's from the first moment on, not only once torch is loaded: others would begin it as well.
+    The run is locked before torch is loaded: otherwise another process could start it in the meantime.
     """
 
     def advance(steps: int, where: str) -> None:
-        _tell(f"{steps}\t{where}")
+        _print_line(f"{steps}\t{where}")
 
     run = RunFolder.open(folder)
     try:
@@ -30,11 +30,11 @@ def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int
         result = api.resume(folder, progress=advance, keep_model=keep_model, track=track)
     except Held:
         return HELD
-    _tell(f"{IMAGES}\t{result.images_this_time}")
+    _print_line(f"{IMAGES}\t{result.images_this_time}")
     return 0
 
 
-def _tell(line: str) -> None:
+def _print_line(line: str) -> None:
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()

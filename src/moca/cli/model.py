@@ -1,4 +1,4 @@
-"""A model that keeps learning, on the command line: `moca learn`, `moca predict`, `moca model`."""
+"""`moca learn`, `moca predict` and `moca model`: the commands for a model that keeps learning."""
 
 from __future__ import annotations
 
@@ -24,44 +24,52 @@ from moca.importing import loading
 if TYPE_CHECKING:
     from moca.classifier.lesson import Lesson
 
-app = App(name="model", help="A model that keeps learning: what it knows, and its versions.")
+app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, export.")
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
 
 
-_AT_ONCE = 1.0
-"""Seconds that need no word."""
+_NO_BAR_BELOW = 1.0
+"""Seconds of work before a progress bar is shown."""
 
 
-def _open(help: str) -> Parameter:
+def _optional(help: str) -> Parameter:
+    """A parameter whose default is described in its help text."""
     return Parameter(help=help, show_default=False)
 
 
 def learn(
-    images: Annotated[Path, Parameter(help="folder with a folder of images for each class")],
+    images: Annotated[Path, Parameter(help="folder with one subfolder of images per class")],
     /,
     *,
-    model: Annotated[Path, Parameter(help="folder of the model: made if it is not there, taught if it is")],
-    learner: Annotated[str | None, _open("how to learn [default: er_ace]")] = None,
+    model: Annotated[Path, Parameter(help="folder of the model; created if it does not exist")],
+    learner: Annotated[str | None, _optional("training method [default: er_ace]")] = None,
     perturb: Annotated[
-        str | None, _open("how replayed features are moved [default: gaussian, or none, by the learner]")
+        str | None,
+        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]"),
     ] = None,
-    memory: Annotated[str | None, _open("images kept for replay, or what they may take: 50MB [default: 2000]")] = None,
-    encoder: Annotated[str | None, _open("network [default: by the images]")] = None,
-    frozen: Annotated[str | None, _open("network that stays as it is; what learns sees its features")] = None,
-    epochs: Annotated[int | None, _open("passes over the images [default: by their number]")] = None,
-    image_size: Annotated[int | None, _open("pixels a side of the images [default: by themselves]")] = None,
-    augment: Annotated[str | None, _open("crop at random, and mirror what is in colour [true|false]")] = None,
-    seed: Annotated[int | None, _open("random seed [default: 0]")] = None,
-    held_out: Annotated[float, Parameter(help="share of each class to judge by")] = 0.1,
-    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost, as a share")] = 0.2,
+    memory: Annotated[
+        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]")
+    ] = None,
+    encoder: Annotated[str | None, _optional("network [default: chosen by the images]")] = None,
+    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained")] = None,
+    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]")] = None,
+    image_size: Annotated[
+        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]")
+    ] = None,
+    augment: Annotated[str | None, _optional("random crops and, for colour images, mirroring [true|false]")] = None,
+    seed: Annotated[int | None, _optional("random seed [default: 0]")] = None,
+    held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
+    tolerate: Annotated[
+        float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
+    ] = 0.2,
     device: Device = "auto",
 ) -> int:
-    """Teach a model what is new in a folder of images, or make one from it.
+    """Train a model on what is new in a folder of images; creates the model if there is none.
 
-    Images that it has learnt before are left out. Every lesson is a version of the model: moca model rollback goes
-    back to an earlier one.
+    Images that it has learnt before are skipped. Every lesson saves a new version of the model; moca model rollback
+    returns to an earlier one.
     """
     check_shares(held_out, tolerate)
     with loading():
@@ -73,18 +81,18 @@ def learn(
     given = {name: value for name, value in options.items() if value is not None}
     folder = ModelFolder(model)
     try:
-        with _told("reading images") as read, _told("learning") as said:
+        with _progress("reading images") as read, _progress("learning") as learnt:
             lesson = teach(folder, images, options=given, held_out=held_out, tolerate=tolerate, device=device,
-                           said=said, say=aside, read=read)  # fmt: skip
+                           said=learnt, say=aside, read=read)  # fmt: skip
     except KeyboardInterrupt:
-        left = f"'{model}' is what it was" if folder.exists() or folder.is_run() else "no model was made"
-        raise Interrupted(f"the lesson was stopped, and {left}") from None
+        state = f"'{model}' is unchanged" if folder.exists() or folder.is_run() else "no model was created"
+        raise Interrupted(f"the lesson was stopped; {state}") from None
     _show_lesson(lesson, model)
     return 0 if lesson.used else 1
 
 
 def check_shares(held_out: float, tolerate: float) -> None:
-    """That the rules of a lesson are shares."""
+    """Raise a `MocaError` unless both are valid shares."""
     if not 0 <= held_out < 1:
         raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     if not 0 <= tolerate <= 1:
@@ -96,8 +104,8 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
 
     if lesson.left_out:
         say(lesson.left_out, "red")
-    for told in filter(None, (otherwise_told(lesson), twice_told(lesson), copies_told(lesson))):
-        say(told, "red")
+    for warning in filter(None, (otherwise_told(lesson), twice_told(lesson), copies_told(lesson))):
+        say(warning, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
         say(f"Nothing new: {all_known} learnt before. Model: {model}")
@@ -119,12 +127,12 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         table.add_row("all classes, each counting alike", "", alike)
     if table.row_count:
         console.print(table)
-    if told := basis_told(lesson):
-        say(told, "dim")
+    if basis := basis_told(lesson):
+        say(basis, "dim")
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
-        if told := cost_told(lesson, f"moca model rollback {model}"):
-            say(told, "red")
+        if cost := cost_told(lesson, f"moca model rollback {model}"):
+            say(cost, "red")
         return
     say(
         f"Version {lesson.version} forgot too much and is kept, but not in use; the one before is. Use it "
@@ -137,11 +145,11 @@ def predict(
     model: Model,
     /,
     *images: Annotated[Path, Parameter(help="images, or folders of them")],
-    top: Annotated[int, Parameter(help="how many classes to name for each image")] = 1,
-    format: Annotated[Literal["table", "csv", "json"], Parameter(help="how to print")] = "table",
+    top: Annotated[int, Parameter(help="number of classes to print for each image")] = 1,
+    format: Annotated[Literal["table", "csv", "json"], Parameter(help="output format")] = "table",
     device: Device = "auto",
 ) -> int:
-    """Tell the classes of images. Those that cannot be read are named and left out; the exit code is then 1."""
+    """Predict the classes of images. Those that cannot be read are named and skipped; the exit code is then 1."""
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
@@ -157,9 +165,9 @@ def predict(
     classifier = Classifier.load(model, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
-    files, lost = [file for path in images for file in files_of(path)], list[str]()
-    with _told("reading images") as read:
-        x, places = readable(files, classifier.shape_, None, lost.append, read)
+    files, unreadable = [file for path in images for file in files_of(path)], list[str]()
+    with _progress("reading images") as read:
+        x, places = readable(files, classifier.shape_, None, unreadable.append, read)
     shares, names = classifier.predict_proba(x), classifier.classes_
     best = (-shares).argsort(1, kind="stable")[:, :top]
     rows = [
@@ -167,22 +175,25 @@ def predict(
         for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
-        found = [{"image": f, "classes": [{"class": c, "share": round(s, 4)} for c, s in told]} for f, told in rows]
-        json.dump(found, sys.stdout, indent=2, ensure_ascii=False)
+        entries = [
+            {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
+            for file, predicted in rows
+        ]
+        json.dump(entries, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["image", "class", "share"])
-        writer.writerows([file, name, f"{share:.4f}"] for file, told in rows for name, share in told)
+        writer.writerows([file, name, f"{share:.4f}"] for file, predicted in rows for name, share in predicted)
     else:
         table = _table("image", "class", "share")
-        for file, told in rows:
-            for place, (name, share) in enumerate(told):
+        for file, predicted in rows:
+            for place, (name, share) in enumerate(predicted):
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
-    for line in lost:
+    for line in unreadable:
         sys.stderr.write(f"moca: {line}\n")
-    return 1 if lost else 0
+    return 1 if unreadable else 0
 
 
 @app.command
@@ -190,9 +201,9 @@ def show(
     model: Model,
     /,
     *,
-    sheet: Annotated[Path | None, _open("write the memory's images to this PNG file")] = None,
+    sheet: Annotated[Path | None, _optional("write the memory's images to this PNG file")] = None,
 ) -> int:
-    """Show what a model knows: its classes, its memory, and how its versions did."""
+    """Show a model's classes, its memory, and the accuracies of its versions."""
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
@@ -213,8 +224,8 @@ def show(
         kind, samples = "vectors", f"{channels} numbers"
     say(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
     versions = folder.versions if folder.exists() else []
-    judged = folder.about()["lesson"].get("correct", ()) if versions else ()
-    correct = {name: f"{right} of {held}" for name, right, held in judged}
+    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
+    correct = {name: f"{right} of {held}" for name, right, held in evaluated}
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(correct))
     came = folder.taught_in() if versions else {}
     for name in names:
@@ -247,14 +258,14 @@ def show(
 def rollback(
     model: Annotated[Path, Parameter(help="folder of a model")],
     /,
-    to: Annotated[int | None, _open("version [default: the one before that in use]")] = None,
+    to: Annotated[int | None, _optional("version [default: the one before the version in use]")] = None,
 ) -> int:
-    """Put an earlier version of a model to use; none is lost."""
+    """Switch to an earlier version of a model; no version is deleted."""
     with loading():
         from moca.classifier.folder import ModelFolder
 
     folder = ModelFolder(model)
-    folder.check()  # that there is none is told before a folder is made for it
+    folder.check()  # before `teaching` would create the folder of a model that does not exist
     with folder.teaching():
         version = folder.rollback(to)
     say(f"Version {version} of {model} is in use.")
@@ -267,20 +278,20 @@ def forget(
     name: Annotated[str, Parameter(help="class to forget")],
     /,
     *,
-    all_versions: Annotated[bool, Parameter(help="remove it from every version, too", negative=())] = False,
+    all_versions: Annotated[bool, Parameter(help="also remove it from every earlier version", negative=())] = False,
 ) -> int:
-    """Forget a class: it is gone from memory, head, prototypes and held-out images."""
+    """Forget a class: remove it from the memory, the head, the prototypes and the held-out images."""
     with loading():
         from moca.classifier.folder import ModelFolder
         from moca.classifier.lesson import forget
 
     folder = ModelFolder(model)
-    folder.check()  # that there is none is told before a folder is made for it
+    folder.check()  # before `forget` would create the folder of a model that does not exist
     known = (label for about in folder.versions for label in about["classes"])
-    label = next((label for label in known if str(label) == name), name)  # in Python it may be a number
+    label = next((label for label in known if str(label) == name), name)  # models taught in Python may have numbers
     version = forget(folder, label, all_versions=all_versions, device="cpu")
-    left = "" if all_versions else " Earlier versions still have it; once more with --all-versions removes it there."
-    say(f"'{name}' is forgotten; version {version} of {model} is in use.{left}")
+    earlier = "" if all_versions else " Earlier versions still have it; repeat with --all-versions to remove it there."
+    say(f"'{name}' is forgotten; version {version} of {model} is in use.{earlier}")
     return 0
 
 
@@ -289,10 +300,10 @@ def export(
     model: Model,
     /,
     *,
-    to: Annotated[Literal["onnx"], Parameter(help="kind of file")] = "onnx",
-    out: Annotated[Path | None, _open("the file [default: the model's name, here]")] = None,
+    to: Annotated[Literal["onnx"], Parameter(help="file format")] = "onnx",
+    out: Annotated[Path | None, _optional("file to write [default: the model's name, in the current folder]")] = None,
 ) -> int:
-    """Write a model as a file that needs no moca: onnxruntime alone can use it."""
+    """Export a model to a file that onnxruntime can use without moca."""
     with loading():
         from moca.classifier.classifier import Classifier
 
@@ -307,16 +318,16 @@ def export(
 
 
 @contextmanager
-def _told(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Something to be told how far something is, of how much, that shows it in a bar once it has taken a second."""
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A callback `(done, total)` that shows a progress bar once the work has taken a second."""
     from moca.engine.progress import ProgressBar
 
     since, before, bar = 0.0, 0, None
 
-    def told(done: int, total: int) -> None:
+    def advance(done: int, total: int) -> None:
         nonlocal since, before, bar
         since = since or monotonic()
-        if bar is None and monotonic() - since > _AT_ONCE:
+        if bar is None and monotonic() - since > _NO_BAR_BELOW:
             bar = shown.enter_context(ProgressBar(total, what))
         if bar is not None:
             bar(done - before, "")
@@ -325,7 +336,7 @@ def _told(what: str) -> Iterator[Callable[[int, int], None]]:
             shown.close()
 
     with ExitStack() as shown:
-        yield told
+        yield advance
 
 
 def _percent(share: Any) -> str:

@@ -1,4 +1,4 @@
-"""Command-line options made from the settings, so that both always agree. No torch is needed to show the help."""
+"""Command-line options generated from the settings, so that both always agree. The help is shown without torch."""
 
 import inspect
 import typing
@@ -14,16 +14,16 @@ _GROUP = Group("What to run", sort_key=1)
 
 
 def with_run_options(function: Callable[..., Any], several: bool = False, without: tuple[str, ...] = ()) -> Any:
-    """The function, taking as keywords its own options and every setting of a run; with `several`, of many runs."""
+    """Give a command every setting of a run as an option; with `several`, each of them takes several values."""
     return with_options(function, Run, tuple(Run.model_fields) if several else ("record",), without)
 
 
 def with_options(
     function: Callable[..., Any], settings: type[Settings], several: tuple[str, ...] = (), without: tuple[str, ...] = ()
 ) -> Any:
-    """The function, taking as keywords its own options and every setting, each as text.
+    """Add every setting as a text option to the signature of a command, except those in `without`.
 
-    Those in `several` take more than one value. What the text means is decided by the settings alone.
+    Options in `several` take more than one value. The text is parsed by the settings, not here.
     """
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
@@ -50,7 +50,7 @@ def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
 
 
 def _default(name: str, field: FieldInfo) -> Any:
-    """What is used where nothing is given; nothing where the description says it."""
+    """What the help shows as the default; False if there is none or the description has it."""
     if name in RECIPE and field is Run.model_fields.get(name):
         return lambda value: "the recipe's"
     if field.default is None or isinstance(field.default, tuple):
@@ -59,7 +59,7 @@ def _default(name: str, field: FieldInfo) -> Any:
 
 
 def written(annotation: Any) -> str:
-    """What is to be written, in a word or two; nothing where that is any text."""
+    """The kind of value that an option takes, such as `[whole number]`; empty if it takes any text."""
     kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)] or [annotation]
     if typing.get_origin(annotation) is Literal:
         return f"[{'|'.join(map(str, kinds))}]"
@@ -76,5 +76,5 @@ def written(annotation: Any) -> str:
 
 
 def given(options: dict[str, Any]) -> dict[str, Any]:
-    """Only the options that the user gave; a single value stands for itself."""
+    """The options that the user gave; a list of one value becomes that value."""
     return {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in options.items() if v is not None}

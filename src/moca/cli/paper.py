@@ -1,4 +1,4 @@
-"""`moca paper`: the paper's numbers beside ours, and the runs that are missing."""
+"""`moca paper`: the paper's numbers beside ours, and the runs that are missing to reproduce them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ app = App(name="paper", help="The paper's tables and figures: what they say, wha
 
 _RESULTS = Path("results")
 Names = Annotated[str, Parameter(help="tables and figures, such as table2 or fig10; or all")]
-Only = Annotated[str, Parameter(help="cells that are all of these: cifar100,m500,er,wap", show_default=False)]
-Results = Annotated[Path, Parameter(help="folder below which runs that were done are looked for")]
-Seeds = Annotated[int, Parameter(help="how many seeds each experiment needs")]
+Only = Annotated[str, Parameter(help="only cells that match all of these: cifar100,m500,er,wap", show_default=False)]
+Results = Annotated[Path, Parameter(help="folder that is searched for finished runs")]
+Seeds = Annotated[int, Parameter(help="number of seeds that each experiment needs")]
 
 
 @app.command
 def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
-    """List the tables and figures: cells, how many were measured, and what is missing."""
+    """List the tables and figures: how many of their cells were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
 
@@ -43,16 +43,18 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
             table.add_row(name, *standing.sums(shown).in_short, Text(title))
     table.add_row("all", *standing.sums(standing.entries).in_short, style="bold")
     console.print(table)
-    console.print(Text("Measured: cells, of those that can be run yet. Reproduced: claimed cells, of those measured. "
-                       f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show.",
-                       "dim"))  # fmt: skip
+    legend = (
+        "Measured: out of the cells that can be run so far. Reproduced: out of the claimed cells that are measured. "
+        f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show."
+    )
+    console.print(Text(legend, "dim"))
     console.print(Text(standing.pace.how, "dim"))
-    _tell_empty(standing, results)
+    _warn_if_empty(standing, results)
 
 
 @app.command
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
-    """Show cells: the paper's number, ours, a verdict, and the commands that make them."""
+    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
         from moca.recipes.matching import experiments
@@ -67,7 +69,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
         say(f"{number}: {one.command(seeds)}")
-    _tell_empty(standing, results)
+    _warn_if_empty(standing, results)
 
 
 @app.command
@@ -77,19 +79,21 @@ def run(
     seeds: Seeds = 3,
     device: Annotated[str, Parameter(help="cpu, cuda, or auto")] = "auto",
     jobs: Annotated[int | None, Parameter(help="runs at a time, as in moca compare", show_default=False)] = None,
-    out: Annotated[Path, Parameter(help="folder for the small files of runs that ended")] = Path("results/paper"),
+    out: Annotated[Path, Parameter(help="folder for the results of runs that ended")] = Path("results/paper"),
     results: Results = _RESULTS,
-    work: Annotated[Path, Parameter(help="folder for runs under way, which the same command goes on with")] = Path(
+    work: Annotated[Path, Parameter(help="folder for unfinished runs, which the same command resumes")] = Path(
         "runs/paper"
     ),
     record: Annotated[
         list[str] | None,
         Parameter(help=Run.model_fields["record"].description, consume_multiple=1, negative=(), show_default=False),
     ] = None,
-    dry_run: Annotated[bool, Parameter(help="only say what would be run", negative=())] = False,
+    dry_run: Annotated[bool, Parameter(help="only print what would be run", negative=())] = False,
 ) -> int:
-    """Carry out the runs that cells lack, packed on a GPU. The same command again goes on where it stopped; started
-    several times, it shares the runs among them, as moca compare does."""
+    """Run what is missing to fill cells, packed on a GPU.
+
+    The same command resumes where it stopped. Started several times, it shares the runs, as moca compare does.
+    """
     with loading():
         from moca.engine.device import pick_device
         from moca.recipes import missing
@@ -99,18 +103,18 @@ def run(
     if not any(entry.experiment for entry in standing.entries):
         raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
     wanted = standing.wanted(standing.entries)
-    here = device != "cuda" or not dry_run  # what a GPU would do can be asked anywhere
+    here = device != "cuda" or not dry_run  # a dry run for a GPU needs no GPU
     _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
     if dry_run:
         return 0
     outcome = missing.carry_out(wanted, out, work, device, jobs, record=recorded)
     _show(_standing(names, only, [results, out], seeds))
-    bad = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
+    failures = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
     if outcome.interrupted:
-        raise Interrupted("; ".join(["stopped; the same command goes on", *bad]))
-    for line in bad:
+        raise Interrupted("; ".join(["stopped; the same command resumes it", *failures]))
+    for line in failures:
         aside(line, "red")
-    return 1 if bad else 0
+    return 1 if failures else 0
 
 
 @app.command
@@ -120,7 +124,7 @@ def report(
     out: Annotated[Path, Parameter(help="the page to write")] = Path("RESULTS.md"),
     seeds: Seeds = 3,
 ) -> None:
-    """Write a page with every number of the paper beside ours, and what is missing with its cost."""
+    """Write a page with every number of the paper beside ours, and what the missing runs would cost."""
     with loading():
         from moca.recipes.page import render
 
@@ -135,7 +139,7 @@ def report(
         raise MocaError(f"'{out}' cannot be written ({error.strerror}); choose another with out=") from None
     for line in standing.found.unreadable:
         aside(f"left out: {line}")
-    _tell_empty(standing, results)
+    _warn_if_empty(standing, results)
     say(f"{len(standing.found.results)} runs found; page: {out}")
 
 
@@ -157,8 +161,8 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
     return Standing(cells.only(chosen, only), places, seeds)
 
 
-def _tell_empty(standing: Standing, results: Path) -> None:
-    """Why nothing is measured, where no run was found."""
+def _warn_if_empty(standing: Standing, results: Path) -> None:
+    """If no run was found, say that this is why nothing counts as measured."""
     if not standing.found.results:
         say(
             f"No run was found below '{results.resolve()}': nothing counts as measured. Name the folder with "
@@ -180,12 +184,12 @@ def _show(standing: Standing) -> None:
                 table.add_row(Text(" ".join(filter(None, row[:tags]))), *map(Text, row[tags:]))
             console.print(table)
             notes = [text for entry in shown for text in (entry.waits, entry.cell.note, *departures(entry.cell))]
-            for said in dict.fromkeys(filter(None, notes)):
-                say(f"- {said}", "dim")
+            for note in dict.fromkeys(filter(None, notes)):
+                say(f"- {note}", "dim")
 
 
 def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]], on_cpu: bool) -> None:
-    """What is to be run, and about how long it takes: on a CPU nobody has measured that."""
+    """Print the missing runs and about how many GPU minutes they take; no such estimate exists for a CPU."""
     table = _table(["to be run", "seeds", *([] if on_cpu else ["GPU minutes"])])
     for one, seeds in wanted:
         minutes = [] if on_cpu else [f"{standing.minutes([(one, seeds)]):.1f}"]
@@ -199,7 +203,7 @@ def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int
 
 
 def _table(head: Sequence[str]) -> Table:
-    """Names to the left, numbers to the right; in a narrow terminal only words give way."""
+    """A table with text left-aligned and numbers right-aligned; in a narrow terminal only text wraps."""
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for place, name in enumerate(head):
         words = name in ("what", "verdict") or place == 0

@@ -1,4 +1,4 @@
-"""What `moca ls` lists: everything that can be chosen by name, and all about one of them."""
+"""What `moca ls` shows: everything that can be chosen by name, and the details of one."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _TITLES = {"learner": "learners", "perturb": "perturbations", "model": "models",
 _CLOSED: dict[str, tuple[type[Settings], ...]] = {"head": HEADS, "optimiser": OPTIMISERS, "schedule": SCHEDULES}
 
 CARDS = "docs/methods/NAME.md"
-"""Where the page about a method is."""
+"""Path of a method's documentation page."""
 
 
 @dataclass
 class About:
-    """All about one thing that can be chosen by name."""
+    """Details of one thing that can be chosen by name: a learner, a perturbation, a data set, ..."""
 
     name: str
     kind: str
@@ -34,17 +34,17 @@ class About:
     paper: str = ""
     card: str = ""
     options: list[tuple[str, str, str]] = field(default_factory=list)
-    """As it is given, with its default; what is to be written; what it means."""
+    """For each option: as it is written, with its default; the kind of value; the description."""
     recipes: dict[str, str] = field(default_factory=dict)
-    """By protocol, or data set and protocol: the options that a run with it has there unless others are given."""
+    """By protocol, or data set and protocol: the options that a run uses there unless the user gives others."""
     refused: list[tuple[str, str]] = field(default_factory=list)
-    """With a learner the perturbations that it does not take, with a perturbation such learners; and why."""
+    """Incompatible perturbations of a learner, or learners of a perturbation, each with the reason."""
     use: str = ""
-    """Of a data set: whether it is here, and what to do with it."""
+    """For a data set: whether it is stored, and which commands use or get it."""
 
 
 def lines() -> dict[str, dict[str, tuple[str, str]]]:
-    """By kind: each name with one line about it and its paper in short."""
+    """By kind: each name with a one-line description and its paper in short."""
     listed = {_TITLES[kind]: _with_papers(parts) for kind, parts in KINDS.items()}
     for kind, choices in _CLOSED.items():
         listed[f"{kind}s"] = {name: (_line(choice), "") for name, choice in by_name(choices).items()}
@@ -57,8 +57,10 @@ def _with_papers(parts: Kind) -> dict[str, tuple[str, str]]:
 
 
 def in_short(paper: str) -> str:
-    """The first author and where and when it came out, of the first paper of a line `Authors, Venue Year, arXiv ...`;
-    the line itself where it is written in another way."""
+    """Shorten `Authors, Venue Year, arXiv ...` to the first author, venue and year of the first paper.
+
+    A line in any other form is returned unchanged.
+    """
     found = re.match(r"(?P<first>[^,;]+)(?P<others>(?:, [^,;]+)*?), (?P<where>[^,;\d]+ \d{4})(?!\.?\d)", paper)
     if found is None:
         return paper
@@ -67,7 +69,7 @@ def in_short(paper: str) -> str:
 
 
 def about(name: str) -> list[About]:
-    """What has that name: mostly one thing, but for instance a head and a schedule are called cosine."""
+    """Everything of that name: usually one thing, but `cosine` for example is both a head and a schedule."""
     found = list(_found(name))
     if not found:
         known = {n for entries in lines().values() for n in entries} | {*catalogue.names(), *Store()}
@@ -81,8 +83,8 @@ def _found(name: str) -> Iterator[About]:
             yield _part(name, parts, parts.find(name), parts.lines()[name], parts.papers()[name])
     if "." in name:
         part = by_path(name, "part")
-        said = inspect.getdoc(part) or ""
-        yield _part(name, kind_of(part), part, said.split("\n")[0], paper_in(said))
+        doc = inspect.getdoc(part) or ""
+        yield _part(name, kind_of(part), part, doc.split("\n")[0], paper_in(doc))
     for kind, choices in _CLOSED.items():
         if choice := by_name(choices).get(name):
             yield About(name, kind, _line(choice), options=_options(name, choice))
@@ -138,7 +140,7 @@ def _options(name: str, choice: type[Settings]) -> list[tuple[str, str, str]]:
 
 
 def _spelt(name: str, recipe: dict[str, Any]) -> str:
-    """A recipe as one would give it: settings of a run, and options of the part itself."""
+    """A recipe as command-line options: settings of a run, and options of the part itself."""
     settings = [f"--{key.replace('_', '-')} {value}" for key, value in recipe.items() if key in Run.model_fields]
     own = [f"{key}={value}" for key, value in recipe.items() if key not in Run.model_fields]
     return " ".join([*settings, *([f"{name}:{','.join(own)}"] if own else [])])

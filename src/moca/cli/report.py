@@ -1,4 +1,4 @@
-"""`moca report`: any finished runs as a page, tables and figures."""
+"""`moca report`: finished runs as an HTML page, tables and figures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from moca.errors import MocaError
 from moca.importing import loading
 from moca.paths import from_here
 
-_MOST_TOLD = 8
+_MOST_LINES = 8
 
 
 def report(
@@ -24,18 +24,18 @@ def report(
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
     latex: Annotated[Path | None, Parameter(show_default=False)] = None,
 ) -> None:
-    """Draw finished runs, whatever made them: one HTML page that needs nothing else.
+    """Write a report of finished runs from anywhere: one self-contained HTML page.
 
-    Runs on other data, other tasks or other test images get a section of their own. Runs that are not finished, or that
-    this version cannot read, are named and left out; those that diverged are seeds of their method without a number.
+    Runs on different data, tasks or test images get separate sections. Runs that are not finished, or that this version
+    cannot read, are named and left out; runs that diverged count as seeds of their method, but have no numbers.
 
     Parameters
     ----------
     runs
-        Folders of runs, of comparisons, or above such [default: runs]
+        Folders of runs or comparisons, or their parent folders [default: runs]
     tables
-        Also write runs.csv, a line a run, and tidy.csv (with pyarrow tidy.parquet, too): a line for each run, task and
-        number, settings as columns; into this folder.
+        Also write runs.csv (a line per run) and tidy.csv (a line per run, task and number, with settings as columns; if
+        pyarrow is installed, tidy.parquet too) into this folder.
     figures
         Also write the figures as PDF and PNG, for print, into this folder.
     latex
@@ -54,10 +54,10 @@ def report(
         about = " ".join(filter(None, map(told_in, places)))
         page = write_report(comparison, about=about or None, path=out)
     console.print(comparison)
-    _some("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
-    _some("Left out", comparison.left_out)
+    _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
+    _say_first("Left out", comparison.left_out)
     if len(comparison.settings) > 1:
-        say(f"{len(comparison.settings)} settings whose numbers do not compare, a section each.")
+        say(f"{len(comparison.settings)} settings whose numbers cannot be compared, each in its own section.")
     if tables:
         comparison.save(tables)
         say(f"Tables: {tables}")
@@ -73,11 +73,12 @@ def report(
     say(f"Report: {from_here(page)}")
 
 
-def _some(what: str, lines: Sequence[str]) -> None:
-    for line in lines[:_MOST_TOLD]:
+def _say_first(what: str, lines: Sequence[str]) -> None:
+    """Print the first lines, and how many more there are."""
+    for line in lines[:_MOST_LINES]:
         say(f"{what}: {line}")
-    if len(lines) > _MOST_TOLD:
-        say(f"{what}: {len(lines) - _MOST_TOLD} more, which the page names.")
+    if len(lines) > _MOST_LINES:
+        say(f"{what}: {len(lines) - _MOST_LINES} more; the page names them.")
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""`moca runs`: the runs in some folders, at a glance."""
+"""`moca runs`: list the runs in some folders."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ from moca.errors import nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
 _WIDE = 100
-"""Columns of a terminal that has room for the whole table."""
-_MOST_TOLD = 12
+"""Terminal width from which the table is shown with all its columns."""
+_MOST_COMMANDS = 12
+"""How many commands for unfinished runs are printed."""
 Several = Parameter(consume_multiple=1, negative=(), show_default=False)
 Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
 
@@ -38,24 +39,24 @@ def runs(
     sort: Sort = "name",
     json: bool = False,
 ) -> None:
-    """List runs: what they are, how they stand, what came out, and what to do next.
+    """List runs with their method, state and accuracy, and what to do next.
 
     Parameters
     ----------
     folders
-        Folders of runs, of comparisons, or above such [default: runs]
+        Folders of runs or comparisons, or their parent folders [default: runs]
     learner
         Only runs of these learners.
     perturb
-        Only runs with these perturbations; none is one of them.
+        Only runs with these perturbations; none selects those without.
     data
         Only runs on these data sets.
     state
-        Only runs in these states; older are those of a moca whose settings this one cannot read.
+        Only runs in these states; older means written by a version of moca whose settings this one cannot read.
     sort
-        Names upwards, the latest last, the largest accuracy, time and size first.
+        Names in ascending order, the latest run last; accuracy, time (long) and size in descending order.
     json
-        As JSON, an object a run.
+        Print JSON, one object per run.
     """
     places = folders or ((RUNS,) if RUNS.is_dir() else ())
     every = list(listed(*places))
@@ -65,14 +66,14 @@ def runs(
         return
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = max(console.width, 2 * _WIDE)  # a file or a pager has no edge
+        console.width = max(console.width, 2 * _WIDE)  # a file or a pager has no width
     if not shown:
         console.print(
-            Text(_none(places, every, {"learner": learner, "perturb": perturb, "data": data})), soft_wrap=True
+            Text(_why_none(places, every, {"learner": learner, "perturb": perturb, "data": data})), soft_wrap=True
         )
         return
     console.print(_table(shown, places, console.width))
-    _tell_next(console, shown, places)
+    _show_next(console, shown, places)
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
     more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
@@ -81,10 +82,10 @@ def runs(
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
 
 
-def _none(places: Sequence[Path], others: Sequence[Listed], asked: Mapping[str, Sequence[str] | None]) -> str:
-    """Why nothing is shown, and what to do."""
+def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping[str, Sequence[str] | None]) -> str:
+    """Why no run is shown, and what to do about it."""
     where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
-    for name, values in asked.items():
+    for name, values in filters.items():
         known = {one for run in others for one in names_of(getattr(run, name))}
         if others and values and not known & set(values):
             return f"No run in {where} has {name} '{values[0]}'; {nearest(values[0], sorted(known))}"
@@ -93,9 +94,11 @@ def _none(places: Sequence[Path], others: Sequence[Listed], asked: Mapping[str, 
     return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
-def _tell_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]) -> None:
-    """Lines that can be copied, which the cells of a narrow table cannot: one for all runs of a comparison that go on,
-    and for each other run that did not finish."""
+def _show_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]) -> None:
+    """Print the next command for unfinished runs: one for each comparison to resume, one for each other run.
+
+    They are separate lines, since commands in the cells of a narrow table could not be copied.
+    """
     comparisons: dict[Path, Counter[str]] = {}
     alone = []
     for run in shown:
@@ -109,10 +112,11 @@ def _tell_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]
             left = ", ".join(f"{count} {state}" for state, count in there.items() if count)
             path = shlex.quote(str(folder))
             console.print(Text.assemble((f"{folder.name}, {left}: ", "dim"), f"moca resume {path}"), soft_wrap=True)
-    for run in alone[:_MOST_TOLD]:
+    for run in alone[:_MOST_COMMANDS]:
         console.print(Text.assemble((f"{_name(run, places)}: ", "dim"), run.next), soft_wrap=True)
-    if len(alone) > _MOST_TOLD:
-        console.print(Text(f"and {len(alone) - _MOST_TOLD} more that did not finish; --json tells all"), style="dim")
+    if len(alone) > _MOST_COMMANDS:
+        more = f"and {len(alone) - _MOST_COMMANDS} more that did not finish; --json lists them all"
+        console.print(Text(more), style="dim")
 
 
 def _as_json(shown: Sequence[Listed]) -> None:
@@ -137,19 +141,19 @@ def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table
     if width < _WIDE:
         del columns["size"], columns["method"], columns["started"]  # the name says most of it
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    kept = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
-    for name in kept:
+    filled = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
+    for name in filled:
         number = name in ("seed", "accuracy %", "time", "size")
         fold = name in ("run", "method", "unlike most")
         table.add_column(name, justify="right" if number else "left", no_wrap=not fold,
                          overflow="fold" if fold else "ellipsis", min_width=12 if fold else None)  # fmt: skip
-    for row in zip(*kept.values(), strict=True):
+    for row in zip(*filled.values(), strict=True):
         table.add_row(*row)
     return table
 
 
 def _name(run: Listed, places: Sequence[Path]) -> str:
-    """Below the place where it was found, if there is but one."""
+    """The folder of a run, relative to the listed folder if there is only one."""
     if len(places) == 1 and run.folder != places[0]:
         return str(run.folder.relative_to(places[0]))
     return str(run.folder)

@@ -17,34 +17,35 @@ def serve(
     model: Model,
     /,
     *,
-    host: Annotated[str, Parameter(help="address to listen at; any but this machine's own needs a key")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="port; 0 for any that is free")] = 8000,
+    host: Annotated[str, Parameter(help="address to listen on; any but localhost needs an API key")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="port; 0 for any free port")] = 8000,
     api_key: Annotated[
         str | None,
-        Parameter(help="key that requests must bring; better not typed but in MOCA_API_KEY", env_var="MOCA_API_KEY"),
+        Parameter(help="key that requests must send; safer in MOCA_API_KEY than typed here", env_var="MOCA_API_KEY"),
     ] = None,
-    teach: Annotated[bool, Parameter(help="whether the model can be taught through the service")] = True,
-    held_out: Annotated[float, Parameter(help="share of a lesson's images to judge by")] = 0.1,
-    tolerate: Annotated[float, Parameter(help="most accuracy on old classes that a lesson may cost, as a share")] = 0.2,
-    rate: Annotated[float, Parameter(help="requests a second of one client; 0 for any number")] = 20.0,
-    max_mb: Annotated[float, Parameter(help="megabytes of a request")] = 64.0,
-    max_images: Annotated[int, Parameter(help="images of a request")] = 100,
-    max_megapixels: Annotated[float, Parameter(help="megapixels of an image")] = 32.0,
+    teach: Annotated[bool, Parameter(help="allow teaching the model through the service")] = True,
+    held_out: Annotated[float, Parameter(help="share of a lesson's images to hold out for evaluation")] = 0.1,
+    tolerate: Annotated[
+        float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
+    ] = 0.2,
+    rate: Annotated[float, Parameter(help="most requests per second from one client; 0 for no limit")] = 20.0,
+    max_mb: Annotated[float, Parameter(help="most megabytes per request")] = 64.0,
+    max_images: Annotated[int, Parameter(help="most images per request")] = 100,
+    max_megapixels: Annotated[float, Parameter(help="most megapixels per image")] = 32.0,
     max_waiting_mb: Annotated[
         float | None,
-        Parameter(help="megabytes of all requests that wait for an answer [default: 4 requests]", show_default=False),
+        Parameter(help="most megabytes of all pending requests together [default: 4 requests]", show_default=False),
     ] = None,
     device: Device = "auto",
 ) -> int:
-    """Serve a model: a page to look and teach with, and the same for programs.
+    """Serve a model over HTTP: a web page for predicting and teaching, and a JSON API.
 
-    The page shows what an image is and which remembered images are nearest to it, and teaches a class from a few
-    images. Lessons are held in the background, are versions of the model, and are put to use unless they do harm.
-    A version that moca learn or moca model rollback puts to use is taken up, too. Programs find what can be asked at
-    /openapi.json.
+    The page shows the predicted class of an image and the nearest images in memory, and teaches a class from a few
+    images. Lessons run in the background; each becomes a new version of the model, which is used unless it forgets too
+    much. Versions from moca learn and moca model rollback are picked up too. The API is described at /openapi.json.
     """
     if rate < 0 or min(max_mb, max_images, max_megapixels) <= 0:
-        raise MocaError("limits are numbers above 0; --rate 0 is for any number of requests")
+        raise MocaError("limits are numbers above 0; --rate 0 means no limit on requests")
     waiting = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
     if waiting < max_mb:
         raise MocaError(f"--max-waiting-mb {waiting:g} has no room for one request of --max-mb {max_mb:g}")

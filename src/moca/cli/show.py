@@ -22,27 +22,27 @@ console = Console()
 
 
 def busy(doing: str) -> Status:
-    """Around what takes seconds: a terminal shows that something goes on, a file nothing."""
+    """A context manager that shows a spinner on stderr, if it is a terminal."""
     return Console(stderr=True).status(f"{doing} ...")
 
 
 def say(line: str, style: str = "") -> None:
-    """A line as it is: nothing in it is read as markup, and the terminal alone may break it."""
+    """Print a line verbatim, without markup; only the terminal may wrap it."""
     console.print(Text(line, style), soft_wrap=True)
 
 
 def aside(line: str, style: str = "dim") -> None:
-    """The same on the error stream, for what is no result."""
+    """Print a line verbatim on stderr, for anything that is not a result."""
     Console(stderr=True).print(Text(line, style), soft_wrap=True)
 
 
 def complain(line: str) -> None:
-    """Tell of a mistake, or of what could not be done."""
+    """Print an error in red on stderr."""
     aside(f"moca: {line}", "red")
 
 
 def in_bytes(size: float) -> str:
-    """A size on disk."""
+    """A size in bytes with a readable unit."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break
@@ -58,15 +58,15 @@ _IN_FULL = {
 
 
 def show_result(result: Result) -> None:
-    """The numbers of one run and where its files are."""
+    """Print the numbers of one run and where its files are."""
     from moca.report.grouping import judged
 
     table = Table(box=None, show_header=False)
     for name, value in result.numbers().items():
         if math.isfinite(value):
             percent = name not in ("seconds", "images_per_second")
-            called = _IN_FULL.get(name, name.replace("_", " "))
-            table.add_row(called, f"{100 * value:.2f} %" if percent else f"{value:,.1f}")
+            title = _IN_FULL.get(name, name.replace("_", " "))
+            table.add_row(title, f"{100 * value:.2f} %" if percent else f"{value:,.1f}")
     console.print(table)
     if result.settings.validation:
         say(f"On {judged(result.settings)}, not on the test images.")
@@ -76,7 +76,7 @@ def show_result(result: Result) -> None:
 
 
 def show_comparison(comparison: Comparison) -> None:
-    """Mean and standard deviation of each method, what they cost, and where the files are."""
+    """Print mean and standard deviation of each method, the cost, notes, and where the files are."""
     from moca.report.chosen import Chosen
     from moca.report.comparison import notes
     from moca.report.labels import some
@@ -90,13 +90,13 @@ def show_comparison(comparison: Comparison) -> None:
         for line in filter(None, (str(comparison.cost), comparison.cost.advice)):
             say(f"{line}.")
     for note, labels in notes(comparison.rows).items():
-        of = "" if labels == [row.label for row in comparison.rows] else f"{some(labels)}: "
-        say(f"Note: {of}{note}.")
+        methods = "" if labels == [row.label for row in comparison.rows] else f"{some(labels)}: "
+        say(f"Note: {methods}{note}.")
     say(f"Folder: {from_here(comparison.folder)}")
 
 
 def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None:
-    """By kind each name, with a line about it and its paper in short; then where to find more."""
+    """Print, by kind, each name with its one-line description and paper; then where to find more."""
     table = Table(box=None, show_header=False)
     for title, entries in listed.items():
         table.add_row(Text(title, "bold"))
@@ -107,7 +107,7 @@ def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None
 
 
 def show_about(this: About) -> None:
-    """One thing that can be chosen by name."""
+    """Print the details of one thing that can be chosen by name."""
     console.print(Text.assemble((this.name, "bold"), f" ({this.kind}). {this.line}"))
     if this.paper:
         console.print(Text(f"Paper: {this.paper}"))
@@ -118,7 +118,7 @@ def show_about(this: About) -> None:
     elif not this.options:
         console.print(Text(f"{this.name} has no options."))
     _rows("Options", this.options)
-    _rows("Recipes by protocol; what is given wins", this.recipes.items())
+    _rows("Recipes by protocol; settings you give take precedence", this.recipes.items())
     _rows("Refuses" if this.kind == "learner" else "Refused by", this.refused)
 
 

@@ -1,4 +1,4 @@
-"""Messages in the words of the command line: what Python calls `out=` is `--out` there."""
+"""Error messages in the syntax of the command line: `out=` in Python is `--out` there."""
 
 import re
 
@@ -14,36 +14,37 @@ _SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(?=([\w'\"./-]
 
 
 def as_options(message: str) -> str:
-    """The message with settings spelled as options."""
+    """The message with settings written as command-line options: `lr=0.1` becomes `--lr 0.1`."""
     return _SPELLED.sub(lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}", message)
 
 
 def hinted(error: CycloptsError) -> str:
-    """What the parser says of a command, and what to give, or where to look, where that can be told."""
+    """The parser's error message, improved where we know what the user should give or where to look."""
     message, command = str(error), error.command_chain
     if isinstance(error, MissingArgumentError) and error.argument:
         called = f"moca {' '.join(command or ())}"
-        told = error.argument.parameter.help or f"see {called} --help"
+        hint = error.argument.parameter.help or f"see {called} --help"
         return (
-            f"{error.keyword} needs a value: {told}"
+            f"{error.keyword} needs a value: {hint}"
             if error.keyword
-            else f"{called} needs {error.argument.name}: {told}"
+            else f"{called} needs {error.argument.name}: {hint}"
         )
     if isinstance(error, CoercionError) and command == ("compare",) and error.token and "," in error.token.value:
         option, given = error.token.keyword, error.token.value
         if option in ("--seeds", "--seed"):
-            apart = " ".join(given.replace(",", " ").split())
-            return f"{option} {given} is no whole number; these seeds are --seed {apart}."
+            separate = " ".join(given.replace(",", " ").split())
+            return f"{option} {given} is not a whole number; for these seeds use --seed {separate}."
     if "Unused Tokens: [" in message:
         extra = message.partition("[")[2].partition("]")[0]
+        unexpected = f"unexpected argument{'s' * (', ' in extra)} {extra}"
         if command == ("model", "forget"):
-            return f"there is no place for {extra} here: one class is forgotten at a time."
-        message = f"there is no place for {extra} here; --help shows what can be given."
+            return f"{unexpected}: one class is forgotten at a time."
+        message = f"{unexpected}; --help shows what can be given."
         if command == ("compare",) and extra.replace("'", "").replace(", ", "").isdigit():
-            return f"{message} --seeds says how many there are, --seed which ones."
+            return f"{message} --seeds sets how many seeds, --seed which ones."
         return f"{message} For several values of an option use moca compare." if command == ("run",) else message
     if isinstance(error, UnknownOptionError) and command in (("run",), ("compare",)):
         given = (error.token.keyword or error.token.value).partition("=")[0]
-        told = meant(given.strip("-").replace("-", "_"))
-        return f"{given} {as_options(told)}." if told else message
+        suggestion = meant(given.strip("-").replace("-", "_"))
+        return f"{given} {as_options(suggestion)}." if suggestion else message
     return message

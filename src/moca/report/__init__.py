@@ -1,1 +1,1 @@
-"""Tables, figures and the HTML page."""
+"""Comparisons of finished runs: tables, figures and the HTML report."""

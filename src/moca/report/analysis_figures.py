@@ -1,4 +1,4 @@
-"""Figures of analyses for print, drawn from what `Plot` says alone."""
+"""Figures of analyses for print, drawn with matplotlib only from the description in `Plot`."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from moca.report.side_by_side import (
 
 _COLUMNS = 3
 _NUMBERED = 12
-"""Rows up to which the cells of a matrix have numbers, and how many of its rows, or of bars, are named."""
-_UPRIGHT = 26
-"""Letters that a line beside a panel has room for."""
+"""Largest matrix, in rows, whose cells show numbers; also the most tick labels of its rows, or of bars."""
+_Y_LABEL_WIDTH = 26
+"""Characters per line of a y-axis label."""
 _LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
 
 
 def draw(setting: Setting, folder: Path, before: str = "", only: Sequence[str] | None = None) -> list[Path]:
-    """Every plot of these methods as PDF and PNG in a folder."""
+    """Draw every plot of these methods into a folder, as PDF and PNG; file names start with `before`."""
     written, drawn = [], shared_out(setting, groups(setting.rows, only))
     for part, (_, methods) in enumerate(drawn, 1):
         for analysis in analyses(methods):
@@ -57,7 +57,7 @@ def draw(setting: Setting, folder: Path, before: str = "", only: Sequence[str] |
 
 @style()
 def figure_of(drawn: Sequence[Panel]) -> Figure:
-    """The panels of one plot."""
+    """A figure with the panels of one plot."""
     plot = drawn[0].plot
     if plot.kind == "matrix":
         return _matrices(drawn)
@@ -71,18 +71,18 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         (_bars if plot.kind == "bars" else _lines)(axes, panel)
         spec = axes.get_subplotspec()
         first = spec is None or spec.is_first_col()
-        upright = textwrap.fill(plot.y.name, _UPRIGHT) if first else ""
-        axes.set(xlabel=plot.x.name, ylabel=upright, title=shown(panel.title))
+        y_label = textwrap.fill(plot.y.name, _Y_LABEL_WIDTH) if first else ""
+        axes.set(xlabel=plot.x.name, ylabel=y_label, title=shown(panel.title))
         axes.set_ylim(*heights(drawn))
-        if kept := widths(drawn):
-            axes.set_xlim(*kept)
+        if x_range := widths(drawn):
+            axes.set_xlim(*x_range)
     if len(lines) > 1:
         _legend(figure, list(lines.values()))
     return figure
 
 
 def _size(plot: Plot, labels: int) -> tuple[float, float]:
-    """Of a panel, in inches; many bars need room."""
+    """Width and height of a panel in inches; wider if it has many bars."""
     bars = len(plot.x.values) * labels if plot.kind == "bars" else 0
     return min(7.0, max(2.9, 0.09 * bars + 1)), 2.3 + 0.5 * (_long_names(plot) and plot.kind == "bars")
 
@@ -142,7 +142,7 @@ def _bars(axes: Axes, panel: Panel) -> None:
                 if not math.isnan(height):
                     axes.annotate(f"{height:.3g}", (at, height), (0, 1.5), textcoords="offset points", ha="center",
                                   va="bottom", fontsize=6.5)  # fmt: skip
-    axes.set_xticks(*_some(names, 18))
+    axes.set_xticks(*_tick_labels(names, 18))
     if _long_names(plot):
         axes.tick_params("x", labelrotation=40)
         for text in axes.get_xticklabels():
@@ -153,15 +153,15 @@ def _bars(axes: Axes, panel: Panel) -> None:
     axes.grid(axis="y")
 
 
-def _some(names: Sequence[Any], length: int, most: int = _NUMBERED) -> tuple[Sequence[int], list[str]]:
-    """Where names stand, and which."""
+def _tick_labels(names: Sequence[Any], length: int, most: int = _NUMBERED) -> tuple[Sequence[int], list[str]]:
+    """Positions and texts of tick labels: all names, or evenly spaced ones if there are more than `most`."""
     at = named_places(len(names), most)
     return at, [shown(str(names[place]), length) for place in at]
 
 
 def _long_names(plot: Plot) -> bool:
-    """Whether the names below bars have to be turned."""
-    _, names = _some(plot.x.values, 18)
+    """Whether the names below bars are so long that they must be rotated."""
+    _, names = _tick_labels(plot.x.values, 18)
     return len(names) > 2 and sum(map(len, names)) > 30
 
 
@@ -198,15 +198,15 @@ def _cells(axes: Axes, matrix: Any, low: float, high: float) -> None:
 
 
 def _ticks(axes: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
-    most = 2 * _NUMBERED if any(len(str(name)) > 2 for name in x) else _NUMBERED  # words are turned, numbers are not
-    at, names = _some(x, 14, most)
+    most = 2 * _NUMBERED if any(len(str(name)) > 2 for name in x) else _NUMBERED  # words are rotated, numbers are not
+    at, names = _tick_labels(x, 14, most)
     axes.set_xticks(at, names, rotation=90 if sum(map(len, names)) > 40 else 0)
-    axes.set_yticks(*_some(y, 14, most))
+    axes.set_yticks(*_tick_labels(y, 14, most))
     axes.tick_params(length=0)
 
 
 def _planes(drawn: Sequence[Panel]) -> Figure:
-    """Features in the plane: a row for each series, a column for each method."""
+    """Two-dimensional features: one row per series, one column per method."""
     across = len({panel.lines[0].label for panel in drawn})
     down = -(-len(drawn) // across)
     figure = Figure((2.6 * across, 2.6 * down), layout="constrained")
@@ -226,7 +226,7 @@ def _planes(drawn: Sequence[Panel]) -> Figure:
 def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None:
     x, y = np.array(points["x"]), np.array(points["y"])
     labels, old = np.array(points["class"]), np.array(points["old"], dtype=bool)
-    # Limits that a few far ones do not decide.
+    # Limits that a few outliers do not determine.
     limit = 1.15 * float(np.quantile(np.hypot(x, y), 0.995)) if len(x) else 1.0
     for was_old in (False, True):
         few = (old == was_old).sum() < 60
@@ -248,7 +248,7 @@ def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None
 
 
 def _pictures(drawn: Sequence[Panel]) -> Figure:
-    """Rows of pictures, a name before each; panels side by side share them where they are the same."""
+    """Rows of pictures, each row with a name; adjacent panels with the same row names show them only once."""
     across = min(_COLUMNS, len(drawn))
     down, side = -(-len(drawn) // across), 0.32
     rows, columns = (max(len(getattr(panel.plot, axis).values) for panel in drawn) for axis in ("y", "x"))
@@ -268,7 +268,7 @@ def _pictures(drawn: Sequence[Panel]) -> Figure:
 
 
 def _look(line: Line) -> dict[str, Any]:
-    """Markers only where the points of a line can be told apart."""
+    """The style of a line; with markers only if it has few points."""
     look = LOOKS[line.place]
     marker = look.marker if len(line.plot.x.values) <= MARKED else ""
     return {"color": look.light, "ls": DASHES[look.dash], "marker": marker, **_LINE}
@@ -283,5 +283,5 @@ def _legend(figure: Figure, lines: Sequence[Line]) -> None:
 
 
 def _power(value: float, place: int | None = None) -> str:
-    """A power of ten as a logarithmic axis has it."""
+    """A power of ten as a label of a logarithmic axis, with a superscript exponent."""
     return "10" + f"{round(math.log10(value))}".translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

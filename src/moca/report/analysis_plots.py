@@ -1,4 +1,4 @@
-"""Figures of analyses for the page, drawn from what `Plot` says alone."""
+"""Figures of analyses for the page, as plotly data, drawn only from the description in `Plot`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from moca.report.plotting import (
 from moca.report.side_by_side import MARKED, Line, Panel, heights, old_classes, shades, widths
 
 _MOST_NAMED = 20
-"""Names along an axis."""
+"""Most tick labels along an axis."""
 
 
 def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
-    """A figure for each panel, with its title. Heights, shades and colours of classes mean the same in all of them."""
+    """One figure per panel, with its title. Axis ranges, shades and class colours are the same in all of them."""
     kind = drawn[0].plot.kind
     alts = [f"{about}: {panel.title}".removesuffix(": ") for panel in drawn]
     if kind == "points":
@@ -46,42 +46,43 @@ def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
     elif kind == "pictures":
         made = [_pictures(panel.lines[0], alt) for panel, alt in zip(drawn, alts, strict=True)]
     else:
-        seen = heights(drawn)
-        made = [(_bars if kind == "bars" else _lines)(panel, seen, alt) for panel, alt in zip(drawn, alts, strict=True)]
-        if kept := widths(drawn):
+        y_range = heights(drawn)
+        draw = _bars if kind == "bars" else _lines
+        made = [draw(panel, y_range, alt) for panel, alt in zip(drawn, alts, strict=True)]
+        if x_range := widths(drawn):
             for one in made:
-                one["layout"]["xaxis"]["range"] = list(kept)
+                one["layout"]["xaxis"]["range"] = list(x_range)
     return [(panel.title, plot) for panel, plot in zip(drawn, made, strict=True)]
 
 
-def _lines(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
+def _lines(panel: Panel, y_range: tuple[float, float], alt: str) -> Plot:
     plot = panel.plot
     traces: list[Trace] = []
     hover = f"{plot.x.name.lower()} %{{x}}: %{{y:.4g}}%{{customdata}}".lstrip()
     for one in panel.lines:
         mean, std = _rounded(one.values), _rounded(one.spread or [None] * len(one.values))
-        if plot.y.log:  # a band has no place below 0
+        if plot.y.log:  # a band must stay above 0
             std = [None if m is None or s is None else min(s, 0.9 * m) for m, s in zip(mean, std, strict=True)]
-        x, told = one.plot.x.values, _told(one.spread, one.values)
-        drawn = line(one.label, one.place, x, mean, std, told, hover + _seeds(one))
+        x, details = one.plot.x.values, _plus_minus(one.spread, one.values)
+        drawn = line(one.label, one.place, x, mean, std, details, hover + _seeds(one))
         traces += drawn if len(x) <= MARKED else [trace | {"mode": "lines"} for trace in drawn]
     dashed: dict[str, Any] = {"type": "line", "line": {"dash": "dash", "width": 1}}
     shapes = [dashed | {"x0": 0, "y0": 0, "x1": 1, "y1": 1}] * plot.diagonal
     shapes += [dashed | {"x0": mark, "x1": mark, "yref": "paper", "y0": 0, "y1": 1} for mark in panel.marks]
     counted = all(isinstance(value, int) for value in panel.x) and len(panel.x) <= 12
     x_axis = _axis(plot.x) | ({"dtick": 1} if counted and not plot.x.log else {})
-    layout = {"xaxis": x_axis, "yaxis": _axis(plot.y, seen), "shapes": shapes}
+    layout = {"xaxis": x_axis, "yaxis": _axis(plot.y, y_range), "shapes": shapes}
     return figure("curves", alt, traces, layout | {"showlegend": len(panel.lines) > 1}, 320)
 
 
-def _bars(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
+def _bars(panel: Panel, y_range: tuple[float, float], alt: str) -> Plot:
     plot = panel.plot
     traces = [
         {
             "type": "bar", "name": named(one.label), "legendgroup": str(one.place), "meta": {"colour": one.place},
             "x": list(range(len(one.values))), "y": _rounded(one.values),
-            "customdata": [[shown(str(name)), told]
-                           for name, told in zip(one.plot.x.values, _told(one.spread, one.values), strict=True)],
+            "customdata": [[shown(str(name)), std]
+                           for name, std in zip(one.plot.x.values, _plus_minus(one.spread, one.values), strict=True)],
             "hovertemplate": f"{NAME}%{{customdata[0]}}: %{{y:.4g}}%{{customdata[1]}}{_seeds(one)}<extra></extra>",
         } | ({"error_y": {"type": "data", "array": _rounded(one.spread), "thickness": 1.2, "width": 2}}
              if one.spread else {})
@@ -89,7 +90,7 @@ def _bars(panel: Panel, seen: tuple[float, float], alt: str) -> Plot:
     ]  # fmt: skip
     layout = {
         "xaxis": {"title": {"text": plot.x.name}, **_named_ticks(plot.x.values), "zeroline": False, "showgrid": False},
-        "yaxis": _axis(plot.y, seen), "bargap": 0.25, "bargroupgap": 0.06,
+        "yaxis": _axis(plot.y, y_range), "bargap": 0.25, "bargroupgap": 0.06,
         "showlegend": len(panel.lines) > 1,
     }  # fmt: skip
     return figure("curves", alt, traces, layout, 320)
@@ -99,16 +100,16 @@ def _matrix(one: Line, ends: tuple[float, float], alt: str) -> Plot:
     plot, values, shares = one.plot, [_rounded(row) for row in one.values], ends == (0.0, 1.0)
     spreads = one.spread or [None] * len(values)
     names = [[shown(str(name), 24) for name in axis.values] for axis in (plot.x, plot.y)]
-    told = [
-        [[names[0][j], names[1][i], text] for j, text in enumerate(_told(spread, row))]
+    details = [
+        [[names[0][j], names[1][i], text] for j, text in enumerate(_plus_minus(spread, row))]
         for i, (row, spread) in enumerate(zip(values, spreads, strict=True))
     ]
     hover = (
         f"{plot.y.name}: %{{customdata[1]}}<br>{plot.x.name}: %{{customdata[0]}}<br>"
         f"{plot.value}: %{{z:.3g}}%{{customdata[2]}}{_seeds(one)}"
     )
-    written = [[_cell(value, shares) for value in row] for row in values]
-    trace = heat(values, told, ends, hover, "%{text}") | {"text": written}
+    texts = [[_cell(value, shares) for value in row] for row in values]
+    trace = heat(values, details, ends, hover, "%{text}") | {"text": texts}
     ticks = [_named_ticks(axis.values, 12, MOST_NUMBERED) for axis in (plot.x, plot.y)]
     layout = {
         "xaxis": BARE | {"title": {"text": plot.x.name}} | ticks[0],
@@ -122,13 +123,13 @@ def plane(points: Mapping[str, Any], colours: Mapping[int, tuple[str, str]], alt
     """Features in the plane: old classes as filled circles, new ones as open triangles, class vectors as lines."""
     old = dict(zip(points["class"], points["old"], strict=True))
     x, y, labels = (np.array(points[name]) for name in ("x", "y", "class"))
-    # A radius that a few far ones do not decide.
+    # A radius that a few outliers do not determine.
     radius = float(np.quantile(np.hypot(x, y), 0.995)) or 1.0 if len(x) else 1.0
     traces: list[Trace] = []
     names = []
     for c in sorted(old):
-        called = str(points["names"][c]) if c < len(points.get("names", ())) else str(c)
-        name = shown(called, 24)
+        label = str(points["names"][c]) if c < len(points.get("names", ())) else str(c)
+        name = shown(label, 24)
         both = {"type": "scatter", "name": name, "legendgroup": str(c), "meta": {"own": colours[c]}}
         traces.append(both | {
             "mode": "markers",
@@ -144,7 +145,7 @@ def plane(points: Mapping[str, Any], colours: Mapping[int, tuple[str, str]], alt
             "mode": "lines", "showlegend": False, "x": [0, number(end[0])], "y": [0, number(end[1])],
             "line": {"width": 2.2}, "hoverinfo": "skip",
         })  # fmt: skip
-        names.append({"text": f"<b>{shown(called, 12)}</b>", "x": number(1.1 * end[0]), "y": number(1.1 * end[1]),
+        names.append({"text": f"<b>{shown(label, 12)}</b>", "x": number(1.1 * end[0]), "y": number(1.1 * end[1]),
                       "showarrow": False})  # fmt: skip
     bare = {"visible": False, "range": [-1.25 * radius, 1.25 * radius]}
     layout = {"xaxis": bare, "yaxis": bare | {"scaleanchor": "x"}, "annotations": names, "showlegend": True}
@@ -165,14 +166,14 @@ def _pictures(one: Line, alt: str) -> Plot:
 
 
 def _in_cells(axis: Axis, size: float) -> dict[str, Any]:
-    """Names in the middle of cells of so many pixels, folded so that a phone has room for both."""
+    """Tick labels in the middle of cells of `size` pixels, wrapped so that names and pictures fit a phone."""
     places = [size * (place + 0.5) - 0.5 for place in range(len(axis.values))]
     names = ["<br>".join(map(shown, folded(plain(str(name), 40), 14))) for name in axis.values]
     return {"tickmode": "array", "tickvals": places, "ticktext": names, "tickangle": 0, "tickfont": {"size": 10}}
 
 
 def _cell(value: float | None, share: bool) -> str:
-    """What a cell has room for: of a share, percent, and nothing where there is next to none."""
+    """The text in a matrix cell: a share in percent, empty below 0.5 %; any other value to one digit."""
     if value is None or (share and value < 0.005):
         return ""
     return f"{100 * value:.0f}" if share else f"{value:.1f}"
@@ -188,7 +189,7 @@ def _axis(axis: Axis, ends: tuple[float, float] | None = None) -> dict[str, Any]
 
 
 def _named_ticks(values: Sequence[Any], length: int = 16, most: int = _MOST_NAMED) -> dict[str, Any]:
-    """Names at places 0, 1, ...; of many, some."""
+    """Tick labels at 0, 1, ...; evenly spaced ones if there are more than `most`."""
     at = list(named_places(len(values), most))
     return {"tickmode": "array", "tickvals": at, "ticktext": [shown(str(values[i]), length) for i in at]}
 
@@ -197,7 +198,7 @@ def _seeds(one: Line) -> str:
     return f" (n = {one.seeds})"
 
 
-def _told(spread: Sequence[float | None] | None, values: Sequence[Any]) -> list[str]:
+def _plus_minus(spread: Sequence[float | None] | None, values: Sequence[Any]) -> list[str]:
     return ["" if s is None else f" ± {s:.2g}" for s in spread or [None] * len(values)]
 
 

@@ -1,4 +1,4 @@
-"""Methods at their best: each with the combination of settings that did best on held-out training images."""
+"""Tuned methods: each with the combination of settings that did best on held-out training images."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moca.report.comparison import CHOSEN, Comparison
 
 
 class Chosen(Comparison):
-    """What was chosen, compared on the test images; and the runs that it was chosen by (`choosing`)."""
+    """The chosen methods, compared on the test images; `choosing` has the runs that they were chosen by."""
 
     def __init__(
         self,
@@ -30,20 +30,20 @@ class Chosen(Comparison):
         self.choosing = choosing
         """The runs on held-out images."""
         self.picks = list(picks)
-        """What was chosen for each learner with each perturbation, and among which combinations."""
+        """The combination chosen for each learner with each perturbation, and those it was chosen from."""
         self.share = share
         """The share of the training images that was held out."""
 
     @property
     def told(self) -> str:
-        """What was chosen, by what, and among how many."""
+        """A paragraph that says what was chosen, on which images and seeds, and from how many combinations."""
         named = {label for pick in self.picks for label in pick.among}
         lost = [row.label for row in self.choosing.rows if row.label not in named]
         nothing = f" Nothing was chosen among {', '.join(lost)}: none finished with every seed." if lost else ""
-        return _told(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results), nothing)
+        return _paragraph(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results), nothing)
 
     def _write(self, folder: Path) -> None:
-        """Also chosen.json, an entry a method."""
+        """Also write chosen.json, with one entry per method."""
         super()._write(folder)
         entries = [
             {
@@ -59,33 +59,33 @@ class Chosen(Comparison):
             path.write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:
-        """One page: first what was found on the test images, then the runs that it was chosen by."""
-        from moca.report.page import write_report  # a run alone needs no page
+        """Write one page: first the results on the test images, then the runs that settings were chosen by."""
+        from moca.report.page import write_report  # here, since a single run needs no page
 
         runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
         return write_report(Comparison(runs, self.folder, self.cost, chosen=True), about=self.told)
 
 
 def told_in(folder: Path) -> str:
-    """What the comparison in a folder said of its choice; nothing where there was none, or it cannot be read."""
+    """The paragraph about the choice of the comparison in a folder; empty if there was none or it is unreadable."""
     try:
         entries = json.loads((folder / CHOSEN).read_text())
         picks = [
             Pick(one["chosen"], {name: math.nan if a is None else a for name, a in one["among"].items()})
             for one in entries
         ]
-        return _told(picks, entries[0]["held_out"], entries[0]["seeds"], entries[0]["tested_with_seeds"])
+        return _paragraph(picks, entries[0]["held_out"], entries[0]["seeds"], entries[0]["tested_with_seeds"])
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return ""
 
 
-def _told(picks: Sequence[Pick], share: float, by: Sequence[int], tested: Sequence[int], nothing: str = "") -> str:
+def _paragraph(picks: Sequence[Pick], share: float, by: Sequence[int], tested: Sequence[int], nothing: str = "") -> str:
     return (
-        f"Chosen before testing. Of each learner with each perturbation the settings with the best mean final accuracy "
-        f"on {100 * share:g} % of the training images, held out, with {_in_words(by)}, were taken; the test images "
-        f"played no part. {' '.join(map(_picked, picks))}{nothing} What was chosen then learned from all training "
-        f"images with {_in_words(tested)}, which it was not chosen by, and is judged on the test images. Accuracies on "
-        f"held-out images are those of the best of several, and so a little too good."
+        f"Chosen before testing. For each learner with each perturbation, the settings with the best mean final "
+        f"accuracy on {100 * share:g} % of the training images, held out, with {_in_words(by)}, were taken; the test "
+        f"images played no part. {' '.join(map(_picked, picks))}{nothing} The chosen methods were then trained on all "
+        f"training images with {_in_words(tested)}, which did not take part in the choice, and evaluated on the test "
+        f"images. Accuracies on held-out images are those of the best of several, and so a little too good."
     )
 
 

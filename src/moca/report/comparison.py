@@ -1,4 +1,4 @@
-"""Runs side by side: mean and standard deviation over seeds."""
+"""Comparing methods: mean and standard deviation over seeds."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from moca.report.spread import Spread
 from moca.settings import Run, word
 
 CHOSEN = "chosen.json"
-"""The file that says what was chosen, in the folder of a comparison that chose settings before it tested them."""
+"""File with the settings chosen by `--choose`, in the folder of the comparison."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One method of a comparison: all its runs, a seed each."""
+    """One method of a comparison, with one run per seed."""
 
     label: str
-    """What the method is called: learner, perturbation, and settings in which it differs from others."""
+    """The method's name: learner, perturbation, and the settings in which it differs from the others."""
     results: list[Result]
-    """Its runs."""
+    """Its runs, finished or not."""
 
     @property
     def finished(self) -> list[Result]:
-        """Only runs that reached the end count."""
+        """The runs that reached their end; all numbers are computed from these."""
         return [r for r in self.results if r.finished]
 
     @property
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def perturbed(self) -> bool:
-        """Whether a perturbation takes part."""
+        """Whether the method uses a perturbation."""
         return self.run.perturb.name != "none"
 
     @functools.cached_property
@@ -61,25 +61,25 @@ class Row:
         return [r.numbers() for r in self.finished]
 
     def values(self, number: str) -> list[float]:
-        """One of the numbers of each run that finished; NaN where it has none."""
+        """A number, such as `final_accuracy`, of each finished run; NaN for a run that lacks it."""
         return [numbers.get(number, math.nan) for numbers in self._numbers]
 
     def spread(self, number: str) -> Spread:
-        """Mean and deviation of one of the numbers of a result."""
+        """Mean and standard deviation of a number, such as `final_accuracy`, over the finished runs."""
         if self.results and number not in (known := self.results[0].numbers()):
             raise MocaError(f"a result has no number '{number}'; {nearest(number, known)}")
         return Spread.of(self.values(number))
 
     @property
     def over_stream(self) -> tuple[list[int], list[list[float]]]:
-        """Steps at which its runs were evaluated on the way, and the accuracies of each there; empty where none was."""
-        looks = [r.over_stream for r in self.finished if r.over_stream]
-        count = min(map(len, looks), default=0)
-        steps = [int(step) for step, _ in looks[0][:count]] if looks else []
-        return steps, [[accuracy for _, accuracy in one[:count]] for one in looks]
+        """Steps at which runs were evaluated within tasks, and each run's accuracies there; empty if there are none."""
+        curves = [r.over_stream for r in self.finished if r.over_stream]
+        count = min(map(len, curves), default=0)
+        steps = [int(step) for step, _ in curves[0][:count]] if curves else []
+        return steps, [[accuracy for _, accuracy in curve[:count]] for curve in curves]
 
     def differences(self, other: Row, number: str) -> list[float]:
-        """How far this method is above another, for each seed that both finished with and that has the number."""
+        """This method minus another in a number, for each seed with which both finished."""
         theirs = dict(zip((r.settings.seed for r in other.finished), other.values(number), strict=True))
         ours = dict(zip((r.settings.seed for r in self.finished), self.values(number), strict=True))
         pairs = [value - theirs[seed] for seed, value in ours.items() if seed in theirs]
@@ -88,41 +88,43 @@ class Row:
 
 @dataclass(frozen=True)
 class Setting:
-    """Methods that can be held against each other: they learn one stream and are judged on the same images."""
+    """Methods whose numbers can be compared: they learn the same stream and are evaluated on the same images."""
 
     title: str
     rows: list[Row]
     chosen: bool = False
-    """Whether each method has the settings that were chosen for it, which may then differ from its learner's."""
+    """Whether settings were chosen for each method (`--choose`), so that they may differ from its learner's."""
 
     @property
     def results(self) -> list[Result]:
-        """All runs."""
+        """The runs of all methods."""
         return [r for row in self.rows for r in row.results]
 
     @property
     def finished(self) -> list[Row]:
-        """Methods of which a run reached the end."""
+        """The methods with at least one finished run."""
         return [row for row in self.rows if row.finished]
 
     @property
     def judged(self) -> str:
-        """The images behind the numbers."""
+        """The images that methods are evaluated on, in words."""
         return grouping.judged(self.results[0].settings)
 
     @property
     def held_out(self) -> bool:
-        """Whether these are training images."""
+        """Whether methods are evaluated on held-out training images instead of test images."""
         return self.results[0].settings.validation > 0
 
     @property
     def images(self) -> str:
-        """The same in the few words that an axis has room for."""
+        """The images that methods are evaluated on, in a few words for an axis label."""
         return "held-out training images" if self.held_out else "test images"
 
     def own_learner(self, row: Row) -> Row | None:
-        """The method that differs from this one in nothing but its having no perturbation; where settings were chosen
-        for each, the same learner with those chosen for it."""
+        """The same method without its perturbation, or None.
+
+        Where settings were chosen for each method, it is the same learner with the settings chosen for that learner.
+        """
         if not row.perturbed:
             return None
         plain = [other for other in self.rows if not other.perturbed]
@@ -130,12 +132,12 @@ class Setting:
         same = [other for other in plain if grouping.method(other.run, without=("perturb",)) == wanted]
         if same or not self.chosen:
             return same[0] if same else None
-        at_best = [other for other in plain if _asked(other.run) == _asked(row.run)]
-        return at_best[0] if len(at_best) == 1 else None  # of several, which an earlier choice left, none is its own
+        tuned = [other for other in plain if _problem(other.run) == _problem(row.run)]
+        return tuned[0] if len(tuned) == 1 else None  # several are left over from an earlier choice: none is its own
 
 
 class Comparison:
-    """Results side by side, a row for each method: of `moca compare`, or of any runs that were done before."""
+    """Results of `moca compare`, or of any earlier runs, with one row per method."""
 
     def __init__(
         self,
@@ -147,16 +149,16 @@ class Comparison:
     ) -> None:
         self.folder, self.cost = folder.absolute(), cost
         self.left_out = list(left_out)
-        """Runs that were found but cannot be compared, each with the reason."""
-        self.settings = _apart(results, chosen)
-        """Its methods in groups: those apart that learn another stream or are judged on other images."""
+        """Runs that were found but left out, each with the reason."""
+        self.settings = _by_setting(results, chosen)
+        """The methods, grouped by the stream they learn and the images they are evaluated on."""
 
     @classmethod
     def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
-        """All runs in some folders that have ended, of whatever depth, whatever made them; of those that diverged
-        there is no number, but `Row.results` has them.
+        """Load all runs that have ended from some folders, at any depth.
 
-        Those that are not finished, cannot be read or are there twice are left out; `left_out` names them.
+        Runs that diverged have no numbers, but are in `Row.results`. Runs that are unfinished, unreadable or duplicates
+        are left out; `left_out` names them.
         """
         several = [folders] if isinstance(folders, str | Path) else list(folders)
         if not several:
@@ -167,12 +169,12 @@ class Comparison:
 
     @property
     def results(self) -> list[Result]:
-        """All runs."""
+        """The runs of all methods in all settings."""
         return [r for row in self.rows for r in row.results]
 
     @property
     def rows(self) -> list[Row]:
-        """All methods; those of one name in several settings are told apart."""
+        """All methods; if a name occurs in several settings, the setting's title is added to it."""
         names = Counter(row.label for setting in self.settings for row in setting.rows)
         return [
             Row(f"{row.label} ({setting.title})", row.results) if names[row.label] > 1 else row
@@ -182,7 +184,7 @@ class Comparison:
 
     @property
     def mistakes(self) -> list[str]:
-        """Which runs could not be done, and why."""
+        """The runs that failed, each with the reason."""
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
@@ -197,15 +199,17 @@ class Comparison:
         return (row.label for row in self.rows)
 
     def __rich__(self) -> Group:
-        """Mean and standard deviation of each method, a table for each setting, and what the differences say; if there
-        are several, each has a heading."""
+        """One table per setting, with mean and standard deviation of each method, and a verdict on the differences.
+
+        If there are several settings, each has a heading.
+        """
         from moca.report.verdict import verdict
 
         parts: list[Text | Table] = []
         for setting in self.settings:
             parts += [Text(setting.title, "bold")] * (len(self.settings) > 1)
             parts.append(_table(setting))
-            parts += [Text(f"{said}\n")] if (said := verdict(setting)) else []
+            parts += [Text(f"{words}\n")] if (words := verdict(setting)) else []
         return Group(*parts)
 
     def __str__(self) -> str:
@@ -217,8 +221,11 @@ class Comparison:
     __repr__ = __str__
 
     def save(self, folder: str | Path | None = None) -> None:
-        """Write runs.csv, a line a run; tidy.csv (and tidy.parquet where pyarrow is), a line for each run, task and
-        number; comparison.json, an entry a method; and cost.json, if runs were done now."""
+        """Write the tables to a folder, by default the comparison's own.
+
+        These are runs.csv (a line per run), tidy.csv and, if pyarrow is installed, tidy.parquet (a line per run, task
+        and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
+        """
         folder = Path(folder or self.folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -250,17 +257,19 @@ class Comparison:
 
 
 def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Each note about runs of these methods, with the methods that it is about; and with how many of its seeds, where
-    that is not all of them."""
-    found: dict[str, list[str]] = {}
+    """Each note about runs of these methods, with the methods concerned.
+
+    If a note does not hold for all seeds of a method, the method's name is followed by their number.
+    """
+    labels: dict[str, list[str]] = {}
     for row in rows:
-        told = Counter(
+        counts = Counter(
             SHARED_IN_SHORT if note.startswith(SHARED) else note for result in row.results for note in result.notes
         )
-        for note, count in told.items():
+        for note, count in counts.items():
             some = f" ({count} of {len(row.results)} seeds)" if count < len(row.results) else ""
-            found.setdefault(note, []).append(row.label + some)
-    return found
+            labels.setdefault(note, []).append(row.label + some)
+    return labels
 
 
 def _table(setting: Setting) -> Table:
@@ -283,29 +292,30 @@ def _table(setting: Setting) -> Table:
     return table
 
 
-def _apart(results: Sequence[tuple[str, Result]], chosen: bool) -> list[Setting]:
-    apart: dict[str, dict[str, list[Result]]] = {}
+def _by_setting(results: Sequence[tuple[str, Result]], chosen: bool) -> list[Setting]:
+    """Group the runs by stream and then by method; settings evaluated on held-out images come last."""
+    by_stream: dict[str, dict[str, list[Result]]] = {}
     for (label, result), stream in zip(results, grouping.streams([run for _, run in results]), strict=True):
-        apart.setdefault(stream, {}).setdefault(label, []).append(result)
-    held_out_last = sorted(apart.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
-    titles = grouping.titles([_telling(rows) for rows in held_out_last])
-    made = [
+        by_stream.setdefault(stream, {}).setdefault(label, []).append(result)
+    held_out_last = sorted(by_stream.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
+    titles = grouping.titles([_with_fingerprint(rows) for rows in held_out_last])
+    settings = [
         Setting(title, [Row(label, runs) for label, runs in rows.items()])
         for title, rows in zip(titles, held_out_last, strict=True)
     ]
-    return [replace(setting, chosen=chosen and not setting.held_out) for setting in made]
+    return [replace(setting, chosen=chosen and not setting.held_out) for setting in settings]
 
 
-def _asked(run: Run) -> list[str]:
-    """The learner, and what else was asked of it than to learn the stream, which methods of a setting share."""
+def _problem(run: Run) -> list[str]:
+    """The learner, and the settings that define its problem and are never tuned, apart from those of the stream."""
     return [
         run.learner.name,
         *(word(getattr(run, name)) for name in PROBLEM if name not in (*grouping.STREAM, "data_dir")),
     ]
 
 
-def _telling(rows: Mapping[str, Sequence[Result]]) -> Result:
-    """A run that says which images it had, if one of them does."""
+def _with_fingerprint(rows: Mapping[str, Sequence[Result]]) -> Result:
+    """A run that recorded the fingerprint of its images, if there is one; else the first."""
     every = [result for results in rows.values() for result in results]
     return next((result for result in every if result.environment.get("data")), every[0])
 

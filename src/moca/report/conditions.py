@@ -1,4 +1,4 @@
-"""Under which conditions runs were made, and the commands that make them again."""
+"""The conditions of the runs in words, and the commands that reproduce them."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def sentences(setting: Setting) -> str:
 
 
 def _arriving(how: Arrival) -> str:
-    """What is not as in a clean sequence of tasks with classes of their own, which one stream has for all its runs."""
-    told = {
+    """How the stream differs from clean tasks with disjoint classes, in a sentence; empty if it does not."""
+    deviations = {
         "every task has other images for the same labels": how.by == "domains",
         f"the rarest class has {how.imbalance:g} samples for one of the most frequent": how.imbalance < 1,
         f"{100 * how.returns:g} % of the samples of a class come in later tasks": how.returns > 0,
         f"boundaries are blurred, with a standard deviation of {how.blur:g} tasks": how.blur > 0,
     }
-    said = "; ".join(words for words, so in told.items() if so)
-    return f" {said[0].upper()}{said[1:]}." if said else ""
+    sentence = "; ".join(words for words, applies in deviations.items() if applies)
+    return f" {sentence[0].upper()}{sentence[1:]}." if sentence else ""
 
 
 def _tasks(result: Result) -> int | str:
-    """How many tasks a run had; a run that stopped before any evaluation knows only what was asked for."""
+    """How many tasks a run had; if it stopped before any evaluation, how many its settings asked for."""
     return len(result.accuracy_matrix[0]) if result.accuracy_matrix else str(result.settings.tasks or "its")
 
 
 def command(results: Sequence[Result]) -> str | None:
-    """The command that makes exactly these runs, if there is one."""
+    """The `moca compare` command that reproduces exactly these runs, if there is one."""
     runs = [r.settings for r in results]
     values = {name: _distinct(getattr(run, name) for run in runs) for name in Run.model_fields if name != "seed"}
     seeds = _distinct(run.seed for run in runs)
@@ -59,14 +59,17 @@ def command(results: Sequence[Result]) -> str | None:
 
 
 def run_command(result: Result) -> str | None:
-    """The command that makes exactly this run, if there is one."""
+    """The `moca run` command that reproduces exactly this run, if there is one."""
     run = result.settings
     values = {name: [getattr(run, name)] for name in Run.model_fields if name != "seed"}
     return _command("run", [run], values, ["--seed", run.seed])
 
 
 def _command(verb: str, runs: Sequence[Run], values: dict[str, list[Any]], seeds: Sequence[object]) -> str | None:
-    """With these settings, nothing left to recipes; None where one can be had by leaving it out, or in Python, only."""
+    """The command with all settings spelled out, none left to recipes.
+
+    None if a setting is available only in Python, or only by leaving its option out.
+    """
     if any(run.in_python_only for run in runs):
         return None
     words, default = ["moca", verb], Run()

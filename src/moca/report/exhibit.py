@@ -1,4 +1,4 @@
-"""What a page shows beside accuracies: figures and tables under a title."""
+"""Sections of the page beyond accuracies: figures and tables under a title."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Exhibit:
 
     title: str
     caption: str = ""
-    """What is to be seen, and on which images."""
+    """What the section shows, and on which images."""
     figures: list[list[tuple[str, Plot]]] = field(default_factory=list)
-    """Those that show the same thing together, each with its title."""
+    """Groups of figures that show the same thing, each figure with its title."""
     tables: list[Table] = field(default_factory=list)
 
 
 def analyses(setting: Setting, only: Sequence[str] | None = None) -> list[Exhibit]:
-    """What the folders of the runs hold of what happened inside them, seeds averaged, each method in its colour."""
+    """One section per analysis in the run folders, averaged over seeds, each method in its colour."""
     every = groups(setting.finished, only)
     figures, exhibits = shared_out(setting, every), []
     held_out = f"Here the test images are {setting.judged}."
@@ -53,7 +53,7 @@ def analyses(setting: Setting, only: Sequence[str] | None = None) -> list[Exhibi
 
 
 def _numbers(setting: Setting, methods: Sequence[Group], analysis: str, title: str) -> list[Table]:
-    """A row for each method; where it has the same numbers of several things, also one for each thing of each."""
+    """A table with one row per method, and a detailed one if the analysis has the same numbers of several things."""
     places = dict(zip((row.label for row in setting.rows), colours(setting), strict=True))
     seeds = max((len(method.runs) for method in methods), default=1)
     caption = f"{title}{'; ± is the sample standard deviation over seeds' * (seeds > 1)}."
@@ -62,13 +62,13 @@ def _numbers(setting: Setting, methods: Sequence[Group], analysis: str, title: s
         for method in methods:
             spreads = [method.number(analysis, thing + name) for name in names]
             if any(not math.isnan(spread.mean) for spread in spreads):
-                called = f"{method.label}{OF}{thing}".removesuffix(OF)
-                yield Cell(called, colour=places[method.label]), *map(any_scale, spreads)
+                title = f"{method.label}{OF}{thing}".removesuffix(OF)
+                yield Cell(title, colour=places[method.label]), *map(any_scale, spreads)
 
-    plain, (things, told) = plain_numbers(methods, analysis), grid(methods, analysis)
+    plain, (things, heads) = plain_numbers(methods, analysis), grid(methods, analysis)
     found = {
         title: (plain, [*rows(plain)]),
-        f"{title} in detail": (told, [row for thing in things for row in rows(told, thing + OF)]),
+        f"{title} in detail": (heads, [row for thing in things for row in rows(heads, thing + OF)]),
     }
     return [
         Table(name, ("Method", *(one[:1].upper() + one[1:] for one in names)), made, caption, setting.title)

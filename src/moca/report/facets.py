@@ -1,4 +1,4 @@
-"""Which methods share a figure: no more than a reader can tell apart, and those that belong together."""
+"""Which methods share a figure: those that belong together, and no more than a reader can distinguish."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from moca.settings import word
 
 T = TypeVar("T")
 MOST = len(LOOKS)
-"""Lines of a figure."""
+"""Most lines in a figure."""
 
 
 @dataclass(frozen=True)
 class Facet:
-    """A figure's share of the methods; the place of a method is that of its colour."""
+    """The methods in one figure; a method's index is that of its colour."""
 
     title: str
     rows: list[Row]
 
 
 def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
-    """All methods, by default those that finished, in one figure if they are few; else the learners by themselves, and
-    each learner with its perturbations, in as many figures as it takes."""
+    """Divide the methods, by default those that finished, among figures.
+
+    If they are few, one figure has them all. Otherwise there are figures for the learners without perturbation, and
+    for each learner with its perturbations.
+    """
     rows = setting.finished if rows is None else rows
     if len(rows) <= MOST:
         return [Facet("", rows)] if rows else []
@@ -37,16 +40,16 @@ def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
             known = (row.run.learner.name, own.label if own else "")
             first = [own] if own in plain and own else []
             families.setdefault(known, (first, []))[1].append(row)
-    plain.sort(key=lambda row: word(row.run.memory))  # those that compare best side by side
-    elsewhere = len(plain) == 1 and any(first for first, _ in families.values())
-    made = [] if elsewhere else _shared("Without perturbation", [], plain)
+    plain.sort(key=lambda row: word(row.run.memory))  # methods with the same memory size side by side
+    shown_elsewhere = len(plain) == 1 and any(first for first, _ in families.values())
+    figures = [] if shown_elsewhere else _split("Without perturbation", [], plain)
     for (learner, label), (first, others) in families.items():
-        made += _shared(f"Perturbations of {label or learner}", first, others)
-    return made
+        figures += _split(f"Perturbations of {label or learner}", first, others)
+    return figures
 
 
-def _shared(title: str, first: list[Row], others: list[Row]) -> list[Facet]:
-    """The others, evenly, in figures that all begin with the first."""
+def _split(title: str, first: list[Row], others: list[Row]) -> list[Facet]:
+    """Divide the others evenly among figures that all begin with `first`."""
     parts = evenly(others, MOST - len(first))
     return [
         Facet(title + (f" ({number} of {len(parts)})" if len(parts) > 1 else ""), [*first, *part])
@@ -55,14 +58,14 @@ def _shared(title: str, first: list[Row], others: list[Row]) -> list[Facet]:
 
 
 def evenly(things: Sequence[T], most: int) -> list[Sequence[T]]:
-    """In order, in as few parts of at most so many as can be, and these as equal."""
+    """Split a sequence, in order, into as few parts of at most `most` as possible, of nearly equal length."""
     parts = -(-len(things) // most)
     each = -(-len(things) // max(parts, 1))
     return [things[part * each :][:each] for part in range(parts)]
 
 
 def colours(setting: Setting) -> list[int | None]:
-    """The place of each method's colour, where all of them share one figure; one without a figure has none."""
+    """The colour index of each method if all share one figure; None for methods that are not drawn."""
     drawn = facets(setting)
     places = {row.label: place for place, row in enumerate(drawn[0].rows)} if len(drawn) == 1 else {}
     return [places.get(row.label) for row in setting.rows]

@@ -1,4 +1,4 @@
-"""The figures of a report for print: PDF and PNG, with their text as text."""
+"""The report's figures for print, as PDF (with selectable text) and PNG."""
 
 from __future__ import annotations
 
@@ -29,16 +29,19 @@ from moca.report.table import UNKNOWN
 WIDTH = 4.7
 """Inches: a column and a half of most papers."""
 _MOST_NUMBERED = 20
-"""Tasks up to which the cells of a matrix have room for numbers."""
+"""Most tasks for which the cells of a matrix show numbers."""
 _LEVEL: Any = (0, (4, 2))
-"""The dashes of a line that is level."""
+"""Dash pattern of horizontal lines."""
 _DARKEST = 115
-"""Percent that the darkest blue stands for: more than there is, to keep numbers readable."""
+"""Percentage at the dark end of the colour map: above 100, so that numbers in dark cells stay readable."""
 
 
 def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
-    """Accuracy over tasks and, where it is known, within the stream, final accuracies (also against numbers that were
-    varied), matrices and recorded analyses of every setting, each as PDF and PNG."""
+    """Draw every setting's figures as PDF and PNG: accuracies over tasks, final accuracies, matrices and analyses.
+
+    Also accuracies within the stream, if runs were evaluated there, and final accuracies against settings that were
+    varied.
+    """
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
@@ -95,19 +98,19 @@ def _curve(axes: Axes, row: Row, place: int) -> Line2D:
     line.set_clip_on(False)
     if at_once:
         _level(axes, spreads[0], place)
-        line.set(linestyle=_LEVEL, linewidth=1.1)  # a point alone: this is for the legend
+        line.set(linestyle=_LEVEL, linewidth=1.1)  # a single point: the style is for the legend
     return line
 
 
 def _level(axes: Axes, spread: Spread, place: int, label: str = "") -> None:
-    """A mean as a level line, its deviation as a band around it."""
+    """Draw a mean as a horizontal line, with its standard deviation as a band."""
     std, colour = np.nan_to_num(spread.std), LOOKS[place].light
     axes.axhline(spread.mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=label)
     axes.axhspan(spread.mean - std, spread.mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
 
 
 def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int, label: str = "") -> Line2D:
-    """Means as a line, deviations as a band around it."""
+    """Draw means as a line, with standard deviations as a band."""
     colour, _, marker, _, dash = LOOKS[place]
     mean, std = np.array([s.mean for s in spreads]), np.nan_to_num([s.std for s in spreads])
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, lw=0)
@@ -118,8 +121,7 @@ def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int,
 
 @style()
 def stream_curves(facet: Facet, judged: str) -> Figure:
-    """Accuracy within the stream, on the tasks begun by then: mean over seeds as a line, one standard deviation as a
-    band."""
+    """Accuracy within the stream on the tasks begun so far: mean over seeds, one standard deviation as a band."""
     figure = Figure((WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     for place, row in enumerate(facet.rows):
@@ -135,8 +137,10 @@ def stream_curves(facet: Facet, judged: str) -> Figure:
 
 @style()
 def against(sweep: Sweep, judged: str) -> Figure:
-    """Final accuracy against a number: mean over seeds as a line, one standard deviation as a band; learners that have
-    no such number are level lines."""
+    """Final accuracy against a setting that was varied: mean over seeds, one standard deviation as a band.
+
+    Learners that do not have the setting are horizontal lines.
+    """
     figure = Figure((WIDTH, 3.0), layout="constrained")
     axes = figure.add_subplot()
     for place, row in enumerate(sweep.levels):

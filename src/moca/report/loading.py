@@ -1,4 +1,4 @@
-"""Runs that have ended, from wherever they lie, named by what tells them apart."""
+"""Load ended runs from any folders, drop duplicates, and label them by the settings in which they differ."""
 
 from __future__ import annotations
 
@@ -15,39 +15,44 @@ from moca.report import grouping
 
 
 def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
-    """The runs below some places that have ended, each with a label; and those that are left out, each with the reason.
-    One that diverged has a place among the seeds of its method, though no number."""
+    """The labelled runs below some folders that have ended, and those left out, each with the reason.
+
+    A run that diverged counts as a seed of its method, although it has no numbers.
+    """
     ended, left_out = [], []
     for run in listed(*places):
         try:
             ended.append(_ended(run))
         except MocaError as error:
             left_out.append(f"{run.folder}: {error}")
-    kept, twins = once(ended)
+    unique, twins = once(ended)
     left_out = sorted(left_out + twins)
-    if not any(result.finished for result in kept):
-        left_out += [f"{from_here(result.folder)}: {result.message or result.status}" for result in kept]
-        told = f": {left_out[0]}" if left_out else ""
+    if not any(result.finished for result in unique):
+        left_out += [f"{from_here(result.folder)}: {result.message or result.status}" for result in unique]
+        reason = f": {left_out[0]}" if left_out else ""
         more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
-        raise MocaError(f"no finished run in {where}{told}{more}; moca runs lists what is there")
-    return labelled(kept), left_out
+        raise MocaError(f"no finished run in {where}{reason}{more}; moca runs lists what is there")
+    return labelled(unique), left_out
 
 
 def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
-    """Of runs with the same settings and seed one that finished, and of these the one that was looked into most, since
-    one seed is no sample of two; and the others, each with the reason."""
+    """Drop duplicates: runs with the same settings and seed, which are not independent samples.
+
+    Of each set of duplicates, a finished run with the most analyses is kept. Also returns the dropped ones, each with
+    the reason.
+    """
     alike: dict[tuple[str, str, str], list[Result]] = {}
     for result, stream in zip(results, grouping.streams(results), strict=True):
         run = result.settings
         alike.setdefault((stream, grouping.method(run), str(run.seed)), []).append(result)
-    kept, left_out = [], []
+    unique, left_out = [], []
     for twins in alike.values():
         best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, len(analyses_of(twin))))
-        kept.append(best)
+        unique.append(best)
         same = f"the same settings and seed as {from_here(best.folder)}"
         left_out += [f"{from_here(twin.folder)}: {same}" for twin in twins if twin is not best]
-    return kept, left_out
+    return unique, left_out
 
 
 def _ended(run: Listed) -> Result:
@@ -55,22 +60,21 @@ def _ended(run: Listed) -> Result:
         return Result.load(run.folder)
     raise MocaError({
         "running": "still running",
-        "stopped": f"stopped before its end; go on with: {run.next}",
+        "stopped": f"stopped before its end; resume it with: {run.next}",
         "failed": f"failed; {run.next}",
     }.get(run.state, run.why))  # fmt: skip
 
 
 def labelled(runs: Sequence[Result]) -> list[tuple[str, Result]]:
-    """Learners without perturbation first, each with its perturbations behind it; names need only tell runs of one
-    stream apart."""
+    """Label and sort runs: each learner first without, then with its perturbations. Labels are unique per stream."""
     by_stream: dict[str, list[Result]] = {}
     for result, stream in zip(runs, grouping.streams(runs), strict=True):
         by_stream.setdefault(stream, []).append(result)
-    made: list[tuple[str, Result]] = []
+    pairs: list[tuple[str, Result]] = []
     for results in by_stream.values():
         labels = grouping.labels([result.settings for result in results])
-        made += sorted(zip(labels, results, strict=True), key=_order)
-    return made
+        pairs += sorted(zip(labels, results, strict=True), key=_order)
+    return pairs
 
 
 def _order(named: tuple[str, Result]) -> tuple[object, ...]:
@@ -79,6 +83,6 @@ def _order(named: tuple[str, Result]) -> tuple[object, ...]:
 
 
 def _by_number(label: str) -> list[tuple[float, str]]:
-    """As people sort: memory=200 before memory=1000."""
+    """A key for natural sorting: memory=200 comes before memory=1000."""
     parts = re.split(r"([0-9]+(?:\.[0-9]+)?)", label)
     return [(float(part), "") if place % 2 else (-1.0, part) for place, part in enumerate(parts)]

@@ -1,5 +1,5 @@
 "use strict";
-const told = JSON.parse(document.getElementById("data").textContent);
+const data = JSON.parse(document.getElementById("data").textContent);
 const darkness = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 const drawn = new Set();
@@ -8,7 +8,7 @@ const dark = () => darkness.matches && !printing;
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const faded = (colour, share) => colour + Math.round(255 * share).toString(16).padStart(2, "0");
 const shades = {
-  few: () => dark() ? [[0, "#1c2530"], [1, "#2f6ea5"]] : [[0, "#f4f8fb"], [1, "#7db8e8"]],  // numbers can be read on all of them
+  few: () => dark() ? [[0, "#1c2530"], [1, "#2f6ea5"]] : [[0, "#f4f8fb"], [1, "#7db8e8"]],  // numbers stay readable on all of these
   all: () => dark() ? [[0, "#1c2530"], [0.5, "#3f8fd0"], [1, "#e3f3ff"]] : [[0, "#f4f8fb"], [0.5, "#4a92c6"], [1, "#08306b"]],
 };
 
@@ -16,7 +16,7 @@ function painted(trace) {
   if (trace.type === "image") return trace;
   const { colour, band, own, shades: heat, stroke } = trace.meta;
   if (heat) return { ...trace, colorscale: shades[heat]() };
-  const look = (place) => told.looks[place][dark() ? "dark" : "light"];
+  const look = (place) => data.looks[place][dark() ? "dark" : "light"];
   if (band !== undefined) return { ...trace, fillcolor: faded(look(band), 0.14) };
   const tone = own ? own[dark() ? 1 : 0] : look(colour);
   const made = { ...trace, line: { ...trace.line, color: tone }, marker: { ...trace.marker, color: tone } };
@@ -56,13 +56,13 @@ function laid(plot, width) {
 }
 
 function draw(place) {
-  const box = document.getElementById("plot-" + place), plot = told.plots[place];
+  const box = document.getElementById("plot-" + place), plot = data.plots[place];
   const layout = laid(plot, box.clientWidth);
   box.style.minHeight = layout.height + "px";
   const hidden = (box.data || []).map((trace) => trace.visible);
-  const data = plot.data.map((trace, i) => ({ ...painted(trace), ...(hidden[i] ? { visible: hidden[i] } : {}) }));
+  const traces = plot.data.map((trace, i) => ({ ...painted(trace), ...(hidden[i] ? { visible: hidden[i] } : {}) }));
   drawn.add(place);
-  return Plotly.react(box, data, layout, { displayModeBar: false, responsive: false, showTips: false });
+  return Plotly.react(box, traces, layout, { displayModeBar: false, responsive: false, showTips: false });
 }
 
 const seen = new IntersectionObserver((entries) => {
@@ -74,8 +74,8 @@ const seen = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "600px 0px" });
 const boxes = [...document.querySelectorAll("[data-plot]")];
-const heights = boxes.map((box) => box.clientWidth && laid(told.plots[box.dataset.plot], box.clientWidth).height);
-boxes.forEach((box, i) => {  // as high as they will be, so that links lead to where they point
+const heights = boxes.map((box) => box.clientWidth && laid(data.plots[box.dataset.plot], box.clientWidth).height);
+boxes.forEach((box, i) => {  // reserve the final heights, so that links scroll to the right place
   if (heights[i]) box.style.minHeight = heights[i] + "px";
   seen.observe(box);
 });
@@ -116,7 +116,7 @@ document.addEventListener("click", async (event) => {
     Plotly.downloadImage(box, { format: save, scale: save === "png" ? 3 : 1, width: box.clientWidth, height: box.layout.height, filename: name });
     return;
   }
-  await copy(copied ?? told.tables[Number(table)][form]);
+  await copy(copied ?? data.tables[Number(table)][form]);
   button.dataset.called ??= button.textContent;
   button.textContent = "copied";
   setTimeout(() => { button.textContent = button.dataset.called; }, 1200);

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs nothing else."""
+"""The report: one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from moca.report.verdict import verdict
 
 REPORT = "report.html"
 _MOST_OPEN = 12
-"""Figures of a kind that are shown at once; more of them wait to be unfolded."""
+"""How many figures of a kind are shown at once; the others are folded away."""
 
 
 def write_report(
@@ -38,7 +38,7 @@ def write_report(
     about: str | None = None,
     path: str | Path | None = None,
 ) -> Path:
-    """Write the page, by default report.html in the folder of the comparison; `about` is a paragraph of one's own."""
+    """Write the page, by default report.html in the comparison's folder; `about` is an introductory paragraph."""
     path = Path(path or comparison.folder / REPORT)
     page = render(comparison, exhibits, about)
     try:
@@ -47,15 +47,15 @@ def write_report(
             part.write_text(page, encoding="utf-8", errors="replace")
     except OSError as error:
         raise MocaError(
-            f"the report cannot be written to '{path}': {error.strerror}; put that right and do the same again, or "
-            "choose another --out"
+            f"the report cannot be written to '{path}': {error.strerror}; fix that and try again, or choose another "
+            "--out"
         ) from None
     return path
 
 
 @dataclass
 class _Copied:
-    """A table with the place of its texts among the page's data."""
+    """A table, and the index of its copyable texts in the page's data."""
 
     table: Table
     place: int
@@ -63,7 +63,7 @@ class _Copied:
 
 @dataclass
 class _Shown:
-    """An exhibit with the places of its figures and tables."""
+    """An exhibit, with the indices of its figures and tables in the page's data."""
 
     exhibit: Exhibit
     figures: list[list[tuple[str, int]]]
@@ -78,34 +78,34 @@ class _Data:
     tables: list[dict[str, str]] = field(default_factory=list)
 
     def plot(self, plot: Plot) -> int:
-        """The place of a figure."""
+        """Add a figure; return its index."""
         self.plots.append(plot)
         return len(self.plots) - 1
 
     def table(self, table: Table) -> _Copied:
-        """A table that can be copied."""
+        """Add the texts of a table, to be copied."""
         self.tables.append({"csv": table.csv(), "markdown": table.markdown(), "latex": table.latex()})
         return _Copied(table, len(self.tables) - 1)
 
     def exhibit(self, exhibit: Exhibit) -> _Shown:
-        """A section of figures and tables."""
+        """Add the figures and tables of a section."""
         figures = [[(title, self.plot(plot)) for title, plot in several] for several in exhibit.figures]
         return _Shown(exhibit, figures, [self.table(table) for table in exhibit.tables])
 
     def json(self) -> Markup:
-        """As text that ends no script element, whatever is in it."""
+        """The data as JSON, escaped so that nothing in it can close the script element."""
         looks = [{"light": look.light, "dark": look.dark} for look in LOOKS]
-        told = json.dumps({"plots": self.plots, "tables": self.tables, "looks": looks},
+        text = json.dumps({"plots": self.plots, "tables": self.tables, "looks": looks},
                           allow_nan=False, separators=(",", ":"))  # fmt: skip
-        return Markup(told.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"))
+        return Markup(text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026"))
 
 
 def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str | None = None) -> str:
-    """The page as text. It holds no date, so that the same results give the same page."""
+    """The page as HTML. It contains no date, so that the same results give the same page."""
     data = _Data()
     parts = [_part(setting, data) for setting in comparison.settings]
     shown = [data.exhibit(exhibit) for exhibit in exhibits]
-    scripts = [_plotly() if data.plots else "", _own("page.js")]
+    scripts = [_plotly() if data.plots else "", _resource("page.js")]
     return _template().render(
         title=_title(comparison),
         about=about,
@@ -113,7 +113,7 @@ def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str 
         exhibits=shown,
         left_out=comparison.left_out,
         meanings=_meanings(comparison),
-        styles=Markup(_own("page.css")),
+        styles=Markup(_resource("page.css")),
         scripts=[Markup(script) for script in scripts if script],
         allowed=" ".join(f"'sha256-{_hash(script)}'" for script in scripts if script),
         data=data.json(),
@@ -124,16 +124,16 @@ def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str 
 
 
 def latex_tables(comparison: Comparison) -> str:
-    """The tables of the page that papers have: the summaries, and methods held against each other."""
-    made = []
+    """The tables for a paper: the summary and the pairwise comparisons of each setting."""
+    texts = []
     for setting in comparison.settings:
         several = (tables.summary(setting, colours(setting)), tables.perturbations(setting), *tables.learners(setting))
-        made += [table.latex() for table in several if table]
-    return "\n".join(["% \\usepackage{booktabs}", *made])
+        texts += [table.latex() for table in several if table]
+    return "\n".join(["% \\usepackage{booktabs}", *texts])
 
 
 def _part(setting: Setting, data: _Data) -> dict[str, Any]:
-    """One setting as the page shows it."""
+    """The contents of one setting's section, as the template needs them."""
     where, figures = setting.images, []
     for facet in facets(setting):
         stream = plots.over_stream(facet, where)
@@ -143,7 +143,7 @@ def _part(setting: Setting, data: _Data) -> dict[str, Any]:
             "dots": data.plot(plots.final_accuracies(facet, where)),
             "stream": data.plot(stream) if stream else None,
         })  # fmt: skip
-    held = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
+    pairwise = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
     differing, same = tables.settings(setting)
     commands = {row.label: conditions.command(row.finished) for row in setting.finished}
     return {
@@ -152,7 +152,7 @@ def _part(setting: Setting, data: _Data) -> dict[str, Any]:
         "conditions": conditions.sentences(setting),
         "command": conditions.command(setting.results),
         "summary": data.table(tables.summary(setting, colours(setting))),
-        "held_against": [data.table(table) for table in held],
+        "pairwise": [data.table(table) for table in pairwise],
         "figures": figures,
         "sweeps": [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
         "matrices": [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
@@ -182,21 +182,21 @@ def _meanings(comparison: Comparison) -> list[tables.Column]:
 @functools.cache
 def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_own("page.html.jinja"))
+    return environment.from_string(_resource("page.html.jinja"))
 
 
 @functools.cache
-def _own(name: str) -> str:
+def _resource(name: str) -> str:
     return files("moca.report").joinpath(name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def _plotly() -> str:
-    """The library that draws, as it comes with its Python package."""
+    """The source of plotly.js, from plotly's Python package."""
     return files("plotly").joinpath("package_data", "plotly.min.js").read_text(encoding="utf-8").replace("\r", "")
 
 
 @functools.cache
 def _hash(script: str) -> str:
-    """What lets a browser run this script and no other."""
+    """The hash by which the page's content security policy allows this script and no other."""
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

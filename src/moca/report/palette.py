@@ -1,11 +1,11 @@
-"""Colours that people with any kind of colour vision can tell apart, on white and on dark pages."""
+"""Colours that remain distinguishable with any kind of colour vision, on light and dark pages."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 
 class Look(NamedTuple):
-    """How a method is drawn: its colour on a light and on a dark page, and for print without colour marker and dash."""
+    """How a method is drawn: its colour on a light and on a dark page; marker and dash, for print without colour."""
 
     light: str
     dark: str
@@ -24,20 +24,23 @@ LOOKS = (
     Look("#6f4cc0", "#b38fff", "X", "x", "dash"),
     Look("#2596c4", "#86e2f6", "*", "star", "dash"),
 )
-"""The first one, the baseline, is grey. There are no more: a figure has at most that many lines."""
+"""The first, for the baseline, is grey. A figure has at most this many lines."""
 
-_OLD = ("#332288", "#4477AA", "#2b9bc0", "#44AA99", "#117733")  # cool ones of Paul Tol's schemes
-_NEW = ("#b8860b", "#EE7733", "#CC3311", "#AA4499", "#882255")  # and warm ones
+_OLD = ("#332288", "#4477AA", "#2b9bc0", "#44AA99", "#117733")  # cool colours from Paul Tol's schemes
+_NEW = ("#b8860b", "#EE7733", "#CC3311", "#AA4499", "#882255")  # warm ones
 _OLD_DARK = ("#9a8cf0", "#7fb0e0", "#66CCEE", "#5fd0bc", "#5cbf7a")
 _NEW_DARK = ("#DDAA33", "#ff9a5c", "#ff7a66", "#dd88cc", "#e06c9f")
 
 
 def class_colours(place: int, old: bool) -> tuple[str, str]:
-    """Of a class on a light and on a dark page. Old ones are cool, new ones warm; `place` counts within the group."""
+    """The colours of a class on a light and on a dark page: cool for old classes, warm for new ones.
+
+    `place` is the index of the class among the old, or the new, classes.
+    """
     light, dark = (_OLD, _OLD_DARK) if old else (_NEW, _NEW_DARK)
     return light[place % len(light)], dark[place % len(dark)]
 
 
 def colours_of(old: Mapping[int, bool]) -> dict[int, tuple[str, str]]:
-    """Of all classes, by whether they are old."""
+    """The colours of all classes, given whether each is old."""
     return {c: class_colours(sum(old[k] == old[c] for k in old if k < c), old[c]) for c in sorted(old)}

@@ -1,4 +1,4 @@
-"""Figures of accuracies for the page."""
+"""Accuracy figures for the page, as plotly data."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def curves(facet: Facet, judged: str) -> Plot:
         at_once = values.shape[1] == 1 and tasks > 1
         x = [1, tasks] if at_once else list(range(1, values.shape[1] + 1))
         traces += _over_seeds(row.label, place, x, np.repeat(values, 2, axis=1) if at_once else values, "task", at_once)
-    layout = {"xaxis": {"title": {"text": "Tasks learned"}, "dtick": _every(traces)},
+    layout = {"xaxis": {"title": {"text": "Tasks learned"}, "dtick": _tick_distance(traces)},
               "yaxis": {"title": {"text": f"Accuracy on {judged} (%)"}}}  # fmt: skip
     return figure("curves", "Accuracy over the tasks learned so far, a line for each method", traces, layout, 340)
 
 
 def over_stream(facet: Facet, judged: str) -> Plot | None:
-    """Accuracy in the middle of tasks, where runs were evaluated there."""
+    """Accuracy within tasks, of methods that were evaluated there; None if none was."""
     traces: list[Trace] = []
     for place, row in enumerate(facet.rows):
         steps, accuracies = row.over_stream
@@ -79,7 +79,7 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
 
 
 def sweep(one: Sweep, judged: str) -> Plot:
-    """Final accuracy against a number that methods were tried with, a line for each; their learners as level lines."""
+    """Final accuracy against a setting that was varied, one line per method; their learners as horizontal lines."""
     traces: list[Trace] = []
     ends = [min(line.points[0][0] for line in one.lines), max(line.points[-1][0] for line in one.lines)]
     drawn = [(row.label, ends, [row, row], True) for row in one.levels]
@@ -87,9 +87,9 @@ def sweep(one: Sweep, judged: str) -> Plot:
     for place, (label, x, rows, level) in enumerate(drawn):
         spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for row in rows]
         mean, std = [number(s.mean) for s in spreads], [number(s.std) for s in spreads]
-        told = [f"{_plus_minus(s)} % (n = {len(row.finished)})" for s, row in zip(std, rows, strict=True)]
+        details = [f"{_plus_minus(s)} % (n = {len(row.finished)})" for s, row in zip(std, rows, strict=True)]
         at = "" if level else f"{shown(one.name)} %{{x}}: "
-        traces += line(label, place, x, mean, std, told, f"{at}%{{y:.2f}}%{{customdata}}", level)
+        traces += line(label, place, x, mean, std, details, f"{at}%{{y:.2f}}%{{customdata}}", level)
     layout = {"xaxis": {"title": {"text": shown(one.name)}, "type": "log" if one.logarithmic else "linear"},
               "yaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}}}  # fmt: skip
     return figure("curves", f"Final accuracy against {one.name}, a line for each method", traces, layout, 340)
@@ -102,11 +102,11 @@ def matrix(row: Row) -> Plot:
     at_once = stages == 1 and tasks > 1
     cells = [[Spread.of(values[:, i, j].tolist()) if j <= i or at_once else None for j in range(tasks)]
              for i in range(stages)]  # fmt: skip
-    named = _task_names(row)
-    told = [[[_plus_minus(number(c.std)) if c else "", named[j]] for j, c in enumerate(line)] for line in cells]
+    names = _task_names(row)
+    details = [[[_plus_minus(number(c.std)) if c else "", names[j]] for j, c in enumerate(line)] for line in cells]
     after = "after all tasks" if at_once else "after task %{y}"
     trace = heat(
-        [[number(c.mean) if c else None for c in line] for line in cells], told, (0, 100),
+        [[number(c.mean) if c else None for c in line] for line in cells], details, (0, 100),
         f"task %{{x}}%{{customdata[1]}}<br>{after}: %{{z:.2f}}%{{customdata[0]}} % (n = {len(values)})", "%{z:.0f}",
     ) | {
         "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, stages + 1)), "showscale": False,
@@ -124,7 +124,7 @@ def matrix(row: Row) -> Plot:
 
 
 def _task_names(row: Row) -> list[str]:
-    """The classes of each task, where results know them and all runs have the same."""
+    """The class names of each task in parentheses; empty unless results have them and they agree in all runs."""
     first = row.finished[0]
     tasks, alike = len(first.accuracy_matrix[0]), all(r.class_names == first.class_names for r in row.finished)
     if not alike or not first.class_names or sum(first.task_classes) != len(first.class_names):
@@ -134,7 +134,7 @@ def _task_names(row: Row) -> list[str]:
     return [" (" + ", ".join(shown(name, 20) for name in part[:4]) + ", …" * (len(part) > 4) + ")" for part in parts]
 
 
-def _every(traces: Sequence[Trace]) -> int:
+def _tick_distance(traces: Sequence[Trace]) -> int:
     last = max((max(trace["x"]) for trace in traces), default=1)
     return 1 if last <= 12 else 5 if last <= 60 else 10
 

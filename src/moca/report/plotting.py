@@ -1,7 +1,7 @@
-"""What the figures of the page are made of, as data for plotly.
+"""Building blocks of the page's figures, as data for plotly.
 
-A trace names the place of its colour (`meta`); the page's script paints it for a light or a dark page. Words of the
-user's own are escaped, since plotly reads some HTML in them.
+A trace has the index of its colour in `meta`; the page's script colours it for a light or a dark page. Text from the
+user is escaped, since plotly interprets some HTML in it.
 """
 
 from __future__ import annotations
@@ -16,37 +16,40 @@ from moca.report.palette import LOOKS
 
 Trace = dict[str, Any]
 Plot = dict[str, Any]
-"""`kind`, `alt` (the figure in words), `data` (traces), `layout` and `height` in pixels."""
+"""Keys: `kind`, `alt` (a description of the figure), `data` (traces), `layout` and `height` in pixels."""
 
 MOST_NUMBERED = 12
-"""Cells a side up to which those of a matrix have room for numbers."""
+"""Largest matrix, in cells a side, whose cells show their numbers."""
 BARE = {"showgrid": False, "zeroline": False, "fixedrange": True}
-"""An axis without lines."""
+"""Layout of an axis without lines."""
 NAME = "<b>%{fullData.name}</b><br>"
 
 
 def shown(label: str, length: int = 60) -> str:
-    """A label as plotly can show it: nothing in it but text."""
-    return html.escape(plain(label, length), quote=False).replace("$", "&#36;")  # or it would be a formula
+    """A label escaped for plotly, so that it is shown as plain text."""
+    return html.escape(plain(label, length), quote=False).replace("$", "&#36;")  # a $ would start a formula
 
 
 def named(label: str) -> str:
-    """A label in a legend, in as many lines as fit a phone."""
+    """A label for a legend, wrapped to fit a phone."""
     return "<br>".join(shown(line) for line in folded(plain(label, 108), 36))
 
 
 def line(
     label: str, place: int, x: Sequence[Any], mean: Sequence[float | None], std: Sequence[float | None],
-    told: Sequence[str], hover: str, level: bool = False,
+    details: Sequence[str], hover: str, level: bool = False,
 ) -> list[Trace]:  # fmt: skip
-    """A line with a band of one deviation, hidden together; `told` stands behind the numbers when one points at it."""
+    """A line with a band of one standard deviation, which the legend hides together.
+
+    `details` are added to the hover text of each point; a `level` line is dotted, without markers.
+    """
     look, group = LOOKS[place], str(place)
     drawn = {
         "type": "scatter", "mode": "lines" if level else "lines+markers", "name": named(label), "legendgroup": group,
         "x": list(x), "y": list(mean), "meta": {"colour": place},
         "line": {"width": 2, "dash": "dot" if level else look.dash},
         "marker": {"symbol": look.symbol, "size": 7},
-        "customdata": list(told), "hovertemplate": f"{NAME}{hover}<extra></extra>",
+        "customdata": list(details), "hovertemplate": f"{NAME}{hover}<extra></extra>",
     }  # fmt: skip
     known = [(m, s or 0.0, at) for m, s, at in zip(mean, std, x, strict=True) if m is not None]
     first = next((i for i, m in enumerate(mean) if m is not None), 0)
@@ -62,30 +65,29 @@ def line(
 
 
 def heat(
-    values: Sequence[Sequence[float | None]], told: Any, ends: tuple[float, float], hover: str, text: str
+    values: Sequence[Sequence[float | None]], details: Any, ends: tuple[float, float], hover: str, text: str
 ) -> Trace:
-    """Cells by their shade, with numbers where there is room for them; else the shades go all the way from light to
-    dark, and are explained."""
+    """A heat map with numbers in its cells; if it is too large for them, with a wider range of shades and a scale."""
     numbered = max(map(len, values)) <= MOST_NUMBERED
     return {
         "type": "heatmap", "meta": {"shades": "few" if numbered else "all"}, "zmin": ends[0], "zmax": ends[1],
         "xgap": int(numbered), "ygap": int(numbered),
-        "z": [list(line) for line in values], "customdata": told, "hovertemplate": f"{hover}<extra></extra>",
+        "z": [list(line) for line in values], "customdata": details, "hovertemplate": f"{hover}<extra></extra>",
         "hoverongaps": False, "showscale": not numbered,
         "colorbar": {"thickness": 10, "outlinewidth": 0, "tickfont": {"size": 11}},
     } | ({"texttemplate": text} if numbered else {})  # fmt: skip
 
 
 def figure(kind: str, alt: str, traces: list[Trace], layout: dict[str, Any], height: int) -> Plot:
-    """What the page's script draws."""
+    """A figure in the form that the page's script draws."""
     return {"kind": kind, "alt": alt, "data": traces, "layout": layout, "height": height}
 
 
 def number(value: float) -> float | None:
-    """As JSON can hold it, with as many digits as a reader can see."""
+    """A number rounded for JSON; None if it is not finite."""
     return round(float(value), 3) if math.isfinite(value) else None
 
 
 def significant(value: float) -> float:
-    """With as many digits as a figure of any scale can show."""
+    """A number rounded to five significant digits, enough for a figure of any scale."""
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""How figures look in print, and how they are saved."""
+"""The style of printed figures, and saving them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moca.report.labels import plain
 
 INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
 DOTS = 300
-"""Of a PNG, an inch."""
+"""Resolution of a PNG, in dots per inch."""
 DASHES = {"solid": "-", "dash": "--"}
 _STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
@@ -48,7 +48,7 @@ _STYLE: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look of all figures."""
+    """A context manager (or decorator) that applies the style of all printed figures."""
     with rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
@@ -56,12 +56,12 @@ def style() -> Iterator[None]:
 
 @style()
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """As PDF and as PNG."""
+    """Save a figure as PDF and PNG; return both paths."""
     paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         figure.draw_without_rendering()
-        figure.set_layout_engine("none")  # what it found out holds for both
+        figure.set_layout_engine("none")  # both files reuse the layout just computed
         for path in paths:
             figure.savefig(path, dpi=DOTS, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
     except OSError as error:
@@ -70,13 +70,13 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
-    """Below the figure, in as many columns as it has room for."""
-    inches = 0.7 + 0.075 * max(map(len, names))  # of an entry, with its line and what is left blank
+    """Add a legend below the figure, with as many columns as fit."""
+    inches = 0.7 + 0.075 * max(map(len, names))  # of an entry, with its line and spacing
     across = max(1, min(len(names), int(figure.get_figwidth() / inches)))
     figure.legend(handles, names, loc="outside lower center", ncols=across)
 
 
 def shown(label: str, length: int = 60) -> str:
-    """A label as a figure can show it; one that begins with an underscore would be hidden from legends."""
+    """A label as matplotlib can show it: legends would hide one that begins with an underscore."""
     text = plain(label, length)
     return "\u200b" + text if text.startswith("_") else text

@@ -1,4 +1,7 @@
-"""Analyses of several runs side by side: means over seeds, and what shares a panel, whatever draws it."""
+"""Analyses of several methods side by side: means over seeds, and which lines share a panel.
+
+Both the page (`analysis_plots`) and printed figures (`analysis_figures`) are drawn from this.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ from moca.report.facets import MOST, facets
 from moca.report.spread import Spread
 
 OF = ": "
-"""Between what a number is of and what it is, where an analysis has the same numbers of several things."""
+"""Separates the thing from the number in a name such as `task 1: accuracy`."""
 MARKED = 20
-"""Points up to which those of a line are marked."""
+"""Most points of a line that is drawn with markers."""
 
 
 @dataclass(frozen=True)
@@ -28,56 +31,56 @@ class Line:
     """One series of one method."""
 
     label: str
-    """What tells it from others of its panel."""
+    """Its name in the legend of its panel."""
     place: int
-    """Of its colour."""
+    """Index of its colour."""
     series: str
     plot: Plot
     values: Any
     spread: Any = None
-    """Standard deviations over seeds, in the same form."""
+    """Standard deviations over seeds, in the same form as `values`."""
     seeds: int = 1
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over the same axes."""
+    """Lines that share a pair of axes."""
 
     title: str
     lines: list[Line]
 
     @property
     def plot(self) -> Plot:
-        """Its axes."""
+        """The plot that describes its axes."""
         return self.lines[0].plot
 
     @property
     def x(self) -> list[float]:
-        """Where its lines have values, any of them: joint training has one where others have one for each task."""
+        """All x values of its lines, which may differ: joint training has one, other methods one per task."""
         return sorted({value for line in self.lines for value in line.plot.x.values})
 
     @property
     def marks(self) -> list[float]:
-        """The places of x that are worth seeing, of any of its lines."""
+        """The x values that its lines mark."""
         return sorted({line.plot.mark for line in self.lines if line.plot.mark is not None})
 
 
 @dataclass(frozen=True)
 class Group:
-    """A method with the analyses of its runs, a seed each."""
+    """A method with the analyses of its runs, one per seed."""
 
     label: str
     runs: list[Analyses]
     place: int = 0
-    """Of its colour."""
+    """Index of its colour."""
 
     def number(self, analysis: str, name: str) -> Spread:
-        """Over the runs that have it."""
+        """Mean and standard deviation of a number over the runs that have it."""
         found = [run[analysis].numbers.get(name) for run in self.runs if analysis in run]
         return Spread.of([value for value in found if value is not None])
 
     def lines(self, analysis: str, name: str) -> list[Line]:
-        """The series of a plot: means over seeds where they can be averaged; else those of the first one."""
+        """The series of a plot, averaged over seeds; if they cannot be averaged, those of the first seed."""
         plots = [run[analysis].plots[name] for run in self.runs if analysis in run and name in run[analysis].plots]
         if not plots:
             return []
@@ -94,7 +97,7 @@ class Group:
 
 
 def _over_seeds(values: list[Any]) -> tuple[Any, Any]:
-    """Mean and standard deviation of nested lists of the same shape; None where one does not know."""
+    """Elementwise mean and standard deviation of nested lists of the same shape; None where any element is None."""
     if isinstance(values[0], list):
         parts = [_over_seeds(list(part)) for part in zip(*values, strict=True)]
         return [mean for mean, _ in parts], [spread for _, spread in parts]
@@ -102,22 +105,22 @@ def _over_seeds(values: list[Any]) -> tuple[Any, Any]:
 
 
 def groups(rows: Sequence[Row], only: Sequence[str] | None = None) -> list[Group]:
-    """The analyses in the folders of these methods, all of them or some; of finished runs, where there are any."""
+    """Read the analyses of these methods, all or only some, from finished runs or, if there are none, from any."""
     return [Group(row.label, [_analyses_of(result, only) for result in row.finished or row.results]) for row in rows]
 
 
 def _analyses_of(result: Result, only: Sequence[str] | None) -> Analyses:
-    """What the folder of a run holds; nothing where the file is damaged, which is told: it must not hide the others."""
+    """The analyses in a run's folder; none and a warning if the file is damaged, so that other runs are still shown."""
     try:
-        found = read(RunFolder(result.folder), arrays=False)
+        every = read(RunFolder(result.folder), arrays=False)
     except MocaError as error:
         warnings.warn(MocaWarning(str(error)), stacklevel=2)
         return {}
-    return {name: analysis for name, analysis in found.items() if not only or name in only}
+    return {name: analysis for name, analysis in every.items() if not only or name in only}
 
 
 def shared_out(setting: Setting, methods: Sequence[Group]) -> list[tuple[str, list[Group]]]:
-    """The methods that share a figure, in the colours that they have there, with its title."""
+    """The methods of each figure with their colours there, and the figure's title."""
     known = {method.label: method for method in methods}
     rows = [row for row in setting.rows if row.label in known]
     return [
@@ -127,7 +130,7 @@ def shared_out(setting: Setting, methods: Sequence[Group]) -> list[tuple[str, li
 
 
 def analyses(groups: Sequence[Group]) -> Analyses:
-    """One of each that a method has; what it is called and is about is the same for all."""
+    """Every analysis that some run has, by name, as the first such run has it; titles are the same in all."""
     found: Analyses = {}
     for run in (run for group in groups for run in group.runs):
         found |= {name: analysis for name, analysis in run.items() if name not in found}
@@ -135,47 +138,50 @@ def analyses(groups: Sequence[Group]) -> Analyses:
 
 
 def plots(groups: Sequence[Group], analysis: str) -> list[str]:
-    """The names of its plots."""
+    """The names of all plots of an analysis."""
     return list(dict.fromkeys(p for g in groups for run in g.runs if analysis in run for p in run[analysis].plots))
 
 
 def numbers(groups: Sequence[Group], analysis: str) -> list[str]:
-    """The names of its numbers."""
+    """The names of all numbers of an analysis."""
     return list(dict.fromkeys(n for g in groups for run in g.runs if analysis in run for n in run[analysis].numbers))
 
 
 def plain_numbers(groups: Sequence[Group], analysis: str) -> list[str]:
-    """The names of those that it has one of."""
+    """The names of the numbers that do not belong to one of several things (see `grid`)."""
     return [name for name in numbers(groups, analysis) if OF not in name]
 
 
 def grid(groups: Sequence[Group], analysis: str) -> tuple[list[str], list[str]]:
-    """Where it has the same numbers of several things: the things, and what is told of each."""
-    told = [name.partition(OF)[::2] for name in numbers(groups, analysis) if OF in name]
-    return list(dict.fromkeys(thing for thing, _ in told)), list(dict.fromkeys(what for _, what in told))
+    """If an analysis has the same numbers of several things: the things, and the names of their numbers."""
+    pairs = [name.partition(OF)[::2] for name in numbers(groups, analysis) if OF in name]
+    return list(dict.fromkeys(thing for thing, _ in pairs)), list(dict.fromkeys(what for _, what in pairs))
 
 
 def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
-    """Of several methods a panel for each series, with a colour for each method; of one all its series in one panel.
-    Matrices, points and pictures have a panel each."""
+    """The panels of a plot.
+
+    For several methods, there is one panel per series and one colour per method; for a single method, one panel has all
+    its series. Matrices, points and pictures have one panel each.
+    """
     every = [line for group in groups for line in group.lines(analysis, plot)]
     series = list(dict.fromkeys(line.series for line in every))
     by_series = [[line for line in every if line.series == name] for name in series]
     kind = every[0].plot.kind if every else ""
     if kind in ("matrix", "points", "pictures"):
-        named = len(series) > 1 or kind == "pictures"  # of which class they are
+        named = len(series) > 1 or kind == "pictures"  # the series of pictures is their class
         return [Panel(line.label + f": {line.series}" * named, [line]) for lines in by_series for line in lines]
     if len({line.label for line in every}) > 1:
         return [Panel(name * (len(series) > 1), lines) for name, lines in zip(series, by_series, strict=True)]
-    # Its series are no methods, so that none has the baseline's grey.
+    # Its series are not methods, so none has the baseline's grey.
     room = MOST - 1
-    told = [replace(line, label=line.series, place=number % room + 1) for number, line in enumerate(every)]
+    coloured = [replace(line, label=line.series, place=number % room + 1) for number, line in enumerate(every)]
     title = every[0].label * (len(groups) > 1) if every else ""
-    return [Panel(title, told[start : start + room]) for start in range(0, len(told), room)]
+    return [Panel(title, coloured[start : start + room]) for start in range(0, len(coloured), room)]
 
 
 def heights(drawn: Sequence[Panel]) -> tuple[float, float]:
-    """What the vertical axis of all these panels shows, with some room: the same, as they are looked at together."""
+    """The common range of the y-axes of these panels, with some margin."""
     plot = drawn[0].plot
     ends = [0.0] * (plot.kind == "bars") + [0.0, 1.0] * plot.diagonal
     for line in (line for panel in drawn for line in panel.lines):
@@ -190,8 +196,10 @@ def heights(drawn: Sequence[Panel]) -> tuple[float, float]:
 
 
 def widths(drawn: Sequence[Panel]) -> tuple[float, float] | None:
-    """What the horizontal axis of all these panels shows, where their plot ends with its data: from the first to the
-    last value that is not 0 in any of them, and the one beside."""
+    """The common range of the x-axes of these panels if their plot is trimmed to its data; else None.
+
+    It spans the x values at which any of the lines is not 0, and one more on each side.
+    """
     if not drawn[0].plot.trim:
         return None
     lines = [line for panel in drawn for line in panel.lines]
@@ -201,14 +209,13 @@ def widths(drawn: Sequence[Panel]) -> tuple[float, float] | None:
 
 
 def shades(drawn: Sequence[Panel]) -> tuple[float, float]:
-    """What the palest and the darkest shade of matrices stand for: 0 and 1 for shares, else the least and the greatest
-    value of all of them."""
+    """The values of the palest and the darkest shade of matrices: 0 and 1 for shares, else minimum and maximum."""
     known = [value for panel in drawn for row in panel.lines[0].values for value in row if value is not None]
     low, high = min(known, default=0.0), max(known, default=1.0)
     return (0.0, 1.0) if low >= 0 and high <= 1 else (low, high)
 
 
 def old_classes(drawn: Sequence[Panel]) -> dict[int, bool]:
-    """Of every class among the points of these panels whether it is old."""
+    """For every class among the points of these panels, whether it is old."""
     planes = [panel.lines[0].values for panel in drawn]
     return {c: was for points in planes for c, was in zip(points["class"], points["old"], strict=True)}

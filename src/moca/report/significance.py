@@ -1,4 +1,4 @@
-"""How far two methods are apart, and whether that may be chance."""
+"""The difference between two methods, and whether it may be chance."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ if TYPE_CHECKING:
     from moca.report.comparison import Row
 
 LEVEL = 0.05
-"""Below it a difference is called more than chance."""
+"""Significance level: a difference with a p-value below it is called more than chance."""
 FEW = 3
-"""Seeds up to which a test sees nothing but large differences."""
+"""With at most this many seeds, a test can detect only large differences."""
 _NUMBER = "final_accuracy"
 _ROUNDING = 1e-12
-"""A deviation of accuracies up to which nothing but rounding tells them apart."""
+"""Standard deviation up to which accuracies differ only by rounding."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Of the final accuracies of two methods: the mean, its spread over shared seeds, and what a t-test makes of it."""
+    """The difference between the final accuracies of two methods, and the result of a t-test."""
 
     spread: Spread
-    """Paired by seed where seeds are shared; else the difference of the means, without a deviation."""
+    """Over pairs of runs with the same seed, if there are enough; else the difference of the means, no deviation."""
     seeds: tuple[int, int]
-    """How many stand behind it, of the one and of the other method."""
+    """Number of seeds of the first and of the second method."""
     wins: int | None = None
-    """Shared seeds with which the first is above; None where seeds are not paired."""
+    """Number of shared seeds with which the first is higher; None if seeds are not paired."""
     p: float = math.nan
-    """Of the t-test; NaN where a single seed, or no spread at all, leaves nothing to test."""
+    """p-value of the t-test; NaN if there is nothing to test: a single seed, or no spread at all."""
     adjusted: float = math.nan
-    """The same once all differences that it stands among are looked at."""
+    """The p-value after Holm's correction for all differences that are reported together."""
 
     @property
     def paired(self) -> bool:
-        """Whether the same seeds stand behind both."""
+        """Whether the runs are paired by seed."""
         return self.wins is not None
 
     @property
     def test(self) -> Literal["paired t", "Welch t", ""]:
-        """Which test it was, if there was one."""
+        """Which test was used; empty if there was none."""
         return "" if math.isnan(self.p) else "paired t" if self.paired else "Welch t"
 
     @property
     def n(self) -> str:
-        """Behind how many seeds it stands."""
+        """The number of seeds: one number if they are paired, else those of both methods."""
         return str(self.seeds[0]) if self.paired else f"{self.seeds[0]} and {self.seeds[1]}"
 
     @property
     def clear(self) -> bool:
-        """Whether it is called more than chance."""
+        """Whether the difference is significant, that is, called more than chance."""
         return self.adjusted < LEVEL
 
 
 def difference(ours: Row, theirs: Row) -> Difference:
-    """By how much the first method is above the second in final accuracy."""
+    """The first method's final accuracy minus the second's, with a paired or Welch's t-test."""
     shared = ours.differences(theirs, _NUMBER)
     values = [[v for v in row.values(_NUMBER) if math.isfinite(v)] for row in (ours, theirs)]
     if len(shared) >= 2 or (len(shared) == 1 and min(map(len, values)) == 1):
@@ -71,13 +71,13 @@ def difference(ours: Row, theirs: Row) -> Difference:
 
 
 def holm_adjusted(differences: Sequence[Difference]) -> list[Difference]:
-    """Those that are told together, each p adjusted for all of them."""
-    chances = holm([d.p for d in differences])
-    return [replace(d, adjusted=p) for d, p in zip(differences, chances, strict=True)]
+    """Differences that are reported together, with p-values adjusted for their number."""
+    adjusted = holm([d.p for d in differences])
+    return [replace(d, adjusted=p) for d, p in zip(differences, adjusted, strict=True)]
 
 
 def paired(differences: Sequence[float], above: bool = False) -> float:
-    """The p of a t-test that their mean is 0, or with `above` that it is not above 0; NaN where there is no spread."""
+    """p-value of a t-test against a mean of 0, or with `above`, of at most 0; NaN if there is no spread."""
     spread = Spread.of(differences)
     if not spread.std > _ROUNDING:
         return math.nan
@@ -95,17 +95,17 @@ def _welch(a: Spread, b: Spread, counts: tuple[int, int]) -> float:
 
 
 def _two_sided(t: float, freedom: float) -> float:
-    """The chance of a t at least as far from 0."""
+    """Two-sided p-value of a t statistic."""
     from scipy.special import stdtr
 
     return float(2 * stdtr(freedom, -abs(t)))
 
 
-def holm(chances: Sequence[float]) -> list[float]:
-    """Each p as it is once all of them are looked at (Holm's step-down); NaN where there was no test."""
-    adjusted, most = [math.nan] * len(chances), 0.0
-    tested = [place for place, p in enumerate(chances) if not math.isnan(p)]
-    for rank, place in enumerate(sorted(tested, key=lambda place: chances[place])):
-        most = max(most, min(1.0, (len(tested) - rank) * chances[place]))
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values adjusted for multiple tests by Holm's step-down method; NaN where there was no test."""
+    adjusted, most = [math.nan] * len(p_values), 0.0
+    tested = [place for place, p in enumerate(p_values) if not math.isnan(p)]
+    for rank, place in enumerate(sorted(tested, key=lambda place: p_values[place])):
+        most = max(most, min(1.0, (len(tested) - rank) * p_values[place]))
         adjusted[place] = most
     return adjusted

@@ -1,4 +1,4 @@
-"""Methods that differ in one number, such as lambda or the size of the memory: accuracy against it is a curve."""
+"""Sweeps: methods that differ in one numeric setting, such as lambda or the memory size, drawn as curves over it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from moca.report.facets import MOST, evenly
 from moca.settings import ELSEWHERE, VARIANTS, Run
 
 _LEAST = 3
-"""Values that make a curve; two of them are told by the summary."""
+"""Fewest values that make a curve; for two, the summary is enough."""
 _WIDE = 20
-"""How many times the least value the greatest one is, where an axis had better be logarithmic."""
+"""Ratio of the largest to the smallest value from which the axis is logarithmic."""
 
 Place = tuple[str, ...]
-"""Of a number among the settings of a run: ("lr",) or ("perturb", "lambda")."""
+"""Path of a setting: ("lr",) or ("perturb", "lambda")."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A method, and what became of it with each value."""
+    """A method, with its results at each value of the setting."""
 
     label: str
     points: list[tuple[float, Row]]
@@ -31,7 +31,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A figure: methods with several values of one number, and beside them their learners, if they have no such one."""
+    """One figure: methods with several values of one setting, and their learners that do not have it (`levels`)."""
 
     name: str
     lines: Sequence[Line]
@@ -39,23 +39,24 @@ class Sweep:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether values are of different orders."""
+        """Whether the values span so wide a range that the axis should be logarithmic."""
         values = [value for line in self.lines for value, _ in line.points]
         return min(values) > 0 and max(values) >= _WIDE * min(values)
 
 
 def sweeps(setting: Setting) -> list[Sweep]:
-    """A figure for every number of which some method was tried with several values, nothing else being different."""
-    told = {row.label: dict(_flat(row.run)) for row in setting.finished}
-    places = dict.fromkeys(place for settings in told.values() for place in settings)
-    varied = [p for p in places if len({str(settings.get(p)) for settings in told.values()}) >= _LEAST]
-    return [sweep for place in varied for sweep in _sweeps_over(setting, place, told)]
+    """A sweep for every numeric setting that some method was run with several values of, all else being equal."""
+    settings = {row.label: dict(_flat(row.run)) for row in setting.finished}
+    places = dict.fromkeys(place for of_method in settings.values() for place in of_method)
+    varied = [p for p in places if len({str(of_method.get(p)) for of_method in settings.values()}) >= _LEAST]
+    return [sweep for place in varied for sweep in _sweeps_over(setting, place, settings)]
 
 
-def _sweeps_over(setting: Setting, place: Place, told: dict[str, dict[Place, Any]]) -> list[Sweep]:
+def _sweeps_over(setting: Setting, place: Place, settings: dict[str, dict[Place, Any]]) -> list[Sweep]:
+    """The sweeps over one setting, in as many figures as needed; none if it is not numeric."""
     families: dict[str, dict[float, Row]] = {}
     for row in setting.finished:
-        rest = dict(told[row.label])
+        rest = dict(settings[row.label])
         value = rest.pop(place, None)
         if isinstance(value, int | float) and not isinstance(value, bool):
             families.setdefault(json.dumps(sorted(map(str, rest.items()))), {})[value] = row
@@ -65,14 +66,14 @@ def _sweeps_over(setting: Setting, place: Place, told: dict[str, dict[Place, Any
                 if own and own.finished and own.label not in inside]  # fmt: skip
     levels = list({own.label: own for own in learners}.values())
     lines = [Line(label, points) for label, points in zip(_labels(several, place), several, strict=True)]
-    name = place[0] if place[-1] == "size" else place[-1]  # of the memory
+    name = place[0] if place[-1] == "size" else place[-1]  # ("memory", "size") is called memory
     levels = levels[: MOST - 1]
     return [Sweep(name, part, levels) for part in evenly(lines, MOST - len(levels))]
 
 
 def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[str]:
-    """What the methods are called apart from the number in which each of them differs from itself."""
-    same = several[0][0][0] if several and place[-1] not in VARIANTS else 0  # those are in a name unless they are off
+    """Labels of the methods without the setting that is swept: it is set to the same value in all of them."""
+    same = several[0][0][0] if several and place[-1] not in VARIANTS else 0  # 0 turns variants off, out of the label
     runs = [_with(points[0][1].run, place, same) for points in several]
     return grouping.labels(runs)
 
@@ -88,7 +89,7 @@ def _with(run: Run, place: Place, value: float) -> Run:
 
 
 def _flat(run: Run) -> Iterator[tuple[Place, Any]]:
-    """What makes a method, number by number and word by word."""
+    """The settings that define a method, each with its path."""
     settings = run.model_dump(mode="json", by_alias=True, exclude={*ELSEWHERE, *grouping.STREAM})
     for name, value in settings.items():
         if isinstance(value, dict):

@@ -23,69 +23,71 @@ _ESCAPED = {
     ">": r"\textgreater{}",
     "\N{NO-BREAK SPACE}": "~",
 }
-"""What LaTeX would read as something else."""
+"""Characters that LaTeX would misinterpret, and their replacements."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a table, and what stands small behind it."""
+    """A table cell."""
 
     text: str = UNKNOWN
     aside: str = ""
+    """Shown in small print after the text, such as the standard deviation."""
     mark: bool = False
-    """To be looked at: a difference that is more than chance, or a setting unlike the others."""
+    """Whether it is highlighted: a difference that is more than chance, or a setting unlike most others."""
     copied: str = ""
-    """What a button in its place copies."""
+    """If not empty, the cell is a button that copies this."""
     colour: int | None = None
-    """Of the line that belongs to it."""
+    """Colour index of the line that belongs to the row."""
     bare: str = ""
-    """A number as programs read it, where the text is for people."""
+    """The number for programs to read, if the text is formatted for people."""
 
     @property
     def whole(self) -> str:
-        """In one piece."""
+        """Text, aside and mark as one string."""
         return " ".join(filter(None, (self.text, self.aside))) + "*" * self.mark
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under a head; the first column says what a row is about."""
+    """Rows of cells under a head; the first column names the row."""
 
     name: str
-    """One word or two, for labels and file names."""
+    """One or two words, for labels and file names."""
     head: tuple[str, ...]
     rows: list[tuple[Cell, ...]]
     caption: str = ""
     about: str = ""
-    """What tells it from tables of the same name, for labels."""
+    """Distinguishes it from other tables of the same name, for labels."""
 
     def csv(self) -> str:
-        """With what stands behind a number in a column of its own, and nothing that a program would trip over."""
-        apart = [any(row[place].aside for row in self.rows) for place in range(len(self.head))]
+        """The table as CSV for programs: plain numbers, with standard deviations in separate columns."""
+        has_aside = [any(row[place].aside for row in self.rows) for place in range(len(self.head))]
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        heads = [[_plain(title)] + [f"{_plain(title)} ±"] * more for title, more in zip(self.head, apart, strict=True)]
+        pairs = zip(self.head, has_aside, strict=True)
+        heads = [[_plain(title)] + [f"{_plain(title)} ±"] * more for title, more in pairs]
         writer.writerow([title for some in heads for title in some])
         for row in self.rows:
-            cells = [[_value(c)] + [c.aside.removeprefix("± ")] * more for c, more in zip(row, apart, strict=True)]
+            cells = [[_value(c)] + [c.aside.removeprefix("± ")] * more for c, more in zip(row, has_aside, strict=True)]
             writer.writerow([text for some in cells for text in some])
         return file.getvalue()
 
     def markdown(self) -> str:
-        """As GitHub shows it; numbers to the right."""
+        """The table as GitHub Markdown, with numbers right-aligned."""
         lines = [[_pipe(title) for title in self.head], ["---", *["---:"] * (len(self.head) - 1)]]
         lines += [[_pipe(cell.copied or cell.whole) for cell in row] for row in self.rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def latex(self) -> str:
-        """For a paper, with booktabs."""
+        """The table as LaTeX, with booktabs."""
         columns = "l" + "r" * (len(self.head) - 1)
-        known = re.sub(r"[^a-z0-9]+", "-", f"{self.name} {self.about}".lower()).strip("-")
+        label = re.sub(r"[^a-z0-9]+", "-", f"{self.name} {self.about}".lower()).strip("-")
         body = [" & ".join(_tex(cell.copied or cell.whole) for cell in row) + r" \\" for row in self.rows]
         return "\n".join([
             r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
             " & ".join(map(_tex, self.head)) + r" \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
-            rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{known}}}",
+            rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{label}}}",
             r"\end{table}", "",
         ])  # fmt: skip
 
@@ -99,7 +101,7 @@ def _plain(title: str) -> str:
 
 
 def _pipe(text: str) -> str:
-    """Nothing of it ends a cell or is read as HTML."""
+    """Escape text so that it neither ends a Markdown cell nor is read as HTML."""
     return " ".join(re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text).split())
 
 

@@ -16,14 +16,14 @@ from moca.report.table import UNKNOWN, Cell, Table
 from moca.settings import Run, word
 
 _MOST_PAIRS = 8
-"""Learners up to which each is held against each other; more of them against the best one."""
+"""Most learners that are compared pairwise; if there are more, each is compared only with the best."""
 _TINY = 1e-4
-"""Below it a number has more zeros than anybody counts."""
+"""Numbers below it are printed as a power of ten."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A number of the table: what it is called, how to print it, and one line that explains it."""
+    """A column of the summary: which number it shows, its title, a line that explains it, and its unit."""
 
     number: str
     title: str
@@ -36,33 +36,34 @@ COLUMNS = (
     Column("final_accuracy", f"Final accuracy{_UP}",
            "mean accuracy over all tasks after the last one; all classes compete"),
     Column("average_incremental_accuracy", f"Average incremental{_UP}",
-           "mean, over the stages, of the mean accuracy over the tasks learned by then"),
+           "mean, over the stages, of the mean accuracy on the tasks learned so far"),
     Column("forgetting", f"Forgetting{_DOWN}",
-           "how far each earlier task has fallen from the best it ever was since it was learned, on average"),
+           "how far the accuracy on each earlier task has fallen from its best since the task was learned, on average"),
     Column("bwt", f"BWT{_UP}",
-           "backward transfer: how much each earlier task has changed since it was learned, on average"),
+           "backward transfer: how much accuracy on each earlier task has changed since it was learned, on average"),
     Column("fwt", f"FWT{_UP}",
            "forward transfer: accuracy on each task just before it is learned, above that of the untrained model; "
-           "where classes have not come by then they are hardly ever predicted, and it says nothing of a method"),
+           "classes that have not been seen yet are hardly ever predicted, and then it says nothing about a method"),
     Column("task_il_accuracy", f"Task-IL accuracy{_UP}",
            "final accuracy when the task of each sample is known, so that only the classes of its task compete"),
-    Column("anytime_accuracy", f"Anytime accuracy{_UP}", "mean accuracy over the stream, of the tasks begun by then"),
+    Column("anytime_accuracy", f"Anytime accuracy{_UP}",
+           "mean, over the stream, of the accuracy on the tasks begun so far"),
     Column("seconds", "Seconds", "training time of a run, evaluation excluded", "seconds"),
-    Column("images_per_second", "Images/s", "new and replayed images trained on in a second", "rate"),
+    Column("images_per_second", "Images/s", "new and replayed images trained on per second", "rate"),
 )  # fmt: skip
 
 
 def columns(setting: Setting) -> list[Column]:
-    """Those that a run of the setting has a number for; the anytime accuracy is known only where it was asked for."""
+    """The columns of a setting's summary; the anytime accuracy only if runs have it (`evaluate_every`)."""
     anytime = any(not math.isnan(v) for row in setting.rows for v in row.values("anytime_accuracy"))
     return [column for column in COLUMNS if anytime or column.number != "anytime_accuracy"]
 
 
 def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
-    """Every method: mean and deviation over its seeds, and how far it is above its own learner."""
+    """Every method with mean and standard deviation over its seeds, and its gain over its own learner."""
     gains, shown = {row.label: gain for row, _, gain in against_own_learner(setting)}, columns(setting)
     gained = bool(gains)
-    head = ["Method", "Seeds", shown[0].title, *["Gain on its learner"] * gained, *(c.title for c in shown[1:])]
+    head = ["Method", "Seeds", shown[0].title, *["Gain over its learner"] * gained, *(c.title for c in shown[1:])]
     rows = []
     for row, colour in zip(setting.rows, colours, strict=True):
         first, *others = (_cell(Spread.of(row.values(c.number)), c.unit) for c in shown)
@@ -72,58 +73,57 @@ def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
         f"{setting.title}. Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over "
         "seeds, which a single seed does not have. "
         + (
-            "The gain, in percentage points, is that on the same learner without perturbation"
-            f"{_at_best(setting)}. {_TEST} "
+            "The gain, in percentage points, is that over the same learner without perturbation"
+            f"{_both_chosen(setting)}. {_TEST} "
             if gained
             else ""
         )
-        + f"{UNKNOWN} is a number that is not known or has no meaning here. Arrows point to the better side."
+        + f"{UNKNOWN} is a number that is unknown or has no meaning here. Arrows show which direction is better."
     )
     return Table("summary", tuple(head), rows, caption, setting.title)
 
 
 _TEST = (
-    f"* stands where a t-test gives p < {LEVEL:g}, put right for all differences of the table (Holm); differences are "
-    f"paired by seed where seeds are shared, else it is Welch's test. With {FEW} seeds or fewer it sees large "
-    "differences only."
+    f"* marks p < {LEVEL:g} in a t-test, corrected for all differences in the table (Holm); the test is paired by seed "
+    f"where seeds are shared, else Welch's. With {FEW} seeds or fewer it detects only large differences."
 )
 
 
 def against_own_learner(setting: Setting) -> list[tuple[Row, Row, Difference]]:
-    """Each method with a perturbation, its learner without, and how far it is above that."""
+    """Each method with a perturbation, the same learner without it, and the difference between them."""
     pairs = [(row, own) for row in setting.rows if (own := setting.own_learner(row))]
     gains = holm_adjusted([difference(row, own) for row, own in pairs])
     return [(row, own, gain) for (row, own), gain in zip(pairs, gains, strict=True)]
 
 
-def _at_best(setting: Setting) -> str:
-    return ", either with the settings chosen for it" * setting.chosen
+def _both_chosen(setting: Setting) -> str:
+    return ", each with the settings chosen for it" * setting.chosen
 
 
 def perturbations(setting: Setting) -> Table | None:
-    """Each perturbation against its own learner."""
-    rows = [(Cell(row.label), Cell(own.label), *_told(gain)) for row, own, gain in against_own_learner(setting)]
+    """Each perturbation compared with its own learner; None if there are no such pairs."""
+    rows = [(Cell(row.label), Cell(own.label), *_test_cells(gain)) for row, own, gain in against_own_learner(setting)]
     if not rows:
         return None
     head = ("Method", "Its learner", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
     caption = (
-        f"{setting.title}: each perturbation against its own learner{_at_best(setting)}, final accuracy on "
+        f"{setting.title}: each perturbation against its own learner{_both_chosen(setting)}, final accuracy on "
         f"{setting.judged}, in percentage points. {_TEST}"
     )
     return Table("perturbations", head, rows, caption, setting.title)
 
 
 def learners(setting: Setting) -> list[Table]:
-    """Methods without perturbation against each other, those with the same memory in a table."""
+    """Methods without perturbation compared with each other, in one table per memory size."""
     plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
     groups = _by_memory(plain)
     if max(map(len, groups.values()), default=0) < 2:
         groups = {"": plain}
-    return [_each_against_each(setting, rows, memory) for memory, rows in groups.items() if len(rows) > 1]
+    return [_pairwise(setting, rows, memory) for memory, rows in groups.items() if len(rows) > 1]
 
 
 def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The methods with each memory; one that has none stands beside all of them."""
+    """The methods by memory; those without a memory are in every group."""
     using = [row for row in rows if row.run.uses_memory]
     sizes = list(dict.fromkeys(word(row.run.memory) for row in using))
     if len(sizes) < 2:
@@ -133,17 +133,17 @@ def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
     }
 
 
-def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> Table:
-    """Or each against the best one, where there are many."""
+def _pairwise(setting: Setting, plain: Sequence[Row], memory: str) -> Table:
+    """Compare methods with each other or, if there are many, each with the best."""
     where = ", ".join(filter(None, (setting.title, memory)))
-    said = f"{where}: methods without perturbation, final accuracy on {setting.judged}, in percentage points"
+    about = f"{where}: methods without perturbation, final accuracy on {setting.judged}, in percentage points"
     if len(plain) > _MOST_PAIRS:
         best = max(plain, key=_final)
         others = [row for row in plain if row is not best]
         found = holm_adjusted([difference(row, best) for row in others])
-        rows = [(Cell(row.label), *_told(d)) for row, d in zip(others, found, strict=True)]
+        rows = [(Cell(row.label), *_test_cells(d)) for row, d in zip(others, found, strict=True)]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
-        caption = f"{said}; each against {best.label}, which has the highest mean. {_TEST}"
+        caption = f"{about}; each against {best.label}, which has the highest mean. {_TEST}"
         return Table("learners", head, rows, caption, where)
     pairs = [(a, b) for a in range(len(plain)) for b in range(a)]
     every = dict(zip(pairs, holm_adjusted([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
@@ -156,7 +156,7 @@ def _each_against_each(setting: Setting, plain: Sequence[Row], memory: str) -> T
 
     rows = [(Cell(row.label), *(cell(a, b) for b in range(len(plain)))) for a, row in enumerate(plain)]
     counts = sorted({one.n for one in every.values()})
-    caption = f"{said}; n = {' or '.join(counts)} seed{'s' * (counts != ['1'])}. {_TEST}"
+    caption = f"{about}; n = {' or '.join(counts)} seed{'s' * (counts != ['1'])}. {_TEST}"
     return Table("learners", ("Row minus column", *(row.label for row in plain)), rows, caption, where)
 
 
@@ -165,37 +165,37 @@ def _final(row: Row) -> float:
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:
-    """What varies between the methods, unusual values marked; and what is the same in all runs."""
+    """A table of the settings that differ between methods, unusual values marked; and the settings shared by all."""
     values = {name: [_values(row, name) for row in setting.rows] for name in Run.model_fields if name != "seed"}
-    varied = {name: told for name, told in values.items() if len(set(told)) > 1}
-    same = {name: told[0] for name, told in values.items() if name not in varied}
+    varied = {name: each for name, each in values.items() if len(set(each)) > 1}
+    same = {name: each[0] for name, each in values.items() if name not in varied}
     if not varied:
         return None, same
-    usual = {name: Counter(told).most_common(1)[0][0] for name, told in varied.items()}
+    usual = {name: Counter(each).most_common(1)[0][0] for name, each in varied.items()}
     rows = [
-        (Cell(row.label), *(Cell(told[place], mark=told[place] != usual[name]) for name, told in varied.items()))
+        (Cell(row.label), *(Cell(each[place], mark=each[place] != usual[name]) for name, each in varied.items()))
         for place, row in enumerate(setting.rows)
     ]
-    caption = f"{setting.title}: settings in which the methods differ; a value unlike most of them is marked."
+    caption = f"{setting.title}: settings in which the methods differ; values unlike most others are marked."
     return Table("settings", ("Method", *varied), rows, caption), same
 
 
 def runs(setting: Setting) -> Table:
-    """Every run, with the command that makes it."""
+    """Every finished run, with the command that reproduces it."""
     head = ("Run", "Method", "Seed", "Final accuracy", "Forgetting", "Seconds", "Command")
     rows = [_run(row.label, result) for row in setting.rows for result in row.finished]
     return Table("runs", head, rows, f"{setting.title}: every run, in percent, on {setting.judged}.")
 
 
 def _run(label: str, result: Result) -> tuple[Cell, ...]:
-    numbers, made = result.numbers(), run_command(result)
+    numbers, command = result.numbers(), run_command(result)
     units = {"final_accuracy": "percent", "forgetting": "percent", "seconds": "seconds"}
     return (
         Cell(result.folder.name),
         Cell(label),
         Cell(str(result.settings.seed)),
         *(_cell(Spread(numbers[name], math.nan), unit) for name, unit in units.items()),
-        Cell("copy", copied=made) if made else Cell("made in Python"),
+        Cell("copy", copied=command) if command else Cell("made in Python"),
     )
 
 
@@ -204,11 +204,11 @@ def _values(row: Row, name: str) -> str:
 
 
 def _seeds(row: Row) -> str:
-    finished, begun = len(row.finished), len(row.results)
-    return f"{finished}" if finished == begun else f"{finished} of {begun}"
+    finished, total = len(row.finished), len(row.results)
+    return f"{finished}" if finished == total else f"{finished} of {total}"
 
 
-def _told(gain: Difference) -> tuple[Cell, ...]:
+def _test_cells(gain: Difference) -> tuple[Cell, ...]:
     return (
         _signed(gain),
         Cell(f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN),
@@ -219,7 +219,7 @@ def _told(gain: Difference) -> tuple[Cell, ...]:
 
 
 def p_value(p: float) -> str:
-    """A p as papers print it."""
+    """A p-value as papers print it."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
@@ -233,8 +233,10 @@ def _cell(spread: Spread, unit: str) -> Cell:
 
 
 def any_scale(spread: Spread) -> Cell:
-    """A number that may be large or small, to four digits, and its deviation to the same place; tiny ones, which are
-    often nothing but rounding, as a power of ten."""
+    """A number of any magnitude to four digits, with its standard deviation to the same decimal place.
+
+    Tiny numbers, which are often nothing but rounding errors, are printed as a power of ten.
+    """
     if math.isnan(spread.mean):
         return Cell()
     largest = max(abs(spread.mean), 0.0 if math.isnan(spread.std) else spread.std)

@@ -1,4 +1,4 @@
-"""All numbers as one tidy table: a row for each run, task and metric, with every setting as a column."""
+"""All numbers as one tidy table: one row per run, task and metric, with every setting as a column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARQUET = "tidy.parquet"
 
 
 def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
-    """Finished runs only; numbers of a whole run have no task, and tasks count from 1."""
+    """The rows of finished runs; tasks count from 1, and numbers of a whole run have no task."""
     for setting in comparison.settings:
         for row in setting.rows:
             for result in row.finished:
@@ -32,7 +32,7 @@ def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
 
 
 def _about(title: str, label: str, result: Result) -> dict[str, Any]:
-    kept = result.environment
+    environment = result.environment
     return {
         "run": result.folder.name,
         "setting": title,
@@ -40,9 +40,9 @@ def _about(title: str, label: str, result: Result) -> dict[str, Any]:
         "learner_name": result.settings.learner.name,
         "perturb_name": result.settings.perturb.name,
         **{name: word(getattr(result.settings, name)) for name in Run.model_fields},
-        "hardware": str(kept.get("device", "")),
-        "host": str(kept.get("host", "")),
-        "code": str(kept.get("code", kept.get("moca", ""))),
+        "hardware": str(environment.get("device", "")),
+        "host": str(environment.get("host", "")),
+        "code": str(environment.get("code", environment.get("moca", ""))),
         "started": result.started,
     }
 
@@ -62,7 +62,7 @@ def _numbers(result: Result) -> Iterator[tuple[int | None, str, float]]:
 
 
 def write(comparison: Comparison, folder: Path) -> None:
-    """tidy.csv, and where pyarrow is installed tidy.parquet."""
+    """Write tidy.csv and, if pyarrow is installed, tidy.parquet."""
     made = list(rows(comparison))
     with whole(folder / FILE) as path, path.open("w", newline="", encoding="utf-8", errors="replace") as file:
         if made:

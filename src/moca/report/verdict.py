@@ -1,4 +1,4 @@
-"""What the differences say, in plain words."""
+"""The verdict on a comparison, in a few sentences."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from moca.report.tables import against_own_learner, p_value, signed
 
 
 def verdict(setting: Setting) -> str:
-    """Whether any perturbation did better than its learner, which learner did best, how sure one can be, and which
-    methods lost seeds on the way."""
-    parts = _perturbations(against_own_learner(setting)), _learners(setting), _lost(setting)
+    """Whether a perturbation beat its learner, which learner did best, how certain that is, and which runs failed."""
+    parts = _perturbations(against_own_learner(setting)), _learners(setting), _unfinished(setting)
     return " ".join(filter(None, parts))
 
 
@@ -25,36 +24,36 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
     if not known:
         return "No perturbation finished with its learner, so nothing can be compared."
     row, own, gain = max(known, key=lambda entry: entry[2].spread.mean)
-    sure = _caution(gain, [entry[2] for entry in known])
+    test = _test(gain, [entry[2] for entry in known])
     if gain.spread.mean <= 0:
-        least = f"{row.label} loses least on {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
+        least = f"{row.label} loses least against {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
         none = "No perturbation has a higher mean final accuracy than its learner."
-        return f"{none} {least}: {_size(gain)}. {sure}{_clear_others(row, known)}"
+        return f"{none} {least}: {_size(gain)}. {test}{_other_significant(row, known)}"
     worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
     none = f" No gain: {some(worse)}." if worse else ""
-    return f"{row.label} gains most on {own.label}: {_size(gain)}. {sure}{none}{_clear_others(row, known)}"
+    return f"{row.label} gains most over {own.label}: {_size(gain)}. {test}{none}{_other_significant(row, known)}"
 
 
-def _clear_others(told: Row, known: Sequence[tuple[Row, Row, Difference]]) -> str:
-    """The other differences that are more than chance: the largest need not be the surest."""
+def _other_significant(best: Row, known: Sequence[tuple[Row, Row, Difference]]) -> str:
+    """The other significant differences: the largest difference is not always the most significant one."""
     clear = {row.label: gain.spread.mean > 0 for row, _, gain in known if gain.clear}
-    above = [label for label, gains in clear.items() if gains and label != told.label]
-    below = [label for label, gains in clear.items() if not gains and label != told.label]
-    also = "Also more" if told.label in clear else "More"
-    said = [(f"{also} than chance", above), ("Worse, by more than chance", below)]
-    return "".join(f" {what}: {some(labels)}." for what, labels in said if labels)
+    above = [label for label, gains in clear.items() if gains and label != best.label]
+    below = [label for label, gains in clear.items() if not gains and label != best.label]
+    also = "Also more" if best.label in clear else "More"
+    lists = [(f"{also} than chance", above), ("Worse, by more than chance", below)]
+    return "".join(f" {what}: {some(labels)}." for what, labels in lists if labels)
 
 
-def _lost(setting: Setting) -> str:
-    """Methods some of whose runs diverged or failed: what is left of them are the seeds that went well."""
-    parts = [
+def _unfinished(setting: Setting) -> str:
+    """Methods some of whose runs diverged or failed, which biases their numbers towards seeds that went well."""
+    partly = [
         f"{row.label} ({len(row.finished)} of {len(row.results)})"
         for row in setting.finished
         if len(row.finished) < len(row.results)
     ]
     none = [row.label for row in setting.rows if not row.finished]
-    said = [("Not all seeds finished, and those that did may flatter", parts), ("No seed finished", none)]
-    return " ".join(f"{what}: {some(labels)}." for what, labels in said if labels)
+    lists = [("Not all seeds finished, and those that did may flatter the method", partly), ("No seed finished", none)]
+    return " ".join(f"{what}: {some(labels)}." for what, labels in lists if labels)
 
 
 def _learners(setting: Setting) -> str:
@@ -64,10 +63,11 @@ def _learners(setting: Setting) -> str:
         return ""
     best, *others = sorted(known, key=lambda row: -means[row.label])
     leads = holm_adjusted([difference(best, other) for other in others])
-    of = f"Of the {len(known)} methods without perturbation" if len(known) > 2 else "Without perturbation"
-    shared = "" if leads[0].spread.mean > 0 else "; with the seeds that both have it is not higher"  # others decided
-    led = f"{of} {best.label} has the highest mean, before {others[0].label}{shared}"
-    return f"{led}: {_size(leads[0])}. {_caution(leads[0], leads)}"
+    among = f"Of the {len(known)} methods without perturbation" if len(known) > 2 else "Without perturbation"
+    # Its mean may be highest only because of seeds that the other does not have.
+    shared = "" if leads[0].spread.mean > 0 else "; with the seeds that both have, it is not higher"
+    lead = f"{among}, {best.label} has the highest mean, ahead of {others[0].label}{shared}"
+    return f"{lead}: {_size(leads[0])}. {_test(leads[0], leads)}"
 
 
 def _size(gain: Difference) -> str:
@@ -76,15 +76,15 @@ def _size(gain: Difference) -> str:
     return f"{signed(gain.spread).whole} points{won}"
 
 
-def _caution(gain: Difference, among: Sequence[Difference]) -> str:
-    """How sure one can be, with the test, its n, and how many differences it was put right for."""
+def _test(gain: Difference, among: Sequence[Difference]) -> str:
+    """How certain a difference is: the test, its n, its p-value, and how many differences it was corrected for."""
     if not gain.test:
         if min(gain.seeds) < 2:
             return "One seed cannot tell a difference from chance."
         return "All seeds agree to the last digit, so there is nothing to test."
     name = "Paired t-test" if gain.paired else "Welch's t-test"
     tests = sum(bool(one.test) for one in among)
-    several = f" (put right for {tests} such differences)" if tests > 1 else ""
-    sure = "more than chance" if gain.clear else "it may well be chance"
-    few = f"; {min(gain.seeds)} seeds are few, and only large differences can be told" if min(gain.seeds) <= FEW else ""
-    return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {sure}{few}.".replace("= <", "<")
+    several = f" (corrected for {tests} such differences)" if tests > 1 else ""
+    result = "more than chance" if gain.clear else "it may well be chance"
+    few = f"; {min(gain.seeds)} seeds can show only large differences" if min(gain.seeds) <= FEW else ""
+    return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {result}{few}.".replace("= <", "<")

@@ -1,4 +1,4 @@
-"""Programs that keep runs and show them: every file but `base` is one and bears its name. None is on by itself."""
+"""Experiment trackers: every file but `base` is one, named after it. None is active unless requested."""
 
 from moca.trackers.base import About, Point, Tracker
 

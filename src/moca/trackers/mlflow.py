@@ -14,26 +14,26 @@ from moca.errors import MocaError, first_line
 from moca.parts import option
 from moca.trackers.base import About, Point, Tracker
 
-_AT_ONCE = {"metrics": 1000, "params": 100}
-"""What one request may hold."""
-_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
-"""Unless the user has set them: MLflow's own would hold a run up for minutes when its server goes away."""
+_BATCH = {"metrics": 1000, "params": 100}
+"""Most entries of one request."""
+_TIMEOUTS = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "10"}
+"""Used unless the user has set them: MLflow's defaults would block a run for minutes if its server goes away."""
 _STATUS = {"finished": "FINISHED", "interrupted": "KILLED"}
 
 
 class MLflow(Tracker):
-    """A run of an experiment, on a server of yours or in a folder."""
+    """A run of an experiment, on your own server or in a folder."""
 
     uri: str = option(
         "", "http://..., sqlite:///FILE or a folder; empty: $MLFLOW_TRACKING_URI, or MLflow's own default"
     )
-    experiment: str = option("moca", "what the runs belong to; made where it is not there")
+    experiment: str = option("moca", "experiment of the runs; created if it does not exist")
     extra = "mlflow"
     run: str = ""
-    """Its number there, once it has one."""
+    """Id of the run in MLflow, once it has one."""
 
     def check(self) -> None:
-        """A folder is the same one from wherever the run goes on; a password stays out of the run's files."""
+        """Make a folder's path absolute, so that a resumed run finds it; refuse passwords, which would be saved."""
         if re.search(r"://[^\s/@]*:[^\s/@]*@", self.uri):
             raise MocaError(
                 "track=mlflow: options are written down with the run, so leave the password out of the uri; put it "
@@ -47,10 +47,10 @@ class MLflow(Tracker):
         return bool(self.uri) and "://" not in self.uri and not self.uri.startswith("file:")
 
     def reach(self) -> None:
-        """Ask for something small."""
+        """Send a small request."""
         client = self._client()
         try:
-            with _patience():
+            with _short_timeouts():
                 client.search_experiments(max_results=1)
         except Exception as error:
             why = _in_short(error)
@@ -60,14 +60,14 @@ class MLflow(Tracker):
             ) from None
 
     def open(self, about: About, run: str | None) -> str:
-        """A new run with all settings, or an old one that is running again."""
+        """Create a run with all settings, or set an earlier one to running again."""
         self.client = self._client()
-        with _patience():
+        with _short_timeouts():
             if run:
                 self.run = run
                 self.client.update_run(run, status="RUNNING")
                 return run
-            if not self.run:  # one that was made before its settings could be sent is not made again
+            if not self.run:  # else an earlier call created it but could not send its settings
                 tags = {"moca.folder": str(about.folder), "mlflow.source.name": "moca"}
                 made = self.client.create_run(self._experiment(), run_name=about.name, tags=tags)
                 self.run = str(made.info.run_id)
@@ -76,23 +76,23 @@ class MLflow(Tracker):
         return self.run
 
     def log(self, points: Sequence[Point]) -> None:
-        """Metrics, in as few requests as there can be."""
+        """Send metrics, in as few requests as possible."""
         now = int(1000 * time.time())
-        with _patience():
+        with _short_timeouts():
             self._send(metrics=[self.entities.Metric(name, value, now, point.step)
                                 for point in points for name, value in point.numbers.items()])  # fmt: skip
 
     def close(self, status: str, last: Point) -> None:
-        """The numbers at the end are metrics, too."""
+        """Log the final numbers as metrics, and set the status."""
         self.log([last])
-        with _patience():
+        with _short_timeouts():
             self.client.set_tag(self.run, "moca.status", status)
             self.client.set_terminated(self.run, _STATUS.get(status, "FAILED"))
 
     def _client(self) -> Any:
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it would tell its makers what is used
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # it would report usage to its makers
         if self._in_folder or self.uri.startswith("file:"):
-            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # it wants to hear that a folder is meant
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")  # folders need an explicit opt-in
         self.entities = self.library("mlflow.entities")
         return self.library("mlflow.tracking").MlflowClient(self.uri or None)
 
@@ -102,14 +102,14 @@ class MLflow(Tracker):
 
     def _send(self, **things: list[Any]) -> None:
         for kind, several in things.items():
-            for first in range(0, len(several), _AT_ONCE[kind]):
-                self.client.log_batch(self.run, **{kind: several[first : first + _AT_ONCE[kind]]})
+            for first in range(0, len(several), _BATCH[kind]):
+                self.client.log_batch(self.run, **{kind: several[first : first + _BATCH[kind]]})
 
 
 @contextmanager
-def _patience() -> Iterator[None]:
-    """Inside, a server that does not answer is not waited for long."""
-    ours = {name: value for name, value in _PATIENCE.items() if name not in os.environ}
+def _short_timeouts() -> Iterator[None]:
+    """A context in which MLflow does not wait long for a server that does not answer."""
+    ours = {name: value for name, value in _TIMEOUTS.items() if name not in os.environ}
     os.environ.update(ours)
     try:
         yield
@@ -119,6 +119,6 @@ def _patience() -> Iterator[None]:
 
 
 def _in_short(error: Exception) -> str:
-    """The last cause that it names, which is where the reason is."""
-    said = first_line(error) or type(error).__name__
-    return said.rpartition(": ")[2].strip("\"')>( ")[:120]
+    """The last part of an error message, which names the underlying cause."""
+    message = first_line(error) or type(error).__name__
+    return message.rpartition(": ")[2].strip("\"')>( ")[:120]

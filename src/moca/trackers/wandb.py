@@ -1,4 +1,4 @@
-"""Weights & Biases: runs of a project, in its cloud, on a server of yours, or offline in files."""
+"""Weights & Biases: runs of a project, in its cloud, on your own server, or offline in files."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from moca.parts import option
 from moca.trackers.base import About, Point, Tracker
 
 _WAIT = 60
-"""Seconds in which it must answer, and in which what is left at the end must be sent; the files stay for later."""
+"""Seconds for it to answer, and at the end to send what is left; whatever is not sent stays in local files."""
 
 
 class WandB(Tracker):
     """A run of a project."""
 
-    project: str = option("moca", "what the runs belong to")
-    entity: str | None = option(None, "user or team that the project belongs to")
-    group: str | None = option(None, "what to show together, for instance one comparison")
+    project: str = option("moca", "project of the runs")
+    entity: str | None = option(None, "user or team that owns the project")
+    group: str | None = option(None, "group of runs to show together, such as one comparison")
     mode: Literal["online", "offline"] | None = option(None, "offline writes files only; empty: $WANDB_MODE, or online")
     extra = "wandb"
 
     def reach(self) -> None:
-        """Online it must know who is asking."""
+        """Check the login, unless it is used offline."""
         wandb = self._library()
         if self._mode() != "online":
             return
         try:
-            known = wandb.login(prompt=False, verify=True)
+            logged_in = wandb.login(prompt=False, verify=True)
         except Exception as error:
             why = (first_line(error) or type(error).__name__)[:200]
             raise MocaError(
                 f"track=wandb cannot reach its server ({why}); try again, or write files only with "
                 "--track wandb:mode=offline"
             ) from None
-        if not known:
+        if not logged_in:
             raise MocaError(
-                "track=wandb has no API key; say wandb login, or write files only with --track wandb:mode=offline"
+                "track=wandb has no API key; run wandb login, or write files only with --track wandb:mode=offline"
             )
 
     def open(self, about: About, run: str | None) -> str:
-        """A new run with all settings, or an old one that goes on."""
+        """Start a run with all settings, or resume an earlier one."""
         wandb = self._library()
         offline = self._mode() != "online"
         settings = wandb.Settings(
@@ -58,12 +58,12 @@ class WandB(Tracker):
         return str(self.run.id)
 
     def log(self, points: Sequence[Point]) -> None:
-        """Its own process sends them."""
+        """Log metrics; W&B sends them from its own process."""
         for point in points:
             self.run.log(point.numbers, step=point.step)
 
     def close(self, status: str, last: Point) -> None:
-        """The numbers at the end are its summary."""
+        """Write the final numbers and the status to the summary."""
         self.run.summary.update(last.numbers | {"status": status})
         self.run.finish(exit_code=0 if status in ("finished", "interrupted") else 1)
 
@@ -71,5 +71,5 @@ class WandB(Tracker):
         return self.mode or os.environ.get("WANDB_MODE") or "online"
 
     def _library(self) -> Any:
-        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it would tell its makers what went wrong
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # it would report errors to its makers
         return self.library("wandb")
