@@ -60,7 +60,7 @@ def overhead(settings: dict[str, Any], out: Path) -> dict[str, float]:
     recording, training = Clock(), Clock()
     outputs: Outputs = run.trainer.learning.outputs
     for owner, names in (
-        (run, ("_ask",)),
+        (run, ("_request_outputs",)),
         (outputs, ("watch", "collect")),
         (run.recorder, ("steps", "task", "save")),
     ):

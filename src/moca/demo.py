@@ -1,9 +1,9 @@
 """The demo: plain replay against MOCA on split digits, with a report."""
 
-import os
 from pathlib import Path
 
 from moca import api
+from moca.cores import cores
 from moca.measures.analyse import analyse
 from moca.recipes import load_recipe
 from moca.report.comparison import Comparison
@@ -14,7 +14,7 @@ from moca.report.page import write_report
 def demo(out: Path, seeds: int) -> tuple[Comparison, Path]:
     """Run the comparison of the `digits` recipe and write its report."""
     recipe = load_recipe("digits")
-    comparison = api.compare(**recipe["settings"], seeds=seeds, out=out, jobs=os.cpu_count() or 1, progress=True)
+    comparison = api.compare(**recipe["settings"], seeds=seeds, out=out, jobs=cores(), progress=True)
     plane = api.compare(**recipe["plane"], record="weights", out=out / "plane")
     for result in plane.results:
         analyse(result)

@@ -179,3 +179,16 @@ def test_in_every_version(folder, tmp_path):
         assert "bar 2" not in kept.labels + kept.seen_of
     again = teach(model, folder("jan", 2), held_out=0.2, tolerate=1, device="cpu")
     assert again.new_classes == ["bar 1", "bar 2"], "January's folder has both, and what was forgotten is new"
+
+
+def test_a_version_whose_rewrite_was_killed_is_restored_or_settled_by_the_next_change(folder, tmp_path):
+    model = ModelFolder(tmp_path / "model")
+    options = {"encoder": "convnet:width=4,features=8", "epochs": 1, "memory": 30}
+    teach(model, folder("jan", 0, 1), options=options, held_out=0.2, device="cpu")
+    versions = model.path / "versions"
+    (versions / "1").replace(versions / "1.before")  # killed before the new one was in its place
+    with model.teaching():
+        assert model.about(1)["classes"] == ["bar 0", "bar 1"]
+    (versions / "1.before").mkdir()  # killed after that
+    with model.teaching():
+        assert [place.name for place in versions.iterdir()] == ["1"]

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Classifier")
 _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
+_BEFORE = ".before"
+"""Ends the name of a version's folder while the version is being replaced."""
 
 
 class Damaged(MocaError):
@@ -118,6 +120,7 @@ class ModelFolder:
                 if not free:
                     raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
                 stack.callback((self.path / _LOCK).unlink, missing_ok=True)
+                self._settle_rewrites()
                 yield
         finally:
             with suppress(OSError):
@@ -144,6 +147,15 @@ class ModelFolder:
         facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
         self._write(facts, classifier, use=False)
 
+    def _settle_rewrites(self) -> None:
+        """Settle rewrites that were killed halfway: restore a version whose replacement is missing, and delete one that
+        has been replaced."""
+        for before in (self.path / _VERSIONS).glob(f"*{_BEFORE}"):
+            if (place := before.with_suffix("")).exists():
+                shutil.rmtree(before, ignore_errors=True)
+            else:
+                before.replace(place)
+
     def remove(self, version: int) -> None:
         """Delete a version, which must not be in use."""
         try:
@@ -154,7 +166,7 @@ class ModelFolder:
     def _write(self, facts: dict[str, Any], classifier: Classifier, use: bool) -> Path:
         number = facts["version"]
         place = self.path / _VERSIONS / str(number)
-        part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}.before")
+        part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}{_BEFORE}")
         about = {"format": _FORMAT, "moca": __version__} | facts | classifier.about()
         try:
             for leftover in (part, before):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,6 +18,7 @@ from PIL import Image
 
 from moca import __version__
 from moca.classifier.summary import basis_told, copies_told, cost_told, otherwise_told, what_it_was
+from moca.cores import cores
 from moca.data.arrays import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -45,7 +45,7 @@ Name = Annotated[str, Form(alias="class", description="name of the class that al
 
 def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: str | None = None) -> FastAPI:
     """The application that serves a model; without `teaching` it only predicts."""
-    pool = ThreadPoolExecutor(os.cpu_count(), "predict", initializer=torch.set_num_threads, initargs=(1,))
+    pool = ThreadPoolExecutor(cores(), "predict", initializer=torch.set_num_threads, initargs=(1,))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

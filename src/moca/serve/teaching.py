@@ -23,6 +23,7 @@ import torch
 
 from moca.classifier.folder import ModelFolder
 from moca.classifier.lesson import Lesson, forget, teach
+from moca.cores import cores
 from moca.data.arrays import Label
 from moca.errors import MocaError
 from moca.serve.uploads import Readable
@@ -170,7 +171,7 @@ def _teach(sender: Connection, folder: ModelFolder, given: Readable, label: Labe
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the service, which then stops this process
     if hasattr(os, "nice"):
         os.nice(5)  # predictions go first
-    torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+    torch.set_num_threads(max(1, cores() - 1))
     with suppress(BrokenPipeError):  # the service has ended
         try:
             lesson = teach(
