@@ -116,8 +116,8 @@ def test_ls_of_a_learner_says_all_about_it(moca):
     assert out.startswith("er_ace (learner). ER-ACE: experience replay with asymmetric cross-entropy; ")
     assert "\nPaper: Caccia et al., ICLR 2022, arXiv 2104.05025.\nCard: docs/methods/er_ace.md\n" in out
     text = " ".join(out.split())
-    assert "Options er_ace:adjust=0.0 [number|auto] logit adjustment at the test" in text
-    assert "er_ace:mask=unseen [unseen|official] classes that compete beside the batch's" in text
+    assert "Options er_ace:adjust=0.0 [number|auto] logit adjustment at test time" in text
+    assert "er_ace:mask=unseen [unseen|official] classes that compete in addition to the batch's" in text
     assert "Recipes by protocol; what is given wins offline --lr 0.03" in text
     assert "Refuses" not in text
 
