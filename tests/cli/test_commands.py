@@ -327,7 +327,7 @@ MISTAKES = [
     ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --seed 1 1", "two of the runs are the same"),
     ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
-    ("run --record", "--record needs a value: what to write down"),
+    ("run --record", "--record needs a value: what to record"),
     ("run --record --epochs 1", "any of: angles, gradients, perturbation, batch_norm, weights"),
     ("run --track --epochs 1", "--track needs a value: "),
     ("compare --record --epochs 1", "--record needs a value: "),
