@@ -181,7 +181,7 @@ def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
     assert half.message.endswith(f"continue with: moca.resume('{tmp_path / 'half'}', data=..., model=...)")
     with pytest.raises(MocaError, match=r"object of Python, which settings.json cannot hold; resume from Python"):
         moca.resume(tmp_path / "half")
-    with pytest.raises(MocaError, match="'Sequential' was an object of Python"):
+    with pytest.raises(MocaError, match="'Sequential' was a Python object"):
         moca.resume(tmp_path / "half", data=arrays)
     resumed = moca.resume(tmp_path / "half", data=arrays, model=module, keep_model=False)
     assert_same_run(whole.folder, resumed.folder)
@@ -299,7 +299,7 @@ def test_a_learner_of_python_that_is_not_handed_in_again(tmp_path):
 
     half = finish(begin(FEW | {"data": "digits", "learner": Local}, tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
-    with pytest.raises(MocaError, match="'Local' was an object of Python"):
+    with pytest.raises(MocaError, match="'Local' was a Python object"):
         moca.resume(tmp_path / "half")
     assert moca.resume(tmp_path / "half", learner=Local).status == "finished"
 

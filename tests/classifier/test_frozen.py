@@ -186,7 +186,7 @@ def test_another_module_than_the_one_that_was_frozen(tmp_path):
         moca.load_model(tmp_path / "model", device="cpu", frozen=nn.Flatten())
     again = moca.load_model(tmp_path / "model", device="cpu", frozen=Own())
     assert again.score(*lesson(0, 1)) > 0.9
-    with pytest.raises(MocaError, match="handing it in again"):
+    with pytest.raises(MocaError, match="pass it again"):
         moca.load_model(tmp_path / "model", device="cpu")
 
 

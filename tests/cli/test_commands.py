@@ -116,8 +116,8 @@ def test_ls_of_a_learner_says_all_about_it(moca):
     assert out.startswith("er_ace (learner). ER-ACE: experience replay with asymmetric cross-entropy; ")
     assert "\nPaper: Caccia et al., ICLR 2022, arXiv 2104.05025.\nCard: docs/methods/er_ace.md\n" in out
     text = " ".join(out.split())
-    assert "Options er_ace:adjust=0.0 [number|auto] logit adjustment at the test" in text
-    assert "er_ace:mask=unseen [unseen|official] classes that compete beside the batch's" in text
+    assert "Options er_ace:adjust=0.0 [number|auto] logit adjustment at test time" in text
+    assert "er_ace:mask=unseen [unseen|official] classes that compete in addition to the batch's" in text
     assert "Recipes by protocol; settings you give take precedence offline --lr 0.03" in text
     assert "Refuses" not in text
 
@@ -327,7 +327,7 @@ MISTAKES = [
     ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --seed 1 1", "two of the runs are the same"),
     ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
-    ("run --record", "--record needs a value: what to write down"),
+    ("run --record", "--record needs a value: what to record"),
     ("run --record --epochs 1", "any of: angles, gradients, perturbation, batch_norm, weights"),
     ("run --track --epochs 1", "--track needs a value: "),
     ("compare --record --epochs 1", "--record needs a value: "),

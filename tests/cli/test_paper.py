@@ -19,7 +19,7 @@ def test_ls_says_what_there_is_and_what_is_missing(moca, tmp_path):
     assert "offline: three data sets" in lines["table2"]
     assert lines["fig1"].startswith("fig1 0 of 17 30 ")
     assert "fig13" not in lines, "a sketch"
-    assert "GPU minutes are estimates" in out and "no runs to put them right" in " ".join(out.split())
+    assert "GPU minutes are estimates" in out and "no finished runs to correct them" in " ".join(out.split())
     assert f"No run was found below '{tmp_path / 'results'}': nothing counts as measured. Name" in out
 
 

@@ -65,7 +65,7 @@ def test_likeness_is_one_plus_the_largest_cosine(make, model, stored):
     memory.add(**kept)
     for name, values in new.items():
         memory.fields[name][stored:] = values[0]  # the same as a new one, but in slots that hold nothing yet
-    alike, each = memory.storing._likeness(new, memory)
+    alike, each = memory.storing._similarity(new, memory)
     assert [alike.item(), *each.tolist()] == pytest.approx(likeness(model, new, kept), rel=1e-4)
 
 
@@ -80,7 +80,7 @@ def test_only_so_many_random_ones_are_compared_with(make, model):
     }
     seen = set()
     for _ in range(30):
-        alike, each = memory.storing._likeness(new, memory)
+        alike, each = memory.storing._similarity(new, memory)
         seen.add(tuple(round(v, 4) for v in [alike.item(), *each.tolist()]))
     assert seen <= pairs
     assert len(seen) > 5
@@ -105,7 +105,7 @@ def told(make, monkeypatch):
         full = {"image": torch.zeros(len(scores), 3), "y": torch.arange(len(scores)) % 4}
         memory.add(**{k: v[:stored] for k, v in full.items()})
         memory.storing.scores[:-1] = torch.tensor(scores)
-        monkeypatch.setattr(memory.storing, "_likeness", lambda *given: (torch.tensor(alike), torch.tensor(each)))
+        monkeypatch.setattr(memory.storing, "_similarity", lambda *given: (torch.tensor(alike), torch.tensor(each)))
         memory.add(image=torch.ones(len(each), 3), y=torch.full((len(each),), 5))
         return memory
 
@@ -122,7 +122,7 @@ def test_who_is_met_and_who_gives_way(told):
     """Slot j is met with probability s_j / sum of s and gives way with probability s_j / (s_j + c)."""
     scores, own, tries = [0.2, 0.6, 1.2], 0.8, 1000
     memory, counts = told(scores, 2.0, [own]), [0, 0, 0, 0]
-    memory.storing._likeness = lambda *given: (torch.tensor(0.9), torch.tensor([own]))
+    memory.storing._similarity = lambda *given: (torch.tensor(0.9), torch.tensor([own]))
     for _ in range(tries):
         memory.storing.scores[:-1] = torch.tensor(scores)
         slot = memory.storing.slots({}, memory).item()
@@ -161,7 +161,9 @@ def test_a_gradient_of_nothing_is_like_none(make, model):
         model.head.bias[0] = 200
     memory = make()
     memory.add(image=torch.randn(3, 3), y=torch.zeros(3, dtype=torch.int64))
-    alike, each = memory.storing._likeness({"image": torch.randn(2, 3), "y": torch.zeros(2, dtype=torch.int64)}, memory)
+    alike, each = memory.storing._similarity(
+        {"image": torch.randn(2, 3), "y": torch.zeros(2, dtype=torch.int64)}, memory
+    )
     assert [alike.item(), *each.tolist()] == [1, 1, 1]
 
 

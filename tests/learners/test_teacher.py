@@ -133,7 +133,7 @@ class TestTheAverage:
         for _ in range(400):
             before = [t.head.weight.clone() for t in one.teachers]
             model.head.weight.data += 1
-            one._follow()
+            one._update_teachers()
             for i, (t, old) in enumerate(zip(one.teachers, before, strict=True)):
                 moved[i] += not t.head.weight.equal(old)
         for count, rate in zip(moved, (0.2, 0.7), strict=True):

@@ -65,7 +65,7 @@ def test_put_right_by_runs_whatever_was_packed_with_them(benchmark):
     er, wap = run_of("t2-cifar100-er-none-m500"), run_of("t2-cifar100-er-wap-m500")
     packed = [result(run, 6.0, 1000, packed=2) for run in (er, wap)]  # 6 s for both, by benchmarks 3 s
     pace = Pace(packed, benchmark)
-    assert "put right by 2 runs" in pace.how
+    assert "corrected by 2 finished runs" in pace.how
     assert pace.seconds(er, 1000) == pytest.approx(2.0)
     assert pace.seconds(wap, 1000) == pytest.approx(4.0)
     assert pace.seconds(run_of("t2-cifar100-derpp-none-m500"), 1000) == pytest.approx(6.0)

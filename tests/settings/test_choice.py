@@ -170,7 +170,7 @@ class TestInPythonOnly:
             again = getattr(loaded, kind)
             assert again.own and again.name == choice.name
             assert written(loaded) == kept, "nothing of what was told is lost"
-            with pytest.raises(MocaError, match=rf"'{choice.name}' was an object of Python.*moca.resume\(") as caught:
+            with pytest.raises(MocaError, match=rf"'{choice.name}' was a Python object.*moca.resume\(") as caught:
                 again.make()
             assert "\n" not in str(caught.value)
 

@@ -1,6 +1,6 @@
 """Triton kernels for the operations that decide the speed of a step on a GPU.
 
-Each has a plain twin in PyTorch, which says what it computes and runs everywhere else.
+Each has an equivalent in plain PyTorch, which defines what it computes and is used everywhere else.
 """
 
 import functools
@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 
 MOST_BATCHES = 3
-"""Most batches that BatchNorm's kernels can tell apart."""
+"""The largest number of batches that BatchNorm's kernels can normalise separately."""
 
 
 def usable(x: Tensor) -> bool:
-    """Whether kernels, which compute in float32 and are differentiable once, can work on this tensor here and now."""
+    """Whether the kernels can be used on this tensor here and now; they compute in float32 and differentiate once."""
     return (
         x.is_cuda
         and x.dtype != torch.float64
-        and x.device.index == torch.cuda.current_device()  # where a kernel is launched, whatever it is given
+        and x.device.index == torch.cuda.current_device()  # kernels are launched there, wherever their inputs are
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
         and _works()
@@ -28,13 +28,13 @@ def usable(x: Tensor) -> bool:
 
 @functools.cache
 def _works() -> bool:
-    """Whether Triton is there, and with it the C compiler that it needs for its first kernel."""
+    """Whether Triton is installed, with the C compiler that it needs for its first kernel."""
     if importlib.util.find_spec("triton") is None:
         return False
     try:
         import triton
 
         return bool(triton.runtime.driver.active.get_current_target())
-    except Exception as error:  # whatever is missing, the plain operations work
+    except Exception as error:  # whatever is missing, fall back to the plain operations
         warnings.warn(f"Triton cannot be used, so steps are slower: {error}", stacklevel=2)
         return False

@@ -1,4 +1,4 @@
-"""What WAP's inner step takes besides the network: the slope of its loss."""
+"""The gradient of the loss of WAP's inner step with respect to the logits."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def slope(logits: Tensor, y: Tensor, weights: Tensor) -> Tensor:
-    """The gradient of the sum of weighted cross-entropies by the logits."""
+    """The gradient of the sum of weighted cross-entropies with respect to the logits."""
     logits, out = logits.contiguous(), torch.empty(logits.shape, device=logits.device, dtype=logits.dtype)
     rows, columns = logits.shape
     grid: Any = (rows,)

@@ -1,8 +1,8 @@
-"""BatchNorm of several batches in one tensor, with the addition and the ReLU that follow it.
+"""BatchNorm of several batches in one tensor, fused with the addition and the ReLU that follow it.
 
-Two kernels forward, two backward. Images are channels-last, so a tensor is a matrix with a row for each pixel. The
-first kernel sums over stretches of rows, the second adds the sums up, always in the same order, and applies them:
-nothing waits for anything and nothing is added in random order, so that equal inputs give equal bits.
+Two kernels forward, two backward. Images are channels-last, so a tensor is a matrix with one row per pixel. The first
+kernel sums over stretches of rows; the second adds up these sums, always in the same order, and applies them. There is
+no synchronisation and no atomic addition, so equal inputs give bit-identical results.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from moca.kernels import MOST_BATCHES
 _PROGRAMS = 128
 """About one for each multiprocessor of a large GPU."""
 _MOST_STRETCHES = 64
-"""Every program of the second kernel reads all sums of its channels, so there cannot be many."""
+"""A limit, because every program of the second kernel reads the sums of all stretches of its channels."""
 _TILE_ROWS, _TILE_CHANNELS = 128, 32
 _WARPS = 4
 
 
 class Statistics(NamedTuple):
-    """Running statistics, and what they keep of themselves and take from each batch."""
+    """Running statistics, and the shares with which they are averaged: their own, then each batch's."""
 
     mean: Tensor
     var: Tensor
@@ -36,18 +36,18 @@ class Statistics(NamedTuple):
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """As the kernel takes them, for as many batches as there can be."""
+        """The kernel's arguments, with shares of 0 for missing batches."""
         keep, *takes = self.shares
         return self.mean, self.var, keep, *takes, *[0.0] * (MOST_BATCHES - len(takes))
 
 
 class Rows(NamedTuple):
-    """How much each row of a single batch counts."""
+    """Weights of the rows (images) of a single batch."""
 
     weights: Tensor
-    """In float32, with a sum of 1; rows of weight 0 come out as zeros, plus the residual."""
+    """In float32, with a sum of 1; rows of weight 0 become zeros, plus the residual."""
     heaviest: Tensor
-    """The number of a row that counts, if one does."""
+    """The index of the row with the largest weight."""
 
 
 def batch_norm(
@@ -61,9 +61,9 @@ def batch_norm(
     relu: bool = False,
     rows: Rows | None = None,
 ) -> Tensor:
-    """Each of the consecutive batches of `sizes` rows normalised by its own statistics, then + residual, then ReLU.
+    """Normalise each of the consecutive batches of `sizes` rows by its own statistics, add the residual, apply ReLU.
 
-    Channels that have no weight must be zero, and stay so.
+    Channels beyond those of `weight` must be zero, and stay zero.
     """
     if rows is not None and (len(sizes) > 1 or running is not None):
         raise ValueError("rows have weights in a single batch that moves no running statistics")
@@ -92,7 +92,7 @@ class _BatchNorm(torch.autograd.Function):
         y = torch.empty_like(x)
         partial = x.new_empty(plan.partial, dtype=torch.float32)
         mean, rstd = (x.new_empty(len(sizes), plan.channels, dtype=torch.float32) for _ in range(2))
-        # A kernel that is given None is another kernel, without what that is for.
+        # Triton compiles a separate kernel for arguments that are None, without the code that uses them.
         weights, heaviest, pixels = (None, None, None) if rows is None else (*rows, x.shape[2] * x.shape[3])
         moved = (None,) * (3 + MOST_BATCHES) if running is None else running.arguments
         _sums[plan.grid(plan.stretches)](x, partial, weights, heaviest, pixels, *plan.arguments, **plan.constants)
@@ -100,7 +100,7 @@ class _BatchNorm(torch.autograd.Function):
             x, y, residual, partial, weight, bias, mean, rstd, *moved, eps, weights, heaviest, pixels, *plan.arguments,
             RELU=relu, **plan.constants, BLOCKS=plan.blocks,
         )  # fmt: skip
-        # Without a residual the sign of the output follows from the input; with one it has to be looked up.
+        # Without a residual the sign of the output can be recomputed from the input; with one the output is needed.
         ctx.save_for_backward(x, weight, bias, mean, rstd, y if relu and residual is not None else None, weights)
         ctx.plan, ctx.relu, ctx.adds, ctx.pixels = plan, relu, residual is not None, pixels
         return y
@@ -126,17 +126,17 @@ class _BatchNorm(torch.autograd.Function):
 
 
 class _Plan(NamedTuple):
-    """How the rows and channels of a tensor are shared out among programs."""
+    """How the rows and channels of a tensor are divided among programs."""
 
     channels: int
     learnt: int
-    """Channels that have a weight; the others are zeros."""
+    """The number of channels with a weight; the others are zeros."""
     ends: tuple[int, ...]
     """The row where each batch ends."""
     stretches: int
-    """Parts of a batch that are summed on their own."""
+    """The number of parts into which the rows of a batch are divided for summing."""
     blocks: int
-    """Parts of a batch that are normalised on their own."""
+    """The number of parts into which the rows of a batch are divided for normalising."""
     tile: tuple[int, int]
 
     @classmethod
@@ -158,15 +158,15 @@ class _Plan(NamedTuple):
 
     @property
     def arguments(self) -> tuple[int, int, int, int, int]:
-        """The ends of up to three batches, and how many groups of channels there are and channels that learn, as every
-        kernel takes them."""
+        """The arguments that every kernel takes: the ends of up to three batches, the number of groups of channels, and
+        the number of channels with a weight."""
         first, second, third = (self.ends + self.ends[-1:] * 2)[:3]
         return first, second, third, self.channels // self.together, self.learnt
 
     @property
     def together(self) -> int:
-        """Neighbouring channels that can be read in one go. Kernels are told how many such groups there are: they would
-        know of multiples of 16 alone that every row begins where such a read may."""
+        """The number of neighbouring channels that one vectorised load can read. Kernels get the number of such groups,
+        from which they know that every row is aligned; Triton infers this itself only for multiples of 16."""
         return math.gcd(self.channels, 8)
 
     @property
@@ -186,7 +186,7 @@ class _Plan(NamedTuple):
 
 @triton.jit
 def _batch(number, end0, end1, end2):
-    """First and last row of a batch."""
+    """The first row of a batch, and the row after its last."""
     start = tl.where(number == 0, 0, tl.where(number == 1, end0, end1))
     end = tl.where(number == 0, end0, tl.where(number == 1, end1, end2))
     return start, end
@@ -194,7 +194,7 @@ def _batch(number, end0, end1, end2):
 
 @triton.jit
 def _tile(first, end, columns, channels, TILE_R: tl.constexpr):
-    """Where the entries of a tile lie, and which of them belong to the batch."""
+    """The offsets of a tile's entries, and the mask of those that belong to the batch."""
     rows = first + tl.arange(0, TILE_R)
     inside = (rows < end)[:, None] & (columns < channels)[None, :]
     return rows[:, None].to(tl.int64) * channels + columns[None, :], inside
@@ -202,14 +202,14 @@ def _tile(first, end, columns, channels, TILE_R: tl.constexpr):
 
 @triton.jit
 def _weights_of(weights, first, end, pixels, TILE_R: tl.constexpr):
-    """The weights of a tile's rows, as a column; the rows of an image share one."""
+    """The weights of a tile's rows, as a column; all rows of an image have the same."""
     rows = first + tl.arange(0, TILE_R)
     return tl.load(weights + rows // pixels, mask=rows < end, other=0.0)[:, None]
 
 
 @triton.jit
 def _seen(inside, weights, first, end, pixels, TILE_R: tl.constexpr):
-    """Which entries of a tile count."""
+    """The mask of a tile's entries whose rows have a positive weight."""
     if weights is not None:
         inside = inside & (_weights_of(weights, first, end, pixels, TILE_R) > 0)
     return inside
@@ -217,7 +217,7 @@ def _seen(inside, weights, first, end, pixels, TILE_R: tl.constexpr):
 
 @triton.jit
 def _pivot(x, start, heaviest, pixels, columns, channels):
-    """A row that keeps sums of differences from it small: the batch's first, or the first that counts."""
+    """A row that is subtracted before summing, to keep the sums small: the batch's first, or one with a weight."""
     row = start.to(tl.int64)
     if heaviest is not None:
         row = tl.load(heaviest) * pixels
@@ -226,7 +226,7 @@ def _pivot(x, start, heaviest, pixels, columns, channels):
 
 @triton.jit
 def _keep_sums(partial, one, other, batch, stretch, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
-    """Write the two sums of a stretch, a number a channel."""
+    """Store the two sums of a stretch, one value per channel."""
     at = (batch * STRETCHES + stretch) * channels + columns
     tl.store(partial + at, tl.sum(one, 0), mask=columns < channels)
     tl.store(partial + BATCHES * STRETCHES * channels + at, tl.sum(other, 0), mask=columns < channels)
@@ -234,7 +234,7 @@ def _keep_sums(partial, one, other, batch, stretch, columns, channels, BATCHES: 
 
 @triton.jit
 def _totals(partial, batch, which, columns, channels, BATCHES: tl.constexpr, STRETCHES: tl.constexpr):
-    """The sums of all stretches of a batch, added up."""
+    """The total of the sums of all stretches of a batch."""
     stretch = tl.arange(0, STRETCHES)
     at = ((which * BATCHES + batch) * STRETCHES + stretch[:, None]) * channels + columns[None, :]
     return tl.sum(tl.load(partial + at, mask=columns[None, :] < channels, other=0.0), 0)
@@ -245,7 +245,7 @@ def _sums(
     x, partial, weights, heaviest, pixels, end0, end1, end2, groups, learnt,
     BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TOGETHER: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """Sums of x - p and of its square, times the rows' weights, over stretches of rows; p is a row of the batch."""
+    """Sums of x - p and (x - p)^2, times the rows' weights, over stretches of rows; p is the pivot row."""
     channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     stretch, batch = tl.program_id(1), tl.program_id(2)
@@ -268,7 +268,7 @@ def _sums(
 
 @triton.jit
 def _count(start, end, pixels):
-    """What sums over a batch are divided by: its rows, or the weights of all of them."""
+    """The divisor of sums over a batch: its number of rows, or the sum of their weights."""
     count = (end - start).to(tl.float32)
     if pixels is not None:
         count = pixels * 1.0
@@ -280,7 +280,7 @@ def _moments(
     x, partial, batch, heaviest, pixels, end0, end1, end2, columns, channels, eps,
     BATCHES: tl.constexpr, STRETCHES: tl.constexpr,
 ):  # fmt: skip
-    """Mean, variance, inverse deviation and number of rows of a batch."""
+    """Mean, variance, inverse standard deviation and divisor of a batch."""
     start, end = _batch(batch, end0, end1, end2)
     count = _count(start, end, pixels)
     pivot = _pivot(x, start, heaviest, pixels, columns, channels)
@@ -296,7 +296,7 @@ def _normalise(
     eps, weights, heaviest, pixels, end0, end1, end2, groups, learnt, RELU: tl.constexpr, BATCHES: tl.constexpr,
     STRETCHES: tl.constexpr, TOGETHER: tl.constexpr, TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """y = relu((x - mean) / deviation * weight + bias + residual); the first programs also keep the statistics."""
+    """y = relu((x - mean) / std * weight + bias + residual); the first programs also store the statistics."""
     channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     block, batch = tl.program_id(1), tl.program_id(2)
@@ -345,7 +345,7 @@ def _normalise(
         if residual is not None:
             value += tl.load(residual + place, mask=inside, other=0.0).to(tl.float32)
         if RELU:
-            value = tl.where(value < 0, 0.0, value)  # NaN stays NaN, as a divergence must be seen
+            value = tl.where(value < 0, 0.0, value)  # NaN stays NaN, so that divergence is noticed
         tl.store(y + place, value, mask=inside)
 
 
@@ -355,7 +355,7 @@ def _gradient_sums(
     RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TOGETHER: tl.constexpr, TILE_R: tl.constexpr,
     TILE_C: tl.constexpr,
 ):  # fmt: skip
-    """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy where the ReLU let pass."""
+    """Sums of dz and of dz times the normalised input over stretches of rows; dz is dy masked by the ReLU."""
     channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)
     stretch, batch = tl.program_id(1), tl.program_id(2)
@@ -391,9 +391,9 @@ def _input_gradient(
     learnt, RELU: tl.constexpr, BATCHES: tl.constexpr, STRETCHES: tl.constexpr, TOGETHER: tl.constexpr,
     TILE_R: tl.constexpr, TILE_C: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """dx = weight / deviation (dz - mean(dz) - xhat mean(dz xhat)); the first programs also write the weights'.
+    """dx = weight / std (dz - mean(dz) - xhat mean(dz xhat)); the first programs also store dweight and dbias.
 
-    Where rows have weights, the means are sums, of which each row takes as much as it weighs.
+    If rows have weights, the means are sums times the weight of each row.
     """
     channels = groups * TOGETHER
     columns = tl.program_id(0) * TILE_C + tl.arange(0, TILE_C)

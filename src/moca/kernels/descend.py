@@ -1,4 +1,4 @@
-"""A step down a gradient, written in the precision in which the weights will be used."""
+"""A gradient-descent step, stored in the precision in which the weights will be used."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _BLOCK = 2048
 
 
 def descend(weight: Tensor, step: Tensor, dtype: torch.dtype) -> Tensor:
-    """weight - step, rounded once; the weight's entries lie together in memory, in any order."""
+    """weight - step, rounded once; the weight must be dense in memory, in any order of dimensions."""
     if step.stride() != weight.stride():
         step = torch.empty_like(weight, dtype=step.dtype).copy_(step)
     moved = torch.empty_like(weight, dtype=dtype)

@@ -13,7 +13,7 @@ _DIGITS = {torch.int64: 0, torch.float32: 23, torch.float64: 52}
 
 
 def numbers(key: Tensor, count: Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """64 random bits an entry as int64, or numbers in (0, 1) as floats, from the counter's place on."""
+    """Random numbers that start at the counter: 64 bits per entry as int64, or uniform in (0, 1) as floats."""
     out = torch.empty(shape, dtype=dtype, device=key.device)
     n = math.prod(shape)
     grid: Any = (triton.cdiv(n, _BLOCK),)

@@ -1,4 +1,4 @@
-"""Projection and displacement on the hypersphere, a program a row, with their gradients in closed form."""
+"""Projection and displacement on the hypersphere with closed-form gradients, one program per row."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.autograd.function import once_differentiable
 
 
 def project(v: Tensor, tiny: float) -> Tensor:
-    """P(v) = v / ||v||, zero for rows no longer than `tiny`."""
+    """P(v) = v / ||v||; zero for rows no longer than `tiny`."""
     u: Tensor = _Project.apply(v, tiny)
     return u
 
 
 def displace(h: Tensor, n: Tensor, lam: float, unit: bool, old: Tensor | None, tiny: float) -> Tensor:
-    """f = ||h|| P(P(h) + lam P(n)) in the rows that are old, h in the others; n is never differentiated."""
+    """f = ||h|| P(P(h) + lam P(n)) in the rows that are old, h in the others; n gets no gradient."""
     f: Tensor = _Displace.apply(h, n, lam, unit, old, tiny)
     return f
 
@@ -80,7 +80,7 @@ def _keep(matrix, row, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def _inverse_length(v, tiny):
-    """1 / ||v||, zero for a row without a direction."""
+    """1 / ||v||; zero for a row no longer than `tiny`, which has no direction."""
     length = tl.sqrt(tl.sum(v * v, 0))
     return tl.where(length <= tiny, 0.0, 1.0 / tl.where(length <= tiny, 1.0, length))
 
@@ -102,7 +102,7 @@ def _project_gradient(v, du, dv, tiny, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def _moved(h, n, lam, tiny, UNIT: tl.constexpr):
-    """u = P(h), w = P(u + lam n) and the inverse length of what w was before."""
+    """u = P(h), w = P(u + lam n) and 1 / ||u + lam n||."""
     u = h * _inverse_length(h, tiny)
     if UNIT:
         n = n * _inverse_length(n, tiny)

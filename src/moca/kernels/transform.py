@@ -11,7 +11,7 @@ _BLOCK = 1024
 
 
 def transform(images: Tensor, place: Tensor, padding: int, flip: bool, scale: Tensor, shift: Tensor) -> Tensor:
-    """Bytes moved and mirrored as drawn, in units of the data set's spread; channels last in memory."""
+    """Crop and flip images (bytes) by the random numbers in `place`, then scale and shift them; channels-last."""
     n, channels, height, width = images.shape
     out = torch.empty(images.shape, device=images.device, memory_format=torch.channels_last)
     grid: Any = (n, triton.cdiv(channels * height * width, _BLOCK))
@@ -25,7 +25,7 @@ def transform(images: Tensor, place: Tensor, padding: int, flip: bool, scale: Te
 def _transform(
     images, place, scale, shift, out, n, channels, height, width, padding, FLIP: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """`place` holds three numbers in (0, 1) an image: how far down, how far right, and whether mirrored."""
+    """`place` holds three numbers in (0, 1) per image: vertical shift, horizontal shift, and whether to flip."""
     image = tl.program_id(0)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     channel, pixel = at % channels, at // channels

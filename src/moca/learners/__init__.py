@@ -1,4 +1,4 @@
-"""Methods of continual learning: every file but `base` is one of them and bears its name."""
+"""Continual-learning methods: every file except `base` is one method and has its name."""
 
 from moca.learners.base import Learner, Losses, OfficialPasses
 

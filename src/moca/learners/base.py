@@ -1,4 +1,4 @@
-"""What every learner is: at most five verbs, of which one, the loss of a step, is required."""
+"""The base class of all learners. A learner has at most five verbs; only `losses`, the loss of a step, is required."""
 
 from __future__ import annotations
 
@@ -25,128 +25,128 @@ if TYPE_CHECKING:
     from moca.streams import Task
 
 Losses = dict[str, Tensor]
-"""The terms of the loss by name; unless a learner updates in its own way, their sum is minimised."""
+"""The terms of the loss by name; their sum is minimised unless the learner overrides `update`."""
 
 
 _AT_ONCE = 500
-"""Images that a network is asked about together."""
+"""Inference batch size outside the training step; smaller for large images."""
 
 
 def among(logits: Tensor, classes: Tensor) -> Tensor:
-    """The logits with all but these classes out of the competition."""
+    """Logits with every class outside the mask `classes` set to the lowest finite value, so a softmax ignores it."""
     return logits.masked_fill(~classes, torch.finfo(logits.dtype).min)
 
 
 def mean_over(rows: Tensor, each: Tensor) -> Tensor:
-    """The mean of a number a sample over these samples only; 0 where there are none."""
+    """Mean of the per-sample values `each` over the rows in the mask `rows`; 0 if the mask is empty."""
     return each.masked_fill(~rows, 0).sum() / rows.sum().clamp_min(1)
 
 
-def divergence(told: Tensor, logits: Tensor, classes: Tensor, temperature: float) -> Tensor:
-    """Of each sample, KL from the softmax of what was told to that of the logits, both among these classes."""
-    wanted, given = (F.log_softmax(among(z / temperature, classes), 1) for z in (told, logits))
-    return F.kl_div(given, wanted, reduction="none", log_target=True).sum(1)
+def divergence(teacher_logits: Tensor, logits: Tensor, classes: Tensor, temperature: float) -> Tensor:
+    """Per-sample KL(teacher || student) between the softmaxes over `classes`, both at this temperature."""
+    teacher, student = (F.log_softmax(among(z / temperature, classes), 1) for z in (teacher_logits, logits))
+    return F.kl_div(student, teacher, reduction="none", log_target=True).sum(1)
 
 
 class OfficialPasses(NamedTuple):
-    """The official code's training-mode passes in order, by the letters of `Learner.batches`.
+    """The order of the official code's forward passes in training mode, in the letters of `Learner.batches`.
 
-    Every pass moves the running statistics of BatchNorm, so the sequence decides what they are at test time.
+    Every pass updates BatchNorm's running statistics, so the order decides which statistics are used at test time.
     """
 
     first_task: str
     later: str
     unperturbed: str
-    """In later tasks, where a short batch is not perturbed."""
+    """In later tasks, for a short batch that is not perturbed."""
     without_replay: str = "n"
     """While the memory is empty."""
 
 
 class Learner(Part, Stateful):
-    """A method of continual learning: what the loss of a step is, and where it departs from plain training.
+    """A continual-learning method: the loss of a step, and whatever else differs from plain training.
 
-    `losses` is all that one must have; all batches come with their features, the new one with its logits too. The other
-    verbs have defaults: `begin_task`, `update`, `end_task`, `predict`. Options are declared with `option`, and what
-    must survive a checkpoint is named in `remembers`.
+    Only `losses` is required. Every batch it receives has `features`; the new batch also has `logits`. The other verbs,
+    `begin_task`, `update`, `end_task` and `predict`, have defaults. Declare options with `option`, and list in
+    `remembers` the attributes that a checkpoint must save.
 
     Args:
-        **options: Those of the learner, and `adjust`, which all have: how much of the lead that new classes have is
-            taken from their logits at the test.
+        **options: The learner's own options, and `adjust`, which every learner has: how much of the new classes' lead
+            is subtracted from their logits at test time.
     """
 
     adjust: float | Literal["auto"] = option(
         0.0,
-        "logit adjustment at the test: what the classes of the current task lose, as a multiple of their lead, "
-        "log(1 + classes so far / classes of the task); auto fits it after each task to samples held out of training, "
-        "for which a tenth of the memory is kept",
+        "logit adjustment at test time: how much is subtracted from the logits of the current task's classes, as a "
+        "multiple of their lead, log(1 + classes so far / classes of the task); auto fits it after each task to "
+        "samples held out of training, which take a tenth of the memory",
     )
 
     draws: ClassVar[int] = 1
-    """Independent replay batches a step."""
+    """Number of independent replay batches per step."""
     keeps: ClassVar[tuple[str, ...]] = ()
-    """What the memory keeps of each sample beside image and label: fields of the new batch, such as its logits."""
+    """Fields of the new batch that the memory stores in addition to image and label, such as `logits`."""
     store: type[Store] | None = Reservoir
-    """Which of the new samples the memory takes in after each step; None where the learner fills it itself or, if it
-    draws nothing either, has none. It may depend on an option, and be set with it."""
+    """The policy that decides which new samples enter the memory after each step. None: the learner fills the memory
+    itself or, if `draws` is 0 too, has no memory. An option may change it (set it on the instance)."""
     draw: type[Draw] = Uniform
-    """Which stored samples are replayed; it may depend on an option, too."""
+    """The policy that decides which stored samples are replayed. An option may change it, too."""
     replays_images: ClassVar[bool] = True
-    """Whether what stands for old classes are samples with their images, or prototypes that are features only."""
+    """Whether old classes are replayed as samples with images, rather than as prototypes, which are only features."""
     sees_all_tasks: ClassVar[bool] = False
-    """Whether all tasks come at once."""
+    """Whether all tasks are trained at once."""
     has_logits: ClassVar[bool] = True
-    """Whether the scores by which it predicts are logits, of which those of new classes may lead; not distances."""
+    """Whether it predicts by logits, in which new classes may have a lead, rather than by distances."""
     expected_adjust: ClassVar[float] = 1.0
-    """The `adjust` that its losses ask for: none where new classes do not compete with old ones."""
+    """The `adjust` that its losses call for: 0 if new classes do not compete with old ones in the loss."""
     static: ClassVar[bool] = True
-    """Whether a step is a function of tensors with fixed shapes that never asks the device; others run eagerly."""
+    """Whether a step has fixed tensor shapes and no device-to-host synchronisation; if not, it always runs eagerly."""
     refuses: ClassVar[str] = ""
-    """Why it takes no perturbation, if so."""
+    """Why it supports no perturbation; empty if it does."""
     recipes: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Settings of a run with it, where they differ from those of the protocol, and its own options, where they differ
-    from their defaults, by the name of the protocol (`offline`), of data set and protocol (`cifar100/offline`), or of
-    these and the size of the memory (`cifar100/offline/500`)."""
+    """Run settings that differ from the protocol's, and options that differ from their defaults. Keys are a protocol
+    (`offline`), data set and protocol (`cifar100/offline`), or these and the memory size (`cifar100/offline/500`)."""
 
     remembers: ClassVar[tuple[str, ...]] = ("came", "current", "number", "first_task", "perturbation", "random")
 
     model: Model
     """The network, in two halves: `encode` and `classify`."""
     perturbation: Perturbation
-    """What moves features; `perturbed` asks it."""
+    """The perturbation, which `perturbed` applies."""
     memory: Memory | None
-    """The samples that are kept; None where it keeps none."""
+    """The stored samples; None if the learner has no memory."""
     view: Callable[[Tensor], Tensor]
-    """Raw images as the encoder sees them when nothing is augmented."""
+    """Converts raw images to the encoder's input, without augmentation."""
     augment: Callable[[Tensor], Tensor]
-    """Raw images as the encoder sees them in training."""
+    """Converts raw images to the encoder's input, augmented as in training."""
     random: Random
-    """Random numbers of the learner's own."""
+    """The learner's own random numbers."""
     lr: Tensor
     """The current learning rate."""
     came: Tensor
-    """The task in which each class came first, counted from 0; -1 for those that are yet to come."""
+    """For each class, the task in which it first appeared, counted from 0; -1 if it has not appeared yet."""
     current: Tensor
-    """Which classes the current task has."""
+    """Mask of the current task's classes."""
     number: Tensor
-    """The current task, counted from 0; -1 before the first. On the device, so that steps of later tasks are alike."""
+    """The current task, counted from 0; -1 before the first. On the device, so that a recorded step serves all later
+    tasks."""
     first_task: bool
-    """Whether no task came before."""
+    """Whether the current task is the first one."""
 
     adjusts_by: float
-    """The multiple of the lead that its predictions lose."""
+    """The multiple of the lead that is subtracted from its predictions."""
 
     @property
     def holds_out(self) -> bool:
-        """Whether samples are held out of training, to fit to them what its predictions lose."""
+        """Whether samples are held out of training, to fit the logit adjustment to them."""
         return self.adjust == "auto"
 
     @property
     def tests_model(self) -> bool:
-        """Whether the network that predicts is the model, with its BatchNorm statistics; of a teacher it may be not."""
+        """Whether `model`, with its BatchNorm statistics, is the network that predicts; false if a teacher predicts."""
         return True
 
     def check(self) -> None:
-        """Refuse to take from scores in which no class leads, or to fit with nothing to fit to."""
+        """Refuse `adjust` for learners that predict by distances, and `adjust=auto` without a memory."""
         name = type(self).__name__
         if self.adjust and not self.has_logits:
             raise MocaError(f"adjust needs logits, but {name} classifies by distances; leave it out")
@@ -166,8 +166,8 @@ class Learner(Part, Stateful):
         random: Random | None = None,
         skips_short: bool = False,
     ) -> Self:
-        """Take what the learner works on; `skips_short` leaves batches unperturbed that are not as large as the
-        replay."""
+        """Set what the learner works on. With `skips_short`, a step is not perturbed if the new batch and the replay
+        batch differ in size."""
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         self.adjusts_by = self.expected_adjust if self.adjust == "auto" else self.adjust
@@ -181,10 +181,10 @@ class Learner(Part, Stateful):
         return self
 
     def prepare(self) -> None:
-        """Make what else the learner keeps; called once, when all it works on is there."""
+        """Create the learner's own state; called once, at the end of `attach`."""
 
     def begin(self, task: Task) -> None:
-        """A new task begins: `begin_task`, and a look that one of the user's own has told the base of it."""
+        """Call `begin_task`, and check that a user-defined one has called the base class's."""
         before = int(self.number)
         self.begin_task(task)
         if int(self.number) == before:
@@ -194,8 +194,8 @@ class Learner(Part, Stateful):
             )
 
     def begin_task(self, task: Task) -> None:
-        """A new task begins; its classes may come again. Call `super().begin_task(task)` first: it counts tasks and
-        classes, which `old`, `first_task` and the like follow from."""
+        """Start a new task, whose classes may include old ones. Call `super().begin_task(task)` first: it counts tasks
+        and classes, from which `old`, `first_task` and others follow."""
         self.first_task = not self.seen.any().item()
         self.number += 1
         self.current.zero_()
@@ -203,7 +203,7 @@ class Learner(Part, Stateful):
         self.came.copy_(torch.where(self.current & ~self.seen, self.number, self.came))
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """The terms of the loss by name, each a tensor of one number. `replays` holds `draws` batches, none while the
+        """Return the terms of the loss by name, each a scalar tensor. `replays` are `draws` batches, or none while the
         memory is empty."""
         name = type(self).__name__
         if type(self).losses is not Learner.losses:
@@ -211,101 +211,105 @@ class Learner(Part, Stateful):
         raise MocaError(f"'{name}' has no method losses(self, new, *replays), which a learner needs")
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
-        """One step of the optimiser down the sum of the losses."""
+        """Take one optimiser step on the sum of the losses."""
         optimiser.zero_grad()
         torch.stack(list(losses.values())).sum().backward()
         optimiser.step()
 
     def end_task(self, samples: Batch) -> None:
-        """A task has been learnt; `samples` are the raw images and labels of its training set, the model is in
+        """Called after a task has been trained, with the raw images and labels of its training set; the model is in
         evaluation mode."""
 
     def predict(self, x: Tensor) -> Tensor:
-        """A score of every class for images as the encoder sees them; the highest, once adjusted, is the prediction."""
+        """Score every class for a batch of encoder inputs; after adjustment, the highest score is the prediction."""
         return self.scores(self.model(x))
 
     def scores(self, logits: Tensor) -> Tensor:
-        """What logits of the network, or of a teacher of its kind, say for each class."""
+        """Turn the logits of the model, or of a teacher with the same architecture, into one score per class."""
         return logits
 
     def adjusted(self, scores: Tensor) -> Tensor:
-        """What was predicted, as much of the current classes' lead taken from their scores as was asked for."""
+        """Subtract `adjusts_by` times the lead from predicted scores."""
         return scores - self.adjusts_by * self.lead if self.adjusts_by else scores
 
     def grow(self, classes: int) -> None:
-        """Make room for more classes."""
+        """Extend the state to this many classes."""
         self.came, self.current = longer(self.came, classes, -1), longer(self.current, classes)
         self.perturbation.grow(classes)
 
     def see(self, new: Batch) -> Batch:
-        """The new samples as they are to go through the encoder: rotated copies beside them, for instance."""
+        """Transform the new batch before it is encoded, for instance by adding rotated copies."""
         return new
 
     def encode(self, x: Tensor) -> Tensor:
-        """Features of all samples of a step, the new ones first."""
+        """Compute the features of all samples of a step; the new ones come first."""
         return self.model.encode(x)
 
     @torch.no_grad()
     def asked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
-        """What a network says of raw images, not augmented; some at a time, wherever they are."""
+        """Run `network` on raw images (on any device) without augmentation, in batches, and return all outputs."""
         parts = images.split(at_once(images, _AT_ONCE))
         return torch.cat([network(self.view(part.to(self.came.device))) for part in parts])
 
     def portions(self, samples: Batch) -> Iterator[tuple[Tensor, Tensor]]:
-        """Raw images and their labels, some at a time, on the device."""
-        few = at_once(samples.image, _AT_ONCE)
-        for images, y in zip(samples.image.split(few), samples.y.split(few), strict=True):
+        """Yield raw images and their labels in batches, on the learner's device."""
+        size = at_once(samples.image, _AT_ONCE)
+        for images, y in zip(samples.image.split(size), samples.y.split(size), strict=True):
             yield images.to(self.came.device), y.to(self.came.device)
 
     @property
     def outputs(self) -> int:
-        """Outputs of the classifier for each class."""
+        """Number of classifier outputs per class."""
         return 1
 
     @property
     def ends_tasks(self) -> bool:
-        """Whether it does anything at the end of a task, for which it is handed the task's samples."""
+        """Whether it defines `end_task`, and so must be given each task's samples."""
         return type(self).end_task is not Learner.end_task
 
     @property
     def has_memory(self) -> bool:
-        """Whether samples are kept at all."""
+        """Whether the learner has a memory."""
         return self.draws > 0 or self.store is not None
 
     @property
     def seen(self) -> Tensor:
-        """Which classes came in the tasks so far, the current one included."""
+        """Mask of the classes of all tasks so far, including the current one."""
         return self.came >= 0
 
     @property
     def old(self) -> Tensor:
-        """Which classes came in earlier tasks; one that comes again is old, too."""
+        """Mask of the classes that first appeared in an earlier task; a class that returns now is old, too."""
         return (self.came >= 0) & (self.came < self.number)
 
     @property
     def lead(self) -> Tensor:
-        """By how much a softmax prefers each class only because more samples are its own: the log of how many times as
-        often as another class a current one is trained on, where the new samples of a step count as much as the
-        replayed ones and classes come equally often in either. Nothing where the task has all classes so far."""
+        """How much a softmax favours each class merely because it is trained on more samples.
+
+        For a current class this is the log of how many times as often it is trained on as another class, assuming that
+        new and replayed samples have equal weight and that classes are equally frequent in each. It is 0 for the other
+        classes, and for all classes if the current task contains every class so far.
+        """
         times = 1 + self.seen.sum() / self.current.sum()
         return torch.where(self.current & (self.seen & ~self.current).any(), times.log(), 0.0)
 
     @property
     def together(self) -> bool:
-        """Whether BatchNorm takes new and replayed samples for one batch."""
+        """Whether BatchNorm normalises new and replayed samples as one batch."""
         return False
 
     @property
     def batches(self) -> str:
-        """A letter for each batch of a step, in order: n, the new one; b, the last replay; 1, 2, ..., those before."""
+        """One letter per batch of a step, in order: n for the new batch, 1, 2, ... for the first replays, b for the
+        last."""
         return "n" + "".join(map(str, range(1, self.draws))) + "b" * (self.draws > 0)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
-        """The passes of the official code with this perturbation, where they are known."""
+        """The forward passes of the official code with this perturbation; None if unknown."""
         return None
 
     def why_not(self, perturbation: Perturbation) -> str:
-        """Why it does not take the perturbation; nothing where it does."""
+        """Why the learner does not support this perturbation; empty if it does."""
         if not perturbation.moves:
             return ""
         if perturbation.needs_images and not self.replays_images and not self.refuses:
@@ -313,68 +317,68 @@ class Learner(Part, Stateful):
         return self.refuses
 
     def is_old(self, y: Tensor) -> Tensor:
-        """True for samples of classes that came in earlier tasks."""
+        """True for samples whose class first appeared in an earlier task."""
         return self.old[y]
 
     def perturbs(self, new: Batch, replay: Batch) -> bool:
-        """Whether this step is perturbed: not in the first task, where no class is old, nor where that is skipped."""
+        """Whether this step is perturbed: never in the first task, where no class is old, nor if it is skipped."""
         return not self.first_task and not (self.skips_short and len(new.y) != len(replay.y))
 
     def perturbed(self, replay: Batch, new: Batch) -> Tensor:
-        """The seam: features of the replayed samples, those of old classes moved."""
+        """The seam: the features of the replayed samples, with those of old classes perturbed."""
         replay.moved = self.perturbation(replay, new) if self.perturbs(new, replay) else replay.features
         return replay.moved
 
     def loss_of_old(self, replay: Batch, new: Batch) -> Tensor:
-        """CE over the old ones among the replayed samples, moved; 0 where none is old."""
+        """Mean CE over the replayed samples of old classes, perturbed; 0 if there are none."""
         assert replay.old is not None
         logits = self.model.classify(self.perturbed(replay, new))
         return mean_over(replay.old, F.cross_entropy(logits, replay.y, reduction="none"))
 
 
 class Distilling(Learner):
-    """A learner that asks the network of before the current task, `teacher`."""
+    """A learner that distils from `teacher`, a frozen copy of the model as it was before the current task."""
 
     remembers: ClassVar[tuple[str, ...]] = ("teacher",)
 
     def prepare(self) -> None:
-        """A copy of the network."""
+        """Create the teacher as a copy of the model."""
         self.teacher = deepcopy(self.model).requires_grad_(False).eval()
 
     def begin_task(self, task: Task) -> None:
-        """The network so far becomes the teacher."""
+        """Copy the model's weights to the teacher."""
         super().begin_task(task)
         self.teacher.load_state_dict(self.model.state_dict())
 
     def grow(self, classes: int) -> None:
-        """Room for more classes in the teacher."""
+        """Extend the teacher to this many classes as well."""
         super().grow(classes)
         self.teacher.grow_like(self.model)
 
 
 class Filling(Learner):
-    """A learner that fills the memory itself at the end of a task: as many samples of each class, whenever it came."""
+    """A learner that fills the memory itself at the end of each task, with equally many samples of every class."""
 
     store: type[Store] | None = None
     remembers: ClassVar[tuple[str, ...]] = ("offered",)
 
     def prepare(self) -> None:
-        """How many samples of each class have come: none yet."""
+        """Create `offered`, the number of samples seen of each class."""
         super().prepare()
-        self._refuse_too_few(len(self.came))
+        self._check_memory_size(len(self.came))
         self.offered = torch.zeros_like(self.came)
 
     def parts(self, y: Tensor) -> tuple[int, list[int]]:
-        """A task has come with these labels: how many samples each class may keep, and of each class how many of these
-        are to be new ones, so that all that ever came of it have the same part."""
+        """Count a task's labels, and return how many samples each class may store and, for each class, how many of them
+        should be of this task, so that every sample ever seen of a class is equally likely to be stored."""
         assert self.memory is not None
         classes = int(self.seen.sum())
-        self._refuse_too_few(classes)
-        room, coming = self.memory.size // classes, y.bincount(minlength=len(self.came)).to(self.offered.device)
-        self.offered += coming
-        return room, (room * coming.double() / self.offered.clamp_min(1)).round().long().tolist()
+        self._check_memory_size(classes)
+        room, arriving = self.memory.size // classes, y.bincount(minlength=len(self.came)).to(self.offered.device)
+        self.offered += arriving
+        return room, (room * arriving.double() / self.offered.clamp_min(1)).round().long().tolist()
 
-    def _refuse_too_few(self, classes: int) -> None:
+    def _check_memory_size(self, classes: int) -> None:
         if self.memory is not None and self.memory.size < classes:
             raise MocaError(
                 f"{path_of(type(self))} needs a memory of at least one sample a class, here {classes} (it is "
@@ -382,6 +386,6 @@ class Filling(Learner):
             )
 
     def grow(self, classes: int) -> None:
-        """Of more classes, none came yet."""
+        """Extend the counts to this many classes; none of the new ones has samples yet."""
         super().grow(classes)
         self.offered = longer(self.offered, classes)

@@ -11,7 +11,7 @@ from moca.parts import option
 
 
 class DER(Learner):
-    """New samples by their labels, and a pull of the logits towards those that each sample had when it was stored."""
+    """CE on new samples, and replayed samples' logits are pulled towards those they had when stored."""
 
     alpha: float = option(0.3, "weight of the stored logits", ge=0)
 

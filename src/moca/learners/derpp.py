@@ -13,7 +13,7 @@ from moca.perturb.wap import WAP
 
 
 class DERpp(Learner):
-    """ER plus a pull of the logits towards those that each sample had when it was stored. Two independent draws."""
+    """ER, and replayed samples' logits are pulled towards those they had when stored. Draws two replay batches."""
 
     alpha: float = option(0.1, "weight of the stored logits", ge=0)
     beta: float = option(0.5, "weight of the stored labels", ge=0)
@@ -30,7 +30,7 @@ class DERpp(Learner):
     }
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new) + alpha MSE(logits, stored logits) + beta CE(replay), the last one perturbed."""
+        """CE(new) + alpha MSE(logits, stored logits) + beta CE(replay), where only the last term is perturbed."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         if replays:
             dark, labelled = replays
@@ -41,5 +41,5 @@ class DERpp(Learner):
         return losses
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
-        """Known with WAP only."""
+        """Known only with WAP."""
         return OfficialPasses("n1nb", "n1nbb", "n1nbb") if isinstance(perturbation, WAP) else None

@@ -14,10 +14,10 @@ from moca.perturb.base import Perturbation
 
 
 class ER(Learner):
-    """The mean loss on new data plus the mean loss on replayed data; or one mean over both."""
+    """The mean loss on new samples plus the mean loss on replayed ones; or one mean over both."""
 
     passes: Literal["separate", "concatenated"] = option(
-        "separate", "new and replayed samples: a forward pass and a mean each, or one for both"
+        "separate", "new and replayed samples: each a forward pass and a mean of their own, or one for both"
     )
 
     recipes = {"tinyimagenet/offline/500": {"lr": 0.03}}
@@ -35,11 +35,11 @@ class ER(Learner):
 
     @property
     def together(self) -> bool:
-        """In one pass, BatchNorm sees one batch."""
+        """In a concatenated pass, BatchNorm sees one batch."""
         return self.passes == "concatenated"
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
-        """Two passes of the replay batch and one more, the perturbation's own or, without one, the replay batch's."""
+        """The replay batch passes twice, then the perturbation's own pass or, without one, the replay batch again."""
         if self.together or perturbation.official_pass is None:
             return None
         if not perturbation.moves:

@@ -17,12 +17,12 @@ from moca.perturb.wap import WAP
 
 
 class ERACE(Learner):
-    """New samples compete only with the classes of their own batch, so that they do not push old ones away."""
+    """New samples compete only with the classes of their own batch, so that they do not push old classes away."""
 
     mask: Literal["unseen", "official"] = option(
         "unseen",
-        "classes that compete beside the batch's: those of later tasks, or (official) those numbered no lower than the "
-        "highest class that has come so far",
+        "classes that compete in addition to the batch's: those of later tasks, or (official) those numbered no lower "
+        "than the highest class seen so far",
     )
 
     recipes = {"offline": {"lr": 0.03}}
@@ -30,11 +30,11 @@ class ERACE(Learner):
     remembers = ("highest",)
 
     def prepare(self) -> None:
-        """Nothing has come yet."""
+        """Create `highest`, the highest class number seen so far."""
         self.highest = torch.zeros((), dtype=torch.int64, device=self.came.device)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE over the batch's classes (from the second task on) + CE(replay)."""
+        """CE(new) + CE(replay); from the second task on, CE(new) is over the classes of `_competing`."""
         losses = {"new": F.cross_entropy(self._competing(new.logits, new.y), new.y)}
         for replay in replays:  # none while the memory is empty
             logits = self.model.classify(self.perturbed(replay, new))
@@ -42,7 +42,7 @@ class ERACE(Learner):
         return losses
 
     def _competing(self, logits: Tensor, y: Tensor) -> Tensor:
-        """Logits of the classes in the batch and of those not seen yet; the others are out."""
+        """The logits with seen classes masked out unless they occur in the batch."""
         known = self.seen
         if self.mask == "official":
             self.highest.copy_(torch.maximum(self.highest, y.max()))
@@ -53,5 +53,5 @@ class ERACE(Learner):
         return among(logits, ~known | present)
 
     def official_passes(self, perturbation: Perturbation) -> OfficialPasses | None:
-        """Known with WAP only."""
+        """Known only with WAP."""
         return OfficialPasses("nnbn", "nnbnb", "nnbnb", "nn") if isinstance(perturbation, WAP) else None

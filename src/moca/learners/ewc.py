@@ -1,4 +1,4 @@
-"""EWC: elastic weight consolidation, online; weights that matter to earlier tasks are held near their old values.
+"""EWC: elastic weight consolidation, online; weights that are important for earlier tasks stay near their old values.
 
 Paper: Kirkpatrick et al., PNAS 2017, arXiv 1612.00796; online form: Schwarz et al., ICML 2018, arXiv 1805.06370.
 """
@@ -14,10 +14,11 @@ from moca.state import longer
 
 
 class EWC(Learner):
-    """The loss on new data plus a pull on every weight that mattered towards its value after the last task."""
+    """CE on new data plus a quadratic penalty that pulls each weight, by its Fisher information, to its value after the
+    last task."""
 
-    lam: float = option(10.0, "strength of the pull", ge=0, alias="lambda")
-    gamma: float = option(1.0, "what the Fisher information so far is multiplied by at the end of a task", ge=0, le=1)
+    lam: float = option(10.0, "strength of the penalty", ge=0, alias="lambda")
+    gamma: float = option(1.0, "decay of the Fisher information at the end of a task", ge=0, le=1)
 
     draws = 0
     store = None
@@ -26,12 +27,12 @@ class EWC(Learner):
     recipes = {"offline": {"lr": 0.03}}
 
     def prepare(self) -> None:
-        """Nothing has mattered yet."""
+        """Create the anchors w*, and the Fisher information F, which is 0 at first."""
         self.anchors = {name: p.detach().clone() for name, p in self.model.named_parameters() if p.requires_grad}
         self.fisher = {name: torch.zeros_like(w) for name, w in self.anchors.items()}
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new) + lambda / 2 sum of F (w - w*)^2."""
+        """CE(new) + lambda / 2 sum F (w - w*)^2."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         if not self.first_task:
             weights = dict(self.model.named_parameters())
@@ -41,7 +42,7 @@ class EWC(Learner):
 
     @torch.no_grad()
     def end_task(self, samples: Batch) -> None:
-        """F <- gamma F + the mean of the squared gradients of the task's samples by their labels; w* <- w."""
+        """F <- gamma F + the mean squared gradient of CE(x, y) over the task's samples; w* <- w."""
         weights = dict(self.model.named_parameters())
         for name, fisher in self.fisher.items():
             fisher.mul_(self.gamma)
@@ -52,7 +53,7 @@ class EWC(Learner):
                     fisher.add_((rows[name].square().sum(0) / len(samples.y)).view_as(fisher))
 
     def grow(self, classes: int) -> None:
-        """Weights that have come did not matter before."""
+        """Extend F and w* to the new weights, whose F is 0."""
         super().grow(classes)
         for name, p in self.model.named_parameters():
             if name in self.fisher and p.shape != self.fisher[name].shape:

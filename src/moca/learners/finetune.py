@@ -10,7 +10,7 @@ from moca.learners.base import Learner, Losses
 
 
 class Finetune(Learner):
-    """The loss on new data alone."""
+    """CE on new samples only."""
 
     draws = 0
     store = None

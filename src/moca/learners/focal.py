@@ -14,7 +14,7 @@ from moca.parts import option
 class Focal(Learner):
     """ER with the focal loss in place of cross-entropy, in both terms."""
 
-    gamma: float = option(2.0, "how much less sure samples count; 0 is cross-entropy", ge=0)
+    gamma: float = option(2.0, "how much confident samples are down-weighted; 0 is cross-entropy", ge=0)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
         """FL(new) + FL(replay)."""
@@ -24,7 +24,7 @@ class Focal(Learner):
         return losses
 
     def _focal(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The mean of -(1 - p)^gamma log p, p the probability of the right class."""
-        surprise = F.cross_entropy(logits, y, reduction="none")
-        doubt = (1 - (-surprise).exp()).clamp_min(1e-30)  # at 0, a power below 1 would have an infinite slope
-        return (doubt**self.gamma * surprise).mean()
+        """The mean of -(1 - p)^gamma log p, where p is the probability of the true class."""
+        ce = F.cross_entropy(logits, y, reduction="none")
+        one_minus_p = (1 - (-ce).exp()).clamp_min(1e-30)  # at 0, a power below 1 would have an infinite gradient
+        return (one_minus_p**self.gamma * ce).mean()

@@ -1,4 +1,4 @@
-"""GEM: gradient episodic memory; no step may raise the loss on what is stored of any past task.
+"""GEM: gradient episodic memory; no step may raise the loss on the stored samples of any past task.
 
 Paper: Lopez-Paz, Ranzato, NeurIPS 2017, arXiv 1706.08840.
 """
@@ -15,20 +15,20 @@ from moca.models.batch_norm.batches import batches_apart
 from moca.parts import option
 
 _RIDGE = 1e-3
-"""Added to the products of the tasks' gradients, so that the programme has one solution."""
+"""Added to the diagonal of GG', so that the quadratic program has a unique solution."""
 
 
 class GEM(Learner):
-    """The gradient of the new loss, bent as little as needed to work against no past task's gradient."""
+    """The gradient of the new loss, projected to the nearest one that conflicts with no past task's gradient."""
 
-    gamma: float = option(0.5, "least weight of every past task's gradient in a step that is bent", ge=0)
+    gamma: float = option(0.5, "least weight of every past task's gradient in a projected step", ge=0)
 
     draws = 0
     static = False
     recipes = {"offline": {"lr": 0.03}}
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new), and CE over all that is stored of each past task."""
+        """CE(new), and for each past task CE over all of its stored samples."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         stored = self.memory.all() if self.memory is not None and not self.first_task else {}
         for task in range(int(self.number) if stored else 0):
@@ -40,13 +40,13 @@ class GEM(Learner):
         return losses
 
     def _replayed(self, images: torch.Tensor, y: torch.Tensor) -> Batch:
-        """Stored samples in a pass of their own, which moves BatchNorm's statistics like any other."""
+        """Encode stored samples in a forward pass of their own, which updates BatchNorm's statistics like any other."""
         x = self.augment(images)
         with batches_apart([len(x)]):
             return Batch(image=images, x=x, y=y, features=self.encode(x), old=self.is_old(y))
 
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
-        """g <- g + G'v where any of Gg is negative, G the past tasks' gradients in rows."""
+        """g <- g + G'v if any entry of Gg is negative; the rows of G are the past tasks' gradients."""
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         past = [
             torch.autograd.grad(loss, parameters, materialize_grads=True)
@@ -55,9 +55,9 @@ class GEM(Learner):
         ]
         optimiser.zero_grad()
         losses["new"].backward()
-        learnt = [i for i, p in enumerate(parameters) if p.grad is not None]
+        trained = [i for i, p in enumerate(parameters) if p.grad is not None]
         gradient = [p.grad for p in parameters if p.grad is not None]
-        references = [[row[i] for i in learnt] for row in past]
+        references = [[row[i] for i in trained] for row in past]
         products = _products([gradient, *references])
         if (products[0, 1:] < 0).any() and np.isfinite(products).all():
             for v, reference in zip(
@@ -68,7 +68,7 @@ class GEM(Learner):
 
 
 def _products(rows: list[list[torch.Tensor]]) -> Any:
-    """Dot products of each with each, on the host and in float64: nearly parallel gradients are told apart."""
+    """All pairwise dot products, on the host and in float64, so that nearly parallel gradients stay distinct."""
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows[0][0].device)
     for parts in zip(*rows, strict=True):
         flat = torch.stack([part.flatten() for part in parts]).double()
@@ -77,9 +77,9 @@ def _products(rows: list[list[torch.Tensor]]) -> Any:
 
 
 def multipliers(gram: Any, against: Any, gamma: float) -> Any:
-    """The v >= gamma that makes v'(GG' + 1e-3 I)v / 2 + (Gg)'v least, of GG' and Gg.
+    """The v >= gamma that minimises v'(GG' + 1e-3 I)v / 2 + (Gg)'v, given `gram` = GG' and `against` = Gg.
 
-    With R'R the programme's matrix and v = gamma + w this is least squares over w >= 0.
+    With R'R = GG' + 1e-3 I and v = gamma + w, this is a least-squares problem over w >= 0.
     """
     from scipy.optimize import nnls
 

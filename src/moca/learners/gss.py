@@ -15,14 +15,17 @@ from moca.parts import option
 from moca.random import Random
 
 _FIRST = 0.1
-"""The score of samples that come when there is nothing to compare them with."""
+"""The score of samples that arrive while the memory is empty, with nothing to compare them with."""
 
 
 class Diverse(Store):
-    """Scores say how alike a sample's gradient is to those of others, from 0 (opposed) to 2 (the same).
+    """Stores samples with diverse gradients.
 
-    A full memory takes in samples only of a batch whose gradient points away from all that it is compared with. Each
-    then competes with one stored sample, which is the more likely to be met and to give way the higher its score.
+    A sample's score is the similarity of its gradient to those of others, from 0 (opposite) to 2 (the same).
+
+    A full memory accepts samples only from a batch whose gradient has a negative cosine to all those it is compared
+    with. Each sample then competes with one stored sample; the higher the score of a stored sample, the more likely it
+    is to be picked as a rival and to be replaced.
     """
 
     remembers = ("random", "scores")
@@ -32,49 +35,49 @@ class Diverse(Store):
         self.scores = torch.zeros(size + 1, device=random.count.device)
 
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
-        """The next ones while there is room; then the slot that each wins, if it does."""
-        alike, each = self._likeness(samples, memory)
-        number = memory.count + torch.arange(len(each), device=each.device)
-        # Different slots, each as likely to come next as its score says: the first ones of a race.
+        """The slot of each sample: the next free one, or in a full memory the one it wins; `size` drops the sample."""
+        batch_score, scores = self._similarity(samples, memory)
+        number = memory.count + torch.arange(len(scores), device=scores.device)
+        # Rivals: distinct slots, drawn without replacement with probabilities proportional to their scores.
         race = self.random.uniform(self.size, dtype=torch.float64).log() / self.scores[:-1]
-        rivals = race.masked_fill(memory.empty, -torch.inf).topk(min(len(each), self.size)).indices
-        met = torch.full_like(number, self.size)
-        met[: len(rivals)] = rivals
-        rival = self.scores[met]
-        wins = self.random.uniform(len(each)) * (rival + each) < rival
-        won = torch.where(wins & (alike < 1) & (met < memory.count), met, self.size)
+        drawn = race.masked_fill(memory.empty, -torch.inf).topk(min(len(scores), self.size)).indices
+        rivals = torch.full_like(number, self.size)
+        rivals[: len(drawn)] = drawn
+        rival_scores = self.scores[rivals]
+        wins = self.random.uniform(len(scores)) * (rival_scores + scores) < rival_scores
+        won = torch.where(wins & (batch_score < 1) & (rivals < memory.count), rivals, self.size)
         slot = torch.where(number < self.size, number, won)
-        self.scores.index_copy_(0, slot, torch.where(number < self.size, alike, each))
-        self.scores[-1:].zero_()  # of those that were dropped
+        self.scores.index_copy_(0, slot, torch.where(number < self.size, batch_score, scores))
+        self.scores[-1:].zero_()  # the spare row, to which dropped samples are written
         return slot
 
     def moved(self, rows: Tensor) -> None:
-        """Scores stay with their samples."""
+        """Reorder the scores as the memory reorders its samples."""
         self.scores = self.scores[rows]
 
     @torch.no_grad()
-    def _likeness(self, samples: dict[str, Tensor], memory: Memory) -> tuple[Tensor, Tensor]:
-        """1 + the largest cosine to the gradients of random stored samples: of the whole batch, and of each sample."""
+    def _similarity(self, samples: dict[str, Tensor], memory: Memory) -> tuple[Tensor, Tensor]:
+        """Scores of the batch and of each sample: 1 + the largest cosine to the gradients of random stored samples."""
         ticket = self.random.uniform(self.size, dtype=torch.float64).masked_fill(memory.empty, -1)
         chosen = ticket.topk(min(self.learner.comparisons, self.size)).indices
         x, y = (torch.cat([samples[name], memory.fields[name][chosen]]) for name in ("image", "y"))
         products, count = gradient_products(self.learner.model, self.learner.view(x), y), len(samples["y"])
-        squares, dots, among = products.diagonal(), products[:count, count:], products[:count, :count]
-        # The batch's gradient is the mean of its samples'; its length does not matter.
+        squares, dots, within = products.diagonal(), products[:count, count:], products[:count, :count]
+        # Row 0 is the batch. Its gradient is the mean of its samples'; the sum will do, as its length does not matter.
         dots = torch.cat([dots.sum(0, keepdim=True), dots])
-        own = torch.cat([among.sum().clamp_min(0).view(1), squares[:count]]).sqrt()
-        lengths = squares[count:].sqrt()
-        cosines = dots / (own.unsqueeze(1) * lengths).clamp_min(1e-30)
-        nearest = cosines.masked_fill(memory.empty[chosen], -torch.inf).amax(1)
-        alike = torch.where(memory.count > 0, 1 + nearest, _FIRST)
-        return alike[0], alike[1:]
+        norms = torch.cat([within.sum().clamp_min(0).view(1), squares[:count]]).sqrt()
+        stored_norms = squares[count:].sqrt()
+        cosines = dots / (norms.unsqueeze(1) * stored_norms).clamp_min(1e-30)
+        largest = cosines.masked_fill(memory.empty[chosen], -torch.inf).amax(1)
+        scores = torch.where(memory.count > 0, 1 + largest, _FIRST)
+        return scores[0], scores[1:]
 
 
 class GSS(ER):
-    """Experience replay in one pass and one mean over new and replayed samples, from a memory of diverse gradients."""
+    """ER with one pass and one mean over new and replayed samples, from a memory of samples with diverse gradients."""
 
     passes = "concatenated"
-    comparisons: int = option(32, "n, random stored samples whose gradients new ones are compared with", ge=1)
+    comparisons: int = option(32, "n, random stored samples to whose gradients new ones are compared", ge=1)
 
     store = Diverse
     recipes = {"offline": {"lr": 0.03}}

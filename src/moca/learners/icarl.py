@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class ICaRL(Filling, Distilling):
-    """The network learns features by binary cross-entropy and distillation; classes are told by their mean features.
+    """Features are trained by binary cross-entropy and distillation; a sample is assigned to the nearest class mean.
 
-    The original trains on the union of new data and exemplars. Here each step has a batch of both, weighted by how many
-    there are: the same mean, with less variance. Online, as in AML's comparison, new data are told apart, old ones
-    distilled, and the memory is a reservoir.
+    The original trains on the union of new data and exemplars. Here each step has a batch of each, weighted by how many
+    there are: the same mean, with less variance. In the online form, as in AML's comparison, new samples are trained by
+    their labels, old ones are only distilled, and the memory is a reservoir.
     """
 
     form: Literal["offline", "online"] = option(
         "offline", "exemplars by herding at the end of a task, or a reservoir whose old samples are only distilled"
     )
-    unit: bool = option(True, "features of unit length for herding and means, as in the paper; off: as in the code")
+    unit: bool = option(True, "unit-length features for herding and class means, as in the paper; off: as in the code")
 
     has_logits = False
     remembers = ("means", "new_share")
@@ -44,25 +44,25 @@ class ICaRL(Filling, Distilling):
     }
 
     def check(self) -> None:
-        """Online, samples are kept as they come."""
+        """In the online form, use a reservoir and replay old classes first."""
         super().check()
         if self.form == "online":
             self.store, self.draw = Reservoir, Past
 
     def prepare(self) -> None:
-        """The classes' means."""
+        """Create the class means."""
         super().prepare()
         self.means = torch.zeros(len(self.came), self.model.head.weight.shape[1], device=self.came.device)
         self.new_share = 1.0
 
     def begin_task(self, task: "Task") -> None:
-        """How many of the samples to learn from are new."""
+        """Compute `new_share`, the fraction of the training samples (the task's and the stored ones) that is new."""
         super().begin_task(task)
         assert self.memory is not None
         self.new_share = len(task.train) / (len(task.train) + len(self.memory))
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """BCE over the classes seen, the mean of the union of new data and exemplars."""
+        """BCE over the classes seen so far, averaged over the union of new data and exemplars."""
         if self.form == "online":
             return self._online(new, *replays)
         if not replays:
@@ -72,7 +72,7 @@ class ICaRL(Filling, Distilling):
         return {"new": self.new_share * self._bce(new, new.logits), "replay": (1 - self.new_share) * replayed}
 
     def _bce(self, batch: Batch, logits: Tensor) -> Tensor:
-        """Old classes are to keep the teacher's outputs, new ones to be told apart."""
+        """BCE whose targets are the labels for the current task's classes, and the teacher's outputs for the others."""
         targets = F.one_hot(batch.y, len(self.came)).to(logits.dtype)
         if not self.first_task:
             with torch.no_grad():
@@ -81,7 +81,7 @@ class ICaRL(Filling, Distilling):
         return (each * self.seen).sum() / (len(batch.y) * self.seen.sum())
 
     def _online(self, new: Batch, *replays: Batch) -> Losses:
-        """BCE summed over all classes: new samples by their labels, old ones by the teacher's outputs alone."""
+        """BCE summed over all classes; targets are the labels for new samples, the teacher's outputs for old ones."""
         targets = F.one_hot(new.y, len(self.came)).to(new.logits.dtype)
         losses = {"new": F.binary_cross_entropy_with_logits(new.logits, targets, reduction="sum") / len(new.y)}
         if replays and not self.first_task:
@@ -95,24 +95,24 @@ class ICaRL(Filling, Distilling):
         return losses
 
     def end_task(self, samples: Batch) -> None:
-        """Exemplars of the new classes by herding, fewer of the old ones, and the means of all."""
+        """Choose exemplars of the new classes by herding, keep fewer of the old ones, and compute all class means."""
         assert self.memory is not None
         if self.form == "offline":
             self._herd(samples)
-        kept = self.memory.all()
+        stored = self.memory.all()
         for c in self.seen.nonzero().flatten().tolist():
-            images = kept["image"][kept["y"] == c]
+            images = stored["image"][stored["y"] == c]
             self.means[c] = self._unit(self._features(images).mean(0)) if len(images) else 0
 
     def _herd(self, samples: Batch) -> None:
-        """Make the memory hold equally many exemplars of each class. Of one that came before, the part of the earlier
-        ones is that of the earlier samples among all that came."""
+        """Rewrite the memory with equally many exemplars of each class. For a class that returned, earlier exemplars
+        keep the share that earlier samples have among all samples of the class so far."""
         assert self.memory is not None
         room, fresh = self.parts(samples.y)
-        kept = self.memory.all()
+        stored = self.memory.all()
         images, labels = [], []
         for c in self.seen.nonzero().flatten().tolist():
-            chosen = kept["image"][kept["y"] == c] if kept else samples.image[:0].to(self.came.device)
+            chosen = stored["image"][stored["y"] == c] if stored else samples.image[:0].to(self.came.device)
             chosen = chosen[: room - fresh[c]]
             if self.current[c]:
                 of_class = samples.image[(samples.y == c).to(samples.image.device)]
@@ -123,18 +123,20 @@ class ICaRL(Filling, Distilling):
         self.memory.rewrite(image=torch.cat(images), y=torch.cat(labels))
 
     def predict(self, x: Tensor) -> Tensor:
-        """Minus the distance to each class's mean, for the classes that have one."""
-        # By differences, whatever the sizes: by products, small distances have half the digits.
-        far = torch.cdist(self._unit(self.model.encode(x)), self.means, compute_mode="donot_use_mm_for_euclid_dist")
-        return torch.where(self.means.any(1), -far, -torch.inf)
+        """The negative distance to each class mean; -inf for classes without one."""
+        # Never by matrix products: they would halve the number of correct digits of small distances.
+        distance = torch.cdist(
+            self._unit(self.model.encode(x)), self.means, compute_mode="donot_use_mm_for_euclid_dist"
+        )
+        return torch.where(self.means.any(1), -distance, -torch.inf)
 
     def grow(self, classes: int) -> None:
-        """Room for more means."""
+        """Extend the means to this many classes."""
         super().grow(classes)
         self.means = longer(self.means, classes)
 
     def _features(self, images: Tensor) -> Tensor:
-        """Of raw images, not augmented."""
+        """Features of raw images, without augmentation."""
         return self._unit(self.asked(self.model.encode, images))
 
     def _unit(self, h: Tensor) -> Tensor:
@@ -142,19 +144,19 @@ class ICaRL(Filling, Distilling):
 
 
 def alternating(one: Tensor, other: Tensor) -> Tensor:
-    """The rows of both, so that whatever comes first has as large a part of each; each keeps its order."""
+    """Interleave the rows of both tensors, so that any first part has the same share of each; each keeps its order."""
     place = torch.cat([(torch.arange(len(rows)) + 0.5) / max(1, len(rows)) for rows in (one, other)])
     return torch.cat([one, other])[place.argsort(stable=True).to(one.device)]
 
 
 def herding(features: Tensor, count: int) -> Tensor:
-    """Row numbers, one after the other, each bringing the mean of those chosen nearest to the mean of all."""
+    """Indices of `count` rows, chosen greedily: each brings the mean of the chosen rows nearest to the mean of all."""
     mean, total = features.mean(0), torch.zeros_like(features[0])
     free = torch.ones(len(features), dtype=torch.bool, device=features.device)
     chosen = []
     for k in range(1, min(count, len(features)) + 1):
-        far = ((total + features) / k - mean).norm(dim=1)
-        best = far.masked_fill(~free, torch.inf).argmin()
+        distance = ((total + features) / k - mean).norm(dim=1)
+        best = distance.masked_fill(~free, torch.inf).argmin()
         total, free[best] = total + features[best], False
         chosen.append(best)
     return torch.stack(chosen) if chosen else torch.zeros(0, dtype=torch.int64)

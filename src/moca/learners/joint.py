@@ -7,7 +7,7 @@ from moca.learners.finetune import Finetune
 
 
 class Joint(Finetune):
-    """The loss of finetuning, all tasks at once."""
+    """Finetuning on all tasks at once."""
 
     sees_all_tasks = True
     recipes = {

@@ -20,57 +20,57 @@ if TYPE_CHECKING:
 
 
 class LUCIR(Distilling):
-    """ER with a cosine classifier, with features held to the directions they had, and with a margin between old samples
-    and the new classes that they are nearest to."""
+    """ER with a cosine classifier. Features must keep the direction they had before the task, and old samples a margin
+    to the nearest new classes."""
 
     lam: float = option(
-        5.0, "weight of the directions, times the root of old classes per new class", ge=0, alias="lambda"
+        5.0, "weight of the directions, times the square root of old classes per new class", ge=0, alias="lambda"
     )
     margin: float = option(
-        0.5, "by which an old sample's cosine to its class is to exceed those to new ones", ge=0, le=2
+        0.5, "by which an old sample's cosine to its class should exceed those to new classes", ge=0, le=2
     )
-    rivals: int = option(2, "new classes, the nearest ones, to be told from an old sample", ge=1)
-    weight: float = option(1.0, "weight of the margin", ge=0)
+    rivals: int = option(2, "how many of the nearest new classes the margin applies to", ge=1)
+    weight: float = option(1.0, "weight of the margin loss", ge=0)
 
     remembers = ("less_forget", "nearest")
 
     def prepare(self) -> None:
-        """No class is old yet."""
+        """Create the weight of the directions and the number of rivals; both are 0 until a task begins."""
         super().prepare()
         self.less_forget, self.nearest = 0.0, 0
 
     def begin_task(self, task: "Task") -> None:
-        """The more classes are old, the more their directions count."""
+        """Set the weight of the directions, which grows with the number of old classes per new class."""
         super().begin_task(task)
         old, fresh = int(self.old.sum()), int((self.current & ~self.old).sum())
         self.less_forget = self.lam * math.sqrt(old / max(fresh, 1))
         self.nearest = min(self.rivals, fresh)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new) + CE(replay) + lambda (1 - cos(h, h of before)) on all samples + the margin on old ones."""
+        """CE(new) + CE(replay) + lambda (1 - cos(h, h_old)) on all samples + the margin loss on old ones."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         for replay in replays:
             logits = self.model.classify(self.perturbed(replay, new))
             losses["replay"] = F.cross_entropy(logits, replay.y)
         if self.first_task:
             return losses
-        turned = torch.cat([self._turned(batch) for batch in (new, *replays)])
-        losses["directions"] = self.less_forget * turned.mean()
+        rotation = torch.cat([self._rotation(batch) for batch in (new, *replays)])
+        losses["directions"] = self.less_forget * rotation.mean()
         if replays and self.nearest:
-            losses["margin"] = self.weight * self._crossed(replays[0])
+            losses["margin"] = self.weight * self._margin_loss(replays[0])
         return losses
 
-    def _turned(self, batch: Batch) -> Tensor:
-        """1 - cos between each sample's feature and the one it had before the task."""
+    def _rotation(self, batch: Batch) -> Tensor:
+        """1 - the cosine between each sample's feature and the one it had before the task."""
         with torch.no_grad():
             before = project(self.teacher.encode(batch.x))
         return 1 - (project(batch.features) * before).sum(1)
 
-    def _crossed(self, replay: Batch) -> Tensor:
-        """By how much the nearest new classes come too near to old samples: their sum, the mean over old samples."""
+    def _margin_loss(self, replay: Batch) -> Tensor:
+        """Violations of the margin to the nearest new classes, summed over these and averaged over old samples."""
         assert replay.old is not None
         cosines = project(replay.features) @ project(self.model.head.weight).T
-        right = cosines.gather(1, replay.y.unsqueeze(1))
+        own = cosines.gather(1, replay.y.unsqueeze(1))
         rivals = cosines.masked_fill(~(self.current & ~self.old), -torch.inf).topk(self.nearest, 1).values
-        short = (self.margin - right + rivals).clamp_min(0).sum(1)
-        return mean_over(replay.old, short)
+        violation = (self.margin - own + rivals).clamp_min(0).sum(1)
+        return mean_over(replay.old, violation)

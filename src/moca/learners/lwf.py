@@ -15,10 +15,10 @@ from moca.parts import option
 
 
 class LwF(Distilling):
-    """New samples by their labels, and on the same samples the softmax over old classes that the network had."""
+    """CE on new samples, and on the same samples distillation of the softmax over old classes."""
 
-    alpha: float = option(1.0, "weight of the old classes' outputs", ge=0)
-    temperature: float = option(2.0, "of their softmax", gt=0)
+    alpha: float = option(1.0, "weight of the distillation", ge=0)
+    temperature: float = option(2.0, "of the distilled softmax", gt=0)
     among: Literal["task", "seen"] = option(
         "task",
         "classes that new samples compete with: those of their task, as in the paper (if several), or all",
@@ -30,16 +30,19 @@ class LwF(Distilling):
     recipes = {"cifar100/offline": {"lr": 0.03}, "tinyimagenet/offline": {"lr": 0.03}}
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new), and the cross-entropy of the old classes' softmax with what it was, less its minimum: KL."""
-        alone = self.current.sum() == 1  # among itself, a class would have nothing to learn
+        """CE(new) + alpha KL(softmax over old classes before the task || now).
+
+        The KL is the paper's cross-entropy less its minimum, which is a constant.
+        """
+        alone = self.current.sum() == 1  # a softmax over a single class has no gradient
         rivals = self.current | alone if self.among == "task" else torch.ones_like(self.current)
         losses = {"new": F.cross_entropy(among(new.logits, rivals), new.y)}
         if not self.first_task:
             with torch.no_grad():
-                told = self.teacher(new.x)
-            losses["old"] = self.alpha * divergence(told, new.logits, self.old, self.temperature).mean()
+                teacher_logits = self.teacher(new.x)
+            losses["old"] = self.alpha * divergence(teacher_logits, new.logits, self.old, self.temperature).mean()
         return losses
 
     def scores(self, logits: Tensor) -> Tensor:
-        """Among the classes that came: no loss has told samples from the others."""
+        """The logits of the classes seen so far: no loss has separated samples from the others."""
         return among(logits, self.seen)

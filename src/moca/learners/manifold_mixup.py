@@ -15,41 +15,42 @@ from moca.parts import option
 from moca.random import Random
 
 _STAGES = 2
-"""Mixed is the input, or what comes out of one of so many first stages."""
+"""Samples are mixed at the input or after one of this many first stages."""
 
 
 class ManifoldMixup(Learner):
-    """ER on mixtures l a + (1 - l) b of samples, new and replayed alike, which have both labels.
+    """ER on mixtures l a + (1 - l) b of all samples, new and replayed, and of their labels.
 
-    Adapted: features of replayed old-class samples are mixed with those of new ones, and keep their label. That is
-    MOCA's adding of new features, of a random strength.
+    In the adapted form, features of replayed old-class samples are mixed with those of new samples and keep their
+    labels: MOCA's add_new with a random strength.
     """
 
     form: Literal["original", "adapted"] = option(
-        "original", "mix all samples at a random layer with their labels, or new features into replayed old ones"
+        "original", "mix all samples and their labels at a random layer, or mix new features into replayed old ones"
     )
     alpha: int = option(2, "shares are drawn from Beta(alpha, alpha); original form", ge=1, le=100)
 
     refuses = "it mixes features itself, in place of a perturbation"
 
     def encode(self, x: Tensor) -> Tensor:
-        """Features of mixtures of the samples. The layer is drawn on the device: at the others, a alone is left."""
+        """Features of mixtures of the samples. The layer is drawn on the device; at the others, b has a share of 0."""
         if self.form == "adapted":
             return self.model.encode(x)
         self.share = beta(self.alpha, self.random)  # `losses` mixes the labels with the same share and partners
         self.partner = self.random.permutation(len(x))
         sites = 1 + min(_STAGES, len(getattr(self.model.encoder, "stages", ())))
         layer = (self.random.uniform(1)[0] * sites).long()
-        others = iter([(layer == site) * (1 - self.share) for site in range(sites)])
+        partner_shares = iter([(layer == site) * (1 - self.share) for site in range(sites)])
 
         def mix(h: Tensor) -> Tensor:
-            other = next(others, None)
-            return h if other is None else h + other * (h[self.partner] - h)
+            share = next(partner_shares, None)
+            return h if share is None else h + share * (h[self.partner] - h)
 
         return self.model.encode(mix(x), after_stage=mix)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """l CE(y_a) + (1 - l) CE(y_b), new and replayed samples a mean each; or ER with new features mixed in."""
+        """l CE(y_a) + (1 - l) CE(y_b), with one mean over new and one over replayed samples. In the adapted form, ER
+        with new features mixed in."""
         logits = [new.logits] + [self.model.classify(self._mixed(replay, new)) for replay in replays]
         batches = dict(zip(("new", "replay"), (new, *replays), strict=False))
         y = torch.cat([batch.y for batch in batches.values()])
@@ -62,7 +63,7 @@ class ManifoldMixup(Learner):
         return {name: part.mean() for name, part in zip(batches, parts, strict=True)}
 
     def _mixed(self, replay: Batch, new: Batch) -> Tensor:
-        """l h(old) + (1 - l) h(new), l uniform on the upper half; nothing flows back into the new features."""
+        """l h(old) + (1 - l) h(new) with l uniform in [1/2, 1]; the new features get no gradient."""
         if self.form == "original" or self.first_task:
             return replay.features
         half = self.random.uniform(1)[0]
@@ -73,5 +74,5 @@ class ManifoldMixup(Learner):
 
 
 def beta(alpha: int, random: Random) -> Tensor:
-    """A number from Beta(alpha, alpha): the middle one of 2 alpha - 1 uniform ones."""
+    """A sample from Beta(alpha, alpha), as the median of 2 alpha - 1 uniform samples."""
     return random.uniform(2 * alpha - 1).sort().values[alpha - 1]

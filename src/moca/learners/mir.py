@@ -15,13 +15,13 @@ from moca.parts import option
 
 
 class Interfered(Past):
-    """Of random stored samples of old classes, those whose loss a step on the new batch alone would raise most."""
+    """Draws, among random stored samples of old classes, those whose loss a step on the new batch would raise most."""
 
     def choose(self, count: int, memory: Memory, new: Batch | None = None) -> Tensor:
-        """`count` slots, those of old classes first."""
+        """Return `count` slots, those of old classes first."""
         if new is None or self.learner.first_task:
             return super().choose(count, memory)
-        # Old classes come first, then others, then slots that are empty yet: a sort that is stable keeps it so.
+        # Candidates come as old classes, other classes, empty slots; the stable sort below keeps this order among ties.
         pool = super().choose(min(max(self.learner.candidates, count), memory.size), memory)
         if len(pool) == count:
             return pool
@@ -32,9 +32,9 @@ class Interfered(Past):
 
     @torch.no_grad()
     def _interference(self, new: Batch, x: Tensor, y: Tensor, old: Tensor) -> Tensor:
-        """Each sample's loss after the virtual step less that of before; others than old ones do not count.
+        """By how much the virtual step raises each sample's loss; BatchNorm counts only samples of old classes.
 
-        In bfloat16 a small step would vanish in the rounding of the weights.
+        In float32, because in bfloat16 a small step would vanish in the rounding of the weights.
         """
         model, share, stepped = self.learner.model, old / old.sum().clamp_min(1), self._stepped(new)
         with model.in_float32():
@@ -46,26 +46,26 @@ class Interfered(Past):
 
     @torch.enable_grad()
     def _stepped(self, new: Batch) -> dict[str, Tensor]:
-        """The weights after a step of gradient descent on the new samples; the model stays as it is."""
+        """The weights after one gradient-descent step on the new samples; the model itself is not changed."""
         model = self.learner.model
         weights = {name: p.detach().requires_grad_(p.requires_grad) for name, p in model.named_parameters()}
-        learnt = [name for name, w in weights.items() if w.requires_grad]
+        trained = [name for name, w in weights.items() if w.requires_grad]
         loss = F.cross_entropy(auxiliary_logits(model, new.x, weights), new.y)
-        slopes = torch.autograd.grad(loss, [weights[name] for name in learnt], materialize_grads=True)
-        steps = torch._foreach_mul(slopes, self.learner.lr)
-        moved = torch._foreach_sub([weights[name].detach() for name in learnt], steps)
-        return weights | dict(zip(learnt, moved, strict=True))
+        gradients = torch.autograd.grad(loss, [weights[name] for name in trained], materialize_grads=True)
+        steps = torch._foreach_mul(gradients, self.learner.lr)
+        moved = torch._foreach_sub([weights[name].detach() for name in trained], steps)
+        return weights | dict(zip(trained, moved, strict=True))
 
 
 class MIR(Learner):
-    """Experience replay from the second task on, of the old samples that a step without them would harm most."""
+    """Experience replay, from the second task on, of the old samples that a step without replay would harm most."""
 
     candidates: int = option(50, "random stored samples of old classes among which the replayed ones are chosen", ge=1)
 
     draw = Interfered
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new), and from the second task on CE over the old ones among the replayed samples."""
+        """CE(new), and from the second task on CE over replayed samples of old classes."""
         losses = {"new": F.cross_entropy(new.logits, new.y)}
         if replays and not self.first_task:
             losses["replay"] = self.loss_of_old(replays[0], new)

@@ -1,4 +1,4 @@
-"""PASS: prototype augmentation and self-supervision; each old class is one feature, its mean, kept instead of samples.
+"""PASS: prototype augmentation and self-supervision; stores each class's mean feature instead of samples.
 
 Paper: Zhu et al., CVPR 2021 (Prototype Augmentation and Self-Supervision for Incremental Learning).
 """
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 
 class PASS(Distilling):
-    """New samples with their rotations, prototypes of old classes with noise, and features that stay where they were.
+    """CE on new samples and their rotations, CE on noisy prototypes of old classes, and distillation of features.
 
-    A perturbation takes the place of the noise: it moves prototypes as it moves features of replayed samples.
+    A perturbation replaces the noise: it moves prototypes as it moves the features of replayed samples.
     """
 
-    rotations: bool = option(True, "learn the four rotations of an image as classes of their own")
-    noise: Literal["radius", "none"] = option("radius", "of prototypes without a perturbation: r N(0, I), or none")
-    temperature: float = option(0.1, "that logits are divided by", gt=0)
+    rotations: bool = option(True, "learn the four rotations of an image as separate classes")
+    noise: Literal["radius", "none"] = option(
+        "radius", "noise on prototypes if there is no perturbation: r N(0, I), or none"
+    )
+    temperature: float = option(0.1, "logits are divided by this", gt=0)
     prototypes: float = option(10.0, "weight of the loss on prototypes", ge=0)
-    distillation: float = option(10.0, "weight of the distance to the old features", ge=0)
+    distillation: float = option(10.0, "weight of the distance to the features before the task", ge=0)
 
     draws = 0
     store = None
@@ -48,11 +50,11 @@ class PASS(Distilling):
 
     @property
     def outputs(self) -> int:
-        """One for each rotation."""
+        """One output per rotation."""
         return 4 if self.rotations else 1
 
     def prepare(self) -> None:
-        """No prototypes yet; and the rows of the classifier as they are at first."""
+        """Create the prototypes, and copy the initial rows of the classifier."""
         super().prepare()
         head = self.model.head
         self.means = torch.zeros(len(self.came), head.weight.shape[1], device=self.came.device)
@@ -60,12 +62,12 @@ class PASS(Distilling):
         self.fresh = {name: rows.detach().clone() for name, rows in self._rows().items()}
 
     def _rows(self) -> dict[str, Tensor]:
-        """Parameters of the classifier that have a row for each output."""
+        """Parameters of the classifier that have one row per output."""
         outputs = self.outputs * len(self.came)
         return {name: p for name, p in self.model.head.named_parameters() if p.shape[:1] == (outputs,)}
 
     def begin_task(self, task: "Task") -> None:
-        """Classes that come now start with fresh rows: weight decay has worn down those that waited."""
+        """Re-initialise the classifier rows of new classes, because weight decay has shrunk them."""
         super().begin_task(task)
         new = (self.came == self.number).repeat_interleave(self.outputs)
         with torch.no_grad():
@@ -73,7 +75,7 @@ class PASS(Distilling):
                 rows[new] = self.fresh[name][new]
 
     def see(self, new: Batch) -> Batch:
-        """Every image four times, turned by a quarter more each time."""
+        """Add three copies of every image, rotated by 90, 180 and 270 degrees; each rotation is a class of its own."""
         if not self.rotations:
             return new
         if new.x.shape[-1] != new.x.shape[-2]:
@@ -82,26 +84,25 @@ class PASS(Distilling):
         return new.replace(x=x, y=torch.cat([4 * new.y + quarter for quarter in range(4)]))
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new) + CE(moved prototypes) + ||H - H_old||, the norm of the whole batch."""
-        losses = {"new": F.cross_entropy(self._sharpened(new.logits), new.y)}
+        """CE(new) + w_p CE(moved prototypes) + w_d ||H - H_old||, where the norm is that of the whole batch."""
+        losses = {"new": F.cross_entropy(self._scaled(new.logits), new.y)}
         if self.first_task:
             return losses
-        turned = len(new.y) // self.outputs
-        upright = Batch(x=new.x[:turned], features=new.features[:turned], y=new.y[:turned] // self.outputs)
-        drawn = self._drawn(turned)
+        count = len(new.y) // self.outputs
+        upright = Batch(x=new.x[:count], features=new.features[:count], y=new.y[:count] // self.outputs)
+        drawn = self._drawn(count)
         logits = self.model.classify(self._moved(drawn, upright))
-        told = F.cross_entropy(self._sharpened(logits), drawn.y * self.outputs)
+        losses["prototypes"] = self.prototypes * F.cross_entropy(self._scaled(logits), drawn.y * self.outputs)
         with torch.no_grad():
             before = self.teacher.encode(new.x)
-        losses["prototypes"] = self.prototypes * told
         losses["distillation"] = self.distillation * (new.features - before).norm()
         return losses
 
     def _drawn(self, count: int) -> Batch:
-        """Prototypes of old classes, drawn with replacement."""
+        """Draw prototypes of old classes with replacement."""
         old = self.old
-        by_age = (~old).to(torch.int8).argsort(stable=True)
-        y = by_age[self.random.below(old.sum().expand(count))]
+        old_first = (~old).to(torch.int8).argsort(stable=True)
+        y = old_first[self.random.below(old.sum().expand(count))]
         return Batch(features=self.means[y], y=y)
 
     def _moved(self, drawn: Batch, new: Batch) -> Tensor:
@@ -111,24 +112,25 @@ class PASS(Distilling):
             return drawn.features
         return drawn.features + self.radius * self.random.normal(*drawn.features.shape)
 
-    def _sharpened(self, logits: Tensor) -> Tensor:
-        """Logits of the classes seen so far, at the temperature."""
+    def _scaled(self, logits: Tensor) -> Tensor:
+        """Logits divided by the temperature, with unseen classes masked out."""
         return among(logits / self.temperature, self.seen.repeat_interleave(self.outputs))
 
     def end_task(self, samples: Batch) -> None:
-        """Prototypes of the new classes; and after the first task the radius, their mean standard deviation."""
+        """Compute the prototypes of the new classes and, after the first task, the radius: the root of their mean
+        variance per dimension."""
         count, total, square = self._moments(samples)
-        came = (count > 0) & (self.came == self.number)
+        new = (count > 0) & (self.came == self.number)
         means = total / count.clamp_min(1).unsqueeze(1)
-        self.means.copy_(torch.where(came.unsqueeze(1), means.float(), self.means))
+        self.means.copy_(torch.where(new.unsqueeze(1), means.float(), self.means))
         if self.first_task:
-            spread = (square - count * means.square().sum(1)) / (count - 1).clamp_min(1)
-            spread = spread.clamp_min(0)  # of features that are all the same, rounding may leave less than nothing
-            self.radius.copy_((spread.sum() / came.sum() / means.shape[1]).sqrt())
+            variance = (square - count * means.square().sum(1)) / (count - 1).clamp_min(1)
+            variance = variance.clamp_min(0)  # rounding may make it negative if all features are the same
+            self.radius.copy_((variance.sum() / new.sum() / means.shape[1]).sqrt())
 
     @torch.no_grad()
     def _moments(self, samples: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Of the features of each class, augmented as in training: their number, sum and sum of squared lengths."""
+        """For each class, the number, sum and sum of squared norms of its features, augmented as in training."""
         classes, width = self.means.shape
         count, square = (torch.zeros(classes, dtype=torch.float64, device=self.means.device) for _ in range(2))
         total = torch.zeros(classes, width, dtype=torch.float64, device=self.means.device)
@@ -141,11 +143,11 @@ class PASS(Distilling):
         return count, total, square
 
     def scores(self, logits: Tensor) -> Tensor:
-        """Of each class seen so far the output for the upright image, at the temperature."""
+        """Each class's output for the upright image, divided by the temperature; -inf for unseen classes."""
         return (logits[:, :: self.outputs] / self.temperature).masked_fill(~self.seen, -torch.inf)
 
     def grow(self, classes: int) -> None:
-        """Room for more prototypes and rows."""
+        """Extend the prototypes and the copied rows to this many classes."""
         super().grow(classes)
         self.means = longer(self.means, classes)
         grown: dict[str, Any] = {name: rows.detach()[len(self.fresh[name]) :] for name, rows in self._rows().items()}

@@ -7,6 +7,6 @@ from moca.learners.pass_ import PASS
 
 
 class Proxy(PASS):
-    """The prototypes of PASS, which stay where they are unless a perturbation moves them."""
+    """PASS whose prototypes are moved only by a perturbation."""
 
     noise = "none"

@@ -1,4 +1,4 @@
-"""Re-weighting: experience replay in which rare classes count more.
+"""Re-weighting: experience replay in which rare classes have more weight.
 
 Paper: Kang et al., ICLR 2020, arXiv 1910.09217.
 """
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 class Reweight(Learner):
-    """ER with one weighted mean over new and replayed samples, w_c = 1 / (samples of class c that there are).
+    """ER with one weighted mean over new and replayed samples, w_c = 1 / (samples of class c in the task and memory).
 
-    Where all classes have equally many, and as much is replayed as is new, it is ER.
+    If all classes have equally many samples and both batches are of the same size, this is ER.
     """
 
     remembers = ("came_now", "task_size")
 
     def prepare(self) -> None:
-        """Nothing has come yet."""
+        """Create `came_now`, the number of samples of each class seen in this task."""
         self.came_now = torch.zeros(len(self.came), device=self.came.device)
         self.task_size = 0
 
     def begin_task(self, task: "Task") -> None:
-        """Classes are counted anew: how often each comes in a task is not known before it does."""
+        """Reset the counts: the class frequencies of a task are not known before its samples arrive."""
         super().begin_task(task)
         self.came_now.zero_()
         self.task_size = len(task.train)
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """The sum of w CE over the sum of w, in its two parts; twice that, as ER is the sum of two means."""
+        """sum(w CE) / sum(w) over both batches, split into two terms, and doubled, as ER is the sum of two means."""
         self.came_now.index_add_(0, new.y, torch.ones_like(new.y, dtype=self.came_now.dtype))
         weight = 1 / self._counts().clamp_min(1)
         terms = {"new": (new.logits, new.y)}
@@ -50,7 +50,7 @@ class Reweight(Learner):
         }
 
     def _counts(self) -> Tensor:
-        """Samples of each class: in the current task, by the shares that came so far, and in the memory."""
+        """Samples of each class in the task, estimated from the frequencies so far, plus those in the memory."""
         counts = self.task_size * self.came_now / self.came_now.sum()
         if self.memory is not None and len(self.memory):
             filled = (~self.memory.empty).to(counts.dtype)
@@ -58,6 +58,6 @@ class Reweight(Learner):
         return counts
 
     def grow(self, classes: int) -> None:
-        """Room for more classes."""
+        """Extend the counts to this many classes."""
         super().grow(classes)
         self.came_now = longer(self.came_now, classes)

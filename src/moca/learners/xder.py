@@ -1,4 +1,4 @@
-"""X-DER: DER++ with separate softmaxes for past and current classes; stored logits learn later classes (RPC form).
+"""X-DER: DER++ with separate softmaxes for past and current classes, and stored logits kept up to date (RPC form).
 
 Paper: Boschini et al., TPAMI 2022, arXiv 2201.00766.
 """
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 
 class XDER(Filling):
-    """New samples compete within their task, replayed ones within the past; nobody is to be mistaken for the future.
+    """New samples compete within their task, replayed ones within the past; logits of future classes are kept low.
 
-    The memory is written at the end of a task, as many samples of each class, whenever it came. The logits that a
-    sample was stored with say nothing of classes that came later: those of now are put in their place, below the one of
-    its own class.
+    The memory is written at the end of each task, with equally many samples of every class. The logits stored with a
+    sample know nothing of classes that appeared later, so the current logits of these classes are implanted, scaled to
+    stay below that of the sample's own class.
     """
 
     alpha: float = option(0.1, "weight of the stored logits", ge=0)
     beta: float = option(0.5, "weight of the stored labels", ge=0)
-    gamma: float = option(0.85, "implanted logits reach at most this share of the one of the sample's class", ge=0)
-    eta: float = option(0.1, "weight of the margins to classes of other times", ge=0)
-    margin: float = option(0.3, "by which the best logit of a sample's own task is to be above theirs", ge=0)
-    past: bool = option(True, "the same margin of new samples to the past")
+    gamma: float = option(0.85, "implanted logits reach at most this share of the logit of the sample's class", ge=0)
+    eta: float = option(0.1, "weight of the margins to future and past classes", ge=0)
+    margin: float = option(0.3, "by which the best logit of a sample's own task should exceed theirs", ge=0)
+    past: bool = option(True, "new samples keep the same margin to past classes")
 
     draws = 2
     keeps = ("logits",)
@@ -47,22 +47,22 @@ class XDER(Filling):
     }
 
     def prepare(self) -> None:
-        """How often each slot was drawn in this task."""
+        """Create `drawn`, how often each slot was drawn in this task."""
         super().prepare()
         self.drawn = torch.zeros(0 if self.memory is None else self.memory.size, device=self.came.device)
 
     def begin_task(self, task: Task) -> None:
-        """Nothing was drawn in it yet."""
+        """Reset the counts of draws."""
         super().begin_task(task)
         if self.memory is not None:
-            self.drawn = self.drawn[: self.memory.size]  # one that is bounded in bytes may have shrunk
+            self.drawn = self.drawn[: self.memory.size]  # a memory with a size in bytes may have shrunk
         self.drawn.zero_()
 
     def losses(self, new: Batch, *replays: Batch) -> Losses:
-        """CE(new | its task) + alpha MSE(logits, stored) + beta CE(replay | the past) + eta times what the margins to
-        the future, and of new samples to the past, lack."""
+        """CE(new | its task) + alpha MSE(logits, stored logits) + beta CE(replay | the past) + eta times the violations
+        of the margins: of all samples to the future, and of new samples to the past."""
         losses = {"new": F.cross_entropy(among(new.logits, self.current), new.y)}
-        margins = [self._margins(new.logits, self.current)]
+        violations = [self._violations(new.logits, self.current)]
         if replays:
             dark, labelled = replays
             now = [self.model.classify(replay.features) for replay in replays]
@@ -70,22 +70,23 @@ class XDER(Filling):
             moved = self.model.classify(self.perturbed(labelled, new))
             losses["replay"] = self.beta * F.cross_entropy(among(moved, self.old), labelled.y)
             for replay, logits in zip(replays, now, strict=True):
-                margins.append(self._margins(logits, self.came == self.came[replay.y].unsqueeze(1)))
+                violations.append(self._violations(logits, self.came == self.came[replay.y].unsqueeze(1)))
                 self._implant(replay, logits.detach())
-        losses["future"] = self.eta * _mean_above_zero(torch.cat(margins))
+        losses["future"] = self.eta * _mean_above_zero(torch.cat(violations))
         if self.past and not self.first_task:
             past = among(new.logits, self.old & ~self.current).amax(1).detach()
             losses["past"] = self.eta * _mean_above_zero(past + self.margin - among(new.logits, self.current).amax(1))
         return losses
 
-    def _margins(self, logits: Tensor, own: Tensor) -> Tensor:
-        """What each sample lacks of the margin between its own task and the classes yet to come, if there are any."""
+    def _violations(self, logits: Tensor, own: Tensor) -> Tensor:
+        """How far each sample falls short of the margin between its own task's classes and future ones; 0 if there are
+        no future classes."""
         future = among(logits, ~self.seen).amax(1) + self.margin
         return torch.where(self.seen.all(), 0, future - among(logits, own).amax(1))
 
     @torch.no_grad()
     def _implant(self, replay: Batch, logits: Tensor) -> None:
-        """Refresh what is stored, the k-th time that a sample is drawn in a task with a chance of 1 in k."""
+        """Update the stored logits of replayed samples: at a sample's k-th draw in a task, with probability 1/k."""
         if self.memory is None:
             return
         self.drawn[replay.slot] += 1
@@ -95,66 +96,66 @@ class XDER(Filling):
         stored[replay.slot] = torch.where(chosen.unsqueeze(1), fresh, stored[replay.slot])
 
     def end_task(self, samples: Batch) -> None:
-        """The same number of samples of each class; new ones come with their logits, old ones are refreshed."""
+        """Rewrite the memory with equally many samples of each class: new ones with their logits, old ones updated."""
         assert self.memory is not None
-        device, kept = self.came.device, self.memory.all()
-        stay, index = self._shares(kept.get("y", self.came[:0]), samples.y, self.memory.size)
-        y, image = samples.y[index].to(device), samples.image[index.to(samples.image.device)].to(device)
-        logits = self._said(image)
-        new = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old & ~self.current, self.gamma)}
-        if len(stay):
-            old = {name: values[stay] for name, values in kept.items()}
-            now = self._said(old["image"])
+        device, stored = self.came.device, self.memory.all()
+        staying, taken = self._selection(stored.get("y", self.came[:0]), samples.y, self.memory.size)
+        y, image = samples.y[taken].to(device), samples.image[taken.to(samples.image.device)].to(device)
+        logits = self._logits(image)
+        rows = {"image": image, "y": y, "logits": implanted(logits, logits, y, self.old & ~self.current, self.gamma)}
+        if len(staying):
+            old = {name: values[staying] for name, values in stored.items()}
+            now = self._logits(old["image"])
             old["logits"] = implanted(old["logits"], now, old["y"], ~self.old, self.gamma)
-            new = {name: torch.cat([old[name], values]) for name, values in new.items()}
-        if (self.old & self.current).any():  # the first ones of a class stay: they must be of any task
-            order = self.random.permutation(len(new["y"]))
-            new = {name: values[order] for name, values in new.items()}
-        self.memory.rewrite(**new)
+            rows = {name: torch.cat([old[name], values]) for name, values in rows.items()}
+        if (self.old & self.current).any():  # later the first rows of a class stay, so its tasks must be shuffled
+            order = self.random.permutation(len(rows["y"]))
+            rows = {name: values[order] for name, values in rows.items()}
+        self.memory.rewrite(**rows)
 
-    def _said(self, images: Tensor) -> Tensor:
-        """The logits of raw images as in training, which they are to be compared with: normalised by the statistics of
-        the images themselves. With running statistics old ones would be taken for classes of now."""
+    def _logits(self, images: Tensor) -> Tensor:
+        """Logits of raw images, normalised by the images' own batch statistics as in training, because that is where
+        they are compared. With running statistics, old samples would be classified as current classes."""
         self.model.train()
         logits = self.asked(partial(auxiliary_logits, self.model), images)
         self.model.eval()
         return logits
 
-    def _shares(self, stored: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
-        """Which rows stay, of the labels that are stored, and which are taken, by chance, of those that came; classes
-        mixed.
+    def _selection(self, stored: Tensor, y: Tensor, size: int) -> tuple[Tensor, Tensor]:
+        """Which rows of the memory (with labels `stored`) stay, and which of the task (with labels `y`) are added, both
+        in random order.
 
-        Each class has the same part. In that of one that came again, every sample that ever came has the same chance.
+        Every class has the same share of the memory. If a class returns, every sample it ever had is equally likely.
         """
         room, fresh = self.parts(y)
-        classes, coming = y.unique().tolist(), y.bincount(minlength=len(self.came)).tolist()
-        stay, taken = [stored[:0]], {}
+        classes, arriving = y.unique().tolist(), y.bincount(minlength=len(self.came)).tolist()
+        staying, count = [stored[:0]], {}
         for c in self.old.nonzero().flatten().tolist():
-            stay.append((stored == c).nonzero().flatten()[: room - fresh[c]])
-            taken[c] = min(coming[c], room - len(stay[-1]))
-        left, first = size - sum(map(len, stay)) - sum(taken.values()), [c for c in classes if c not in taken]
-        luck = self.random.permutation(len(first)).tolist()
+            staying.append((stored == c).nonzero().flatten()[: room - fresh[c]])
+            count[c] = min(arriving[c], room - len(staying[-1]))
+        left, first = size - sum(map(len, staying)) - sum(count.values()), [c for c in classes if c not in count]
+        rank = self.random.permutation(len(first)).tolist()  # decides which new classes get one of the remaining slots
         for place, c in enumerate(first):
-            taken[c] = left // len(first) + (luck[place] < left % len(first))
-        chosen = []
+            count[c] = left // len(first) + (rank[place] < left % len(first))
+        taken = []
         for c in classes:
             of_class = (y == c).nonzero().flatten()
             order = self.random.permutation(len(of_class)).to(y.device)
-            chosen.append(of_class[order[: taken[c]]])
-        return self._mixed(torch.cat(stay)), self._mixed(torch.cat(chosen))
+            taken.append(of_class[order[: count[c]]])
+        return self._shuffled(torch.cat(staying)), self._shuffled(torch.cat(taken))
 
-    def _mixed(self, rows: Tensor) -> Tensor:
+    def _shuffled(self, rows: Tensor) -> Tensor:
         return rows[self.random.permutation(len(rows)).to(rows.device)]
 
 
 def _mean_above_zero(values: Tensor) -> Tensor:
-    """The mean of those that are above it; 0 where none is."""
+    """The mean of the positive values; 0 if there are none."""
     return values.clamp_min(0).sum() / (values > 0).sum().clamp_min(1)
 
 
 def implanted(stored: Tensor, now: Tensor, y: Tensor, classes: Tensor, gamma: float) -> Tensor:
-    """The stored logits with those of `classes` as they are now. Where one of these is above that of the sample's own
-    class, all are scaled so that the highest is `gamma` times that one."""
+    """The stored logits with those of `classes` replaced by the current ones, `now`. If one of these exceeds the stored
+    logit of the sample's own class, all are scaled so that the highest is `gamma` times that logit."""
     own, highest = stored.gather(1, y.unsqueeze(1)), among(now, classes).amax(1, keepdim=True)
     above = (highest > own) & (highest > 0)
     scale = torch.where(above, gamma * own.clamp_min(0) / highest.clamp_min(1e-12), 1)

@@ -1,4 +1,4 @@
-"""MOCA's perturbations, the seam between encoder and classifier: every file but `base` is one and bears its name."""
+"""MOCA's perturbations, applied between encoder and classifier: every file except `base` is one and has its name."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def perturbation(
     classes: int | None = None,
     seed: int = 0,
 ) -> Perturbation:
-    """MOCA for any training loop: what moves features of replayed old-class samples, between encoder and classifier.
+    """Create a perturbation, which moves the features of replayed old-class samples in any training loop.
 
     Args:
-        spec: Its name with its options, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"` (`moca ls`); or a class or
-            an object of your own, of which a copy is taken.
-        model: The network in two halves, which `wap`, `fgsm`, `mrfa` and a few options of others ask.
+        spec: The name with options, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"` (`moca ls`); or your own class,
+            or an object of it, which is copied.
+        model: The network in two halves; needed by `wap`, `fgsm`, `mrfa` and a few options of others.
         lr: The current learning rate, for `wap`; a tensor follows your schedule.
         classes: How many classes there are or will be, for `vt`.
-        seed: Of its random numbers; where several processes train one model, each needs its own.
+        seed: The seed of its random numbers; if several processes train one model, give each its own.
 
     Returns:
-        The perturbation, to be called with the replayed batch, and the new one where it looks at that.
+        The perturbation. Call it with the replayed batch, and with the new batch if it uses one.
 
     Example:
         >>> perturb = moca.perturbation("gaussian:lambda=2")

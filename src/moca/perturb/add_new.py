@@ -1,4 +1,4 @@
-"""Add new feature: towards a new sample's feature, the paper's test of which direction helps.
+"""Add new feature: towards a new sample's feature; the paper's test of which direction helps.
 
 Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
 """
@@ -17,5 +17,5 @@ class AddNew(Perturbation):
     official_pass: ClassVar[str | None] = "n"
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """A new sample's feature for each replayed one, paired by row."""
+        """The features of new samples, paired by row with the replayed ones."""
         return paired(new.features, len(replay.features))

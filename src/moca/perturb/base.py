@@ -1,4 +1,4 @@
-"""What every perturbation shares: which rows move, how far, and that the direction is never differentiated."""
+"""The base class of all perturbations: which rows move, how far, and that no gradient flows through the direction."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ T = TypeVar("T")
 class Perturbation(Part, Stateful):
     """Moves the features of replayed old-class samples on their sphere: f = ||h|| P(P(h) + lambda P(n)).
 
-    A variant says only which way: `direction` returns n. Some ask for the model, the learning rate or the number of
-    classes. Options are declared with `option`, and what must survive a checkpoint is named in `remembers`.
+    A variant only defines `direction`, which returns n. Some variants use the model, the learning rate or the number of
+    classes. Declare options with `option`, and list in `remembers` the attributes that a checkpoint must save.
 
     Args:
-        **options: Those of the variant, and those that all have: `lam` (`lambda` where it is written as a text), the
-            length of the unit direction that is added to the unit feature; or `fixed_angle`, by how many degrees to
-            rotate instead; or `angle_cap`, by how many at most.
+        **options: The variant's own options, and those of every perturbation: `lam` (`lambda` in a string), the length
+            of the unit direction added to the unit feature; `fixed_angle`, to rotate by exactly this many degrees
+            instead; or `angle_cap`, to rotate by at most this many.
     """
 
     lam: float = option(2.0, "length of the unit direction added to the unit feature", ge=0, alias="lambda")
@@ -39,30 +39,31 @@ class Perturbation(Part, Stateful):
     angle_cap: float | None = option(None, "rotate by at most this many degrees", gt=0, lt=180)
     cap: Literal["exact", "official"] = option(
         "exact",
-        "what angle_cap limits: the result, or (official) the direction before lambda, which lets more pass above 1",
+        "what angle_cap limits: the result, or (official) the direction before lambda, so that a lambda above 1 can "
+        "exceed the cap",
     )
 
     moves: ClassVar[bool] = True
-    """Whether features are moved at all."""
+    """Whether it moves features at all."""
     needs_images: ClassVar[str] = ""
-    """Why it can move nothing but samples with their images, if so."""
+    """Why it needs the images of the replayed samples; empty if features are enough."""
     official_pass: ClassVar[str | None] = None
-    """What the official code passes through the network for it besides (n: new batch, b: replay batch), where known."""
+    """The extra forward pass that the official code makes for it (n: new batch, b: replay batch); None if unknown."""
     recipes: ClassVar[dict[str, dict[str, Any]]] = {
         "online": {"lambda": 0.8},
         "proxy": {"lambda": 1.0},
         "small": {"lambda": 1.0},
         "own": {"lambda": 0.5},
     }
-    """Options, where they differ from their defaults, by the name of the protocol (`offline`), of data set and
-    protocol (`cifar100/offline`), or of these and the size of the memory (`cifar100/offline/500`)."""
+    """Options that differ from their defaults. Keys are a protocol (`offline`), data set and protocol
+    (`cifar100/offline`), or these and the memory size (`cifar100/offline/500`)."""
 
     remembers: ClassVar[tuple[str, ...]] = ("random",)
     random: Random
-    """Random numbers of the perturbation's own: `self.random.normal(n, d)`."""
+    """The perturbation's own random numbers: `self.random.normal(n, d)`."""
 
     def check(self) -> None:
-        """Refuse options that do not go together: two angles."""
+        """Refuse `fixed_angle` together with `angle_cap`."""
         if self.fixed_angle is not None and self.angle_cap is not None:
             raise MocaError("fixed_angle and angle_cap exclude each other; give one of them")
 
@@ -73,19 +74,19 @@ class Perturbation(Part, Stateful):
         lr: float | Tensor | None = None,
         classes: int | None = None,
     ) -> Self:
-        """Take what the perturbation works with."""
+        """Set what the perturbation works with."""
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
-            getattr(self, name)  # what is missing is told here, not in the middle of training
+            getattr(self, name)  # raises here if something is missing, not in the middle of training
         return self
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What it cannot do without, of model, lr and classes."""
+        """Which of model, lr and classes it requires."""
         return ()
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """The direction n, one row for each replayed sample; of any length, zero where there is no way to go."""
+        """The direction n, one row per replayed sample, of any length; a zero row moves nothing."""
         raise MocaError(f"'{type(self).__name__}' has no method direction(self, replay, new), which it needs")
 
     @property
@@ -94,11 +95,11 @@ class Perturbation(Part, Stateful):
         return True
 
     def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
-        """The features of `replay`, those of old classes moved.
+        """Return the features of `replay`, with those of old classes moved.
 
         Args:
-            replay: The replayed samples: `features`, `old` where not all rows move, and what else it asks for.
-            new: The new samples, where it looks at them.
+            replay: The replayed samples: `features`; `old`, if not all rows move; and other fields that it uses.
+            new: The new samples, if it uses them.
         """
         if not isinstance(replay, Batch):
             raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not {type(replay).__name__}")
@@ -112,7 +113,7 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
         if not len(h):
             return h
-        if not hasattr(self, "random"):  # made by its class, not by moca.perturbation
+        if not hasattr(self, "random"):  # created from its class rather than by moca.perturbation
             self.attach()
         self.random.to(h.device)
         with torch.no_grad():
@@ -136,14 +137,14 @@ class Perturbation(Part, Stateful):
         return f if old is None else torch.where(old.unsqueeze(-1), f, h)
 
     def grow(self, classes: int) -> None:
-        """Make room for more classes."""
+        """Extend the state to this many classes."""
         self._classes = classes
 
     @property
     def model(self) -> Model:
-        """The model, for the variants that ask it."""
+        """The model, for the variants that use it."""
         fits = self._model if hasattr(self._model, "classify") else None
-        return _asked(fits, "model=, a moca.Model(encoder, classifier)")
+        return _required(fits, "model=, a moca.Model(encoder, classifier)")
 
     @property
     def lr(self) -> float | Tensor:
@@ -155,29 +156,29 @@ class Perturbation(Part, Stateful):
     @property
     def classes(self) -> int:
         """How many classes there are or will be."""
-        return _asked(self._classes, "classes=, the number of classes")
+        return _required(self._classes, "classes=, the number of classes")
 
 
 def label_loss(model: Model, h: Tensor, y: Tensor) -> Tensor:
-    """CE(g(h), y), the sum over the rows; of several outputs a class, the first is the class itself."""
+    """CE(g(h), y), summed over the rows. If the model has several outputs per class, the first is the class itself."""
     return F.cross_entropy(model.classify(h), model.outputs * y, reduction="sum")
 
 
 def uphill(model: Model, replay: Batch) -> Tensor:
-    """The gradient of each replayed sample's CE(g(h), y) with respect to its feature h."""
+    """The gradient of CE(g(h), y) with respect to h for each replayed sample, whose feature is h."""
     with torch.enable_grad():
         h = replay.features.detach().to(model.dtype).requires_grad_()
         return torch.autograd.grad(label_loss(model, h, replay.y), h)[0]
 
 
 class _NoBatch(Batch):
-    """Where the new batch was left out."""
+    """Stands for a new batch that was left out: reading any of its fields raises."""
 
     def __getattr__(self, name: str) -> Tensor:
         raise AttributeError(f"this perturbation looks at the new batch too: perturb(replay, Batch({name}=...))")
 
 
-def _asked(value: T | None, what: str) -> T:
+def _required(value: T | None, what: str) -> T:
     if value is None:
         raise ValueError(f"this perturbation needs {what}")
     return value

@@ -11,12 +11,12 @@ from moca.perturb.doa_old import DOAOld
 
 
 class DOANew(DOAOld):
-    """n = Dropout(h(x_new)): towards a new sample's feature, a random part of it missing."""
+    """n = Dropout(h(x_new)): towards a new sample's feature under dropout."""
 
     needs_images = ""
     official_pass = "n"
     recipes = Perturbation.recipes
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Dropout on the new samples, paired by row."""
+        """Features of the new samples under dropout, paired by row with the replayed ones."""
         return paired(self.dropped(new), len(replay.features))

@@ -14,10 +14,10 @@ from moca.perturb.base import Perturbation
 
 
 class DOAOld(Perturbation):
-    """n = Dropout(h(x_old)): the replayed sample's own feature with a random part of it missing."""
+    """n = Dropout(h(x_old)): towards the replayed sample's own feature under dropout."""
 
     rate: float = option(0.5, "dropout rate", ge=0, lt=1)
-    site: Literal["feature", "stages"] = option("feature", "drop the final feature, or after every stage")
+    site: Literal["feature", "stages"] = option("feature", "dropout on the final feature, or after every stage")
 
     needs_images = "it drops out parts of the old samples' own features"
     official_pass = "b"
@@ -25,19 +25,19 @@ class DOAOld(Perturbation):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The encoder, for dropout inside it."""
+        """The model, for dropout inside the encoder."""
         return ("model",) if self.site == "stages" else ()
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Dropout on the replayed samples."""
+        """Features of the replayed samples under dropout."""
         return self.dropped(replay)
 
     def dropped(self, batch: Batch) -> Tensor:
-        """The batch's features under dropout, at the feature or after every stage of the encoder."""
+        """The batch's features under dropout, on the final feature or after every stage of the encoder."""
         if self.site == "feature":
             return self.dropout(batch.features)
         return auxiliary_encode(self.model, batch.x, after_stage=self.dropout)
 
     def dropout(self, h: Tensor) -> Tensor:
-        """Zero each entry with the given probability and scale the others to keep the mean, which counts in a stage."""
+        """Zero each entry with probability `rate` and scale the others to keep the mean, which matters in stages."""
         return h * (self.random.uniform(*h.shape) >= self.rate) / (1 - self.rate)

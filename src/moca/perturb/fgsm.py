@@ -10,10 +10,10 @@ from moca.perturb.base import Perturbation, uphill
 
 
 class FGSM(Perturbation):
-    """n = sign of the gradient of CE(g(h), y_old) with respect to h."""
+    """n = sign(grad_h CE(g(h), y_old))."""
 
     needs = ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """The fast gradient sign at each replayed feature."""
+        """The sign of the gradient at each replayed feature."""
         return uphill(self.model, replay).sign()

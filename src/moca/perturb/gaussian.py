@@ -11,7 +11,7 @@ from moca.perturb.base import Perturbation
 
 
 class Gaussian(Perturbation):
-    """n ~ N(0, I), by default scaled to unit length (which gave the published numbers)."""
+    """n ~ N(0, I), by default scaled to unit length, which gave the published numbers."""
 
     unit: bool = option(True, "scale the noise to unit length; off is the paper's literal formula")
 
@@ -19,9 +19,9 @@ class Gaussian(Perturbation):
 
     @property
     def scaled(self) -> bool:
-        """Unit length unless the paper's literal formula is asked for."""
+        """True unless the paper's literal formula is chosen."""
         return self.unit
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Fresh noise for every sample."""
+        """New noise for every sample."""
         return self.random.normal(*replay.features.shape)

@@ -1,4 +1,4 @@
-"""Minus new feature: away from a new sample's feature, the other side of the paper's test.
+"""Minus new feature: away from a new sample's feature; the opposite direction in the paper's test.
 
 Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
 """
@@ -15,5 +15,5 @@ class MinusNew(AddNew):
     official_pass = None
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """The opposite of a new sample's feature for each replayed one."""
+        """The negative features of new samples, paired by row with the replayed ones."""
         return -super().direction(replay, new)

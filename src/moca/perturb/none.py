@@ -1,4 +1,4 @@
-"""Plain replay: features stay where they are."""
+"""Plain replay: features are not moved."""
 
 from torch import Tensor
 
@@ -7,13 +7,13 @@ from moca.perturb.base import Perturbation
 
 
 class Unmoved(Perturbation):
-    """Every feature stays where it is."""
+    """No perturbation."""
 
-    options = {}  # none of those that say how far to move
+    options = {}  # without lambda and the angles
     recipes = {}
     moves = False
     official_pass = ""
 
     def __call__(self, replay: Batch, new: Batch | None = None) -> Tensor:
-        """The features of `replay`."""
+        """Return the features of `replay` unchanged."""
         return replay.features

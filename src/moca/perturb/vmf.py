@@ -14,17 +14,19 @@ from moca.perturb.base import Perturbation
 
 
 class VMF(Perturbation):
-    """n = z ~ vMF(P(h), kappa), or the official code's n = z - P(h)."""
+    """n = z ~ vMF(u, kappa) with u = P(h), or the official code's n = z - u."""
 
     kappa: float = option(100.0, "concentration; 0 is uniform on the sphere", ge=0, le=1e9)
-    noise: Literal["sample", "difference"] = option("sample", "n = z (paper) or n = z - u (official code)")
-    sampler: Literal["exact", "official"] = option("exact", "official: its envelope, biased for kappa above 10")
+    noise: Literal["sample", "difference"] = option("sample", "n = z (paper), or n = z - u (official code)")
+    sampler: Literal["exact", "official"] = option(
+        "exact", "exact, or with the official code's envelope, which is biased for kappa above 10"
+    )
 
     official_pass = ""
     recipes = Perturbation.recipes | {"small": {"lambda": 1.0, "kappa": 10.0}}
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """A fresh sample around every feature."""
+        """One new sample around the direction of every feature."""
         u = sphere.project(replay.features)
         envelope = sphere.official_envelope(self.kappa, u.shape[-1]) if self.sampler == "official" else None
         z = sphere.sample_vmf(u, self.kappa, self.random, b=envelope)

@@ -1,4 +1,4 @@
-"""VT: variation transfer, old classes borrow the spread of new ones.
+"""VT: variation transfer; old classes borrow the variation of new ones.
 
 Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
 """
@@ -17,7 +17,7 @@ from moca.state import longer
 
 
 class VT(Perturbation):
-    """n = h(x_new) - the mean feature of its class, which follows the batches with a momentum."""
+    """n = h(x_new) - mu, where mu is the running mean feature of its class, with momentum over batches."""
 
     center: Literal["class", "batch", "classifier"] = option(
         "class", "what is subtracted: running class mean, mean of the new batch, or classifier row (code)"
@@ -28,21 +28,21 @@ class VT(Perturbation):
     recipes = Perturbation.recipes | {"small": {"lambda": 0.5}}
     remembers = ("means", "batches")
     means: Tensor | None = None
-    """A row a class."""
+    """Running class means, one row per class."""
     batches: Tensor | None = None
-    """How many batches each mean has seen; the first one sets it."""
+    """How many batches each mean has seen; the first one initialises it."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The number of classes, for their means; or the classifier."""
+        """The number of classes for class means, or the model for classifier rows."""
         return {"class": ("classes",), "batch": (), "classifier": ("model",)}[self.center]
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """The deviation of each new sample from its class, paired by row; zero where the class is that one sample."""
+        """The deviation of each new sample from its centre, paired by row; zero if the sample is the centre."""
         h, y = new.features.float(), new.y
         match self.center:
             case "class":
-                center = self._follow(h, y)[y]
+                center = self._updated_means(h, y)[y]
             case "batch":
                 center = h.mean(0)
             case "classifier":
@@ -51,11 +51,11 @@ class VT(Perturbation):
         n = torch.where(sphere.norm(n) > 1e-5 * sphere.norm(h), n, 0)
         return paired(n, len(replay.features))
 
-    def _follow(self, h: Tensor, y: Tensor) -> Tensor:
-        """Move the means of the classes in this batch; all means."""
+    def _updated_means(self, h: Tensor, y: Tensor) -> Tensor:
+        """Update the running means of the classes in this batch, and return the means of all classes."""
         if self.means is None or self.batches is None:
             self.means, self.batches = h.new_zeros(self.classes, h.shape[1]), h.new_zeros(self.classes, 1)
-        self.means, self.batches = self.means.to(h.device), self.batches.to(h.device)  # a checkpoint may lie elsewhere
+        self.means, self.batches = self.means.to(h.device), self.batches.to(h.device)  # may differ in a checkpoint
         members = F.one_hot(y, len(self.means)).to(h.dtype)
         count = members.sum(0).unsqueeze(1)
         batch_mean = members.T @ h / count.clamp_min(1)
@@ -65,7 +65,7 @@ class VT(Perturbation):
         return self.means
 
     def grow(self, classes: int) -> None:
-        """Room for the means of more classes."""
+        """Extend the means to this many classes."""
         super().grow(classes)
         if self.means is not None and self.batches is not None:
             self.means, self.batches = longer(self.means, classes), longer(self.batches, classes)

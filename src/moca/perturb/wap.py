@@ -19,19 +19,22 @@ from moca.perturb.base import Perturbation
 
 
 class WAP(Perturbation):
-    """n = h(x_old) under weights moved to call old samples new: T steps down CE(g(h(x_old)), y_new).
+    """n = h(x_old) under adversarial weights, which classify old samples as new: T gradient steps on
+    CE(g(h(x_old)), y_new).
 
-    The model itself, its gradients and its BatchNorm statistics stay untouched.
+    The model itself, its gradients and its BatchNorm statistics are not changed.
     """
 
     steps: int = option(1, "T, inner steps", ge=1, le=100)
     step_size: float = option(
-        10.0, "size of an inner step: gamma, times the learning rate, or (relative=false) zeta", gt=0
+        10.0, "size of an inner step: gamma, times the learning rate; or zeta, with relative=false", gt=0
     )
-    relative: bool = option(True, "multiply the step by the current learning rate")
+    relative: bool = option(True, "multiply the step size by the current learning rate")
     radius: float | None = option(None, "epsilon, radius of the L2 ball around the weights", gt=0)
-    rows: Literal["old", "all"] = option("old", "replayed rows that the inner step sees")
-    labels: Literal["batch", "random"] = option("batch", "adversarial labels: the new batch's, or drawn")
+    rows: Literal["old", "all"] = option("old", "replayed rows that the inner step uses")
+    labels: Literal["batch", "random"] = option(
+        "batch", "adversarial labels: the new batch's by row, or drawn from them at random"
+    )
 
     needs_images = "it passes the old samples through other weights"
     official_pass = ""
@@ -39,11 +42,11 @@ class WAP(Perturbation):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The network, and the learning rate where steps are relative to it."""
+        """The model, and the learning rate if steps are relative to it."""
         return ("model", "lr") if self.relative else ("model",)
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
-        """Features of the replayed samples in the adversarial network."""
+        """Features of the replayed samples under the adversarial weights."""
         with graph_branch.branch():
             return auxiliary_encode(self.model, replay.x, self._adversarial_weights(replay, new.y))
 
@@ -55,7 +58,7 @@ class WAP(Perturbation):
         moved, rounded = start, start | self.model.rounded({})
         for step in range(self.steps):
             gradients = self._gradients(rounded, x, self._labels(y_new, len(x)), old)
-            # Weights that are only to be used are rounded at once; those to be moved on stay as precise as they were.
+            # The last step's weights are only used, so they are rounded right away; others keep their full precision.
             last = step == self.steps - 1 and self.radius is None
             moved = subtract(moved, gradients, rounded if last else start)
             if self.radius is not None:
@@ -69,7 +72,8 @@ class WAP(Perturbation):
         return paired(y, count)
 
     def _gradients(self, weights: dict[str, Tensor], x: Tensor, y: Tensor, old: Tensor | None) -> dict[str, Tensor]:
-        """The adversarial loss's gradients by the encoder's weights, times the step size; the classifier stays."""
+        """The step size times the gradients of the adversarial loss with respect to the encoder's weights; the
+        classifier is fixed."""
         share = _shares(old, x)
         with torch.enable_grad():
             leaves = {name: w.detach().requires_grad_() for name, w in weights.items()}
@@ -83,7 +87,7 @@ class WAP(Perturbation):
 
 
 def _shares(old: Tensor | None, batch: Tensor) -> Tensor:
-    """The share of each row in a mean over the old ones: all have the same without `old`, none has any if none is."""
+    """The weight of each row in a mean over old rows: uniform without `old`, all 0 if no row is old."""
     precise = torch.promote_types(batch.dtype, torch.float32)
     if old is None:
         return torch.full((len(batch),), 1 / len(batch), device=batch.device, dtype=precise)
@@ -91,7 +95,7 @@ def _shares(old: Tensor | None, batch: Tensor) -> Tensor:
 
 
 def _slope(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
-    """The gradient of the weighted cross-entropy by the logits, all that is needed of that loss."""
+    """The gradient of the weighted cross-entropy with respect to the logits; the loss itself is not needed."""
     if kernels.usable(logits):
         from moca.kernels import adversary
 
@@ -103,7 +107,7 @@ def _slope(logits: Tensor, y: Tensor, weight: Tensor) -> Tensor:
 
 
 def _within_ball(weights: dict[str, Tensor], center: dict[str, Tensor], radius: float) -> dict[str, Tensor]:
-    """The nearest weights at most `radius` (L2, over all of them) from the centre."""
+    """Project the weights to the L2 ball of this radius, over all weights together, around `center`."""
     delta = [weights[k] - center[k] for k in center]
     length = torch.stack(torch._foreach_norm(delta)).norm()
     shrink = (radius / length).clamp_max(1)

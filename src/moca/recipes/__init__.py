@@ -1,8 +1,8 @@
 """Experiments as data.
 
-Here is how runs are trained by default (`protocols.toml`), the demo (`digits.toml`), and the paper: every number of it
-(`cells`), the runs that it needs (`experiment`), those that were done (`found`), what the others cost (`cost`) and how
-they are carried out (`missing`), and all of it side by side (`standing`, `page`).
+The default training recipes (`protocols.toml`), the demo (`digits.toml`), and the paper: every number in it (`cells`),
+the runs that each needs (`experiment`), finished runs (`matching`), the cost of the missing ones (`cost`) and how they
+are run (`missing`), and the comparison of all numbers with ours (`status`, `page`).
 """
 
 import tomllib
@@ -13,5 +13,5 @@ from typing import Any
 
 @cache
 def load_recipe(name: str) -> dict[str, Any]:
-    """The tables of one recipe file, to be read only."""
+    """The content of a recipe file. It is cached: do not modify it."""
     return tomllib.loads((files(__name__) / f"{name}.toml").read_text("utf-8"))

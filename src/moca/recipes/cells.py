@@ -1,4 +1,4 @@
-"""Every number of the paper as data: `paper.csv`, a line a cell."""
+"""Every number of the paper as data: `paper.csv`, one line per cell."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from moca.engine.result import Result
 
 Status = Literal["claimed", "quoted", "doubtful", "script", "read_off_image"]
-"""Claimed by the paper; quoted in it from elsewhere; at odds with the rest of it; known from its plotting scripts, or
-from its figures, alone."""
+"""Where a number comes from: claimed by the paper; quoted in it from elsewhere; doubtful, as it contradicts the rest of
+the paper; known only from its plotting scripts, or only from its figures."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the paper, and what it is a number of."""
+    """One number of the paper, with the experiment and metric that it belongs to."""
 
     id: str
     exhibit: str
@@ -31,51 +31,51 @@ class Cell:
     setting: str
     data: str
     tasks: str
-    """Such as 5x20 or 50+10x5; empty where it is not stated."""
+    """Such as 5x20 or 50+10x5; empty if not stated."""
     learner: str
     perturb: str
     head: str
     memory: str
-    """As in the settings of a run; empty where there is none, or it is not stated."""
+    """As in the settings of a run; empty if there is none or it is not stated."""
     lam: str
-    """Lambda, where it has one."""
+    """Lambda, if it has one."""
     more: Mapping[str, str]
     metric: str
     value: float
     std: float
-    """As printed; NaN where none is."""
+    """The standard deviation as printed; NaN if none is."""
     status: Status
     note: str
 
     @property
     def counts(self) -> bool:
-        """Whether it is one that a reproduction has to reach."""
+        """Whether a reproduction has to reach it."""
         return self.status == "claimed"
 
     @property
     def where(self) -> str:
-        """Setting, data set and memory, as tables say it."""
+        """Setting, data set and memory, as shown in tables."""
         return " ".join(filter(None, (self.setting, self.data, self.tags.get("memory", ""))))
 
     @property
     def method(self) -> str:
-        """Learner and perturbation, if there is one, as tables say it."""
+        """Learner and perturbation, if any, as shown in tables."""
         return self.tags["method"].removesuffix("+none")
 
     @property
     def in_percent(self) -> bool:
-        """Whether it is an accuracy."""
+        """Whether it is an accuracy, in %."""
         return recorded(self.metric) is None and "accuracy" in self.metric
 
     @functools.cached_property
     def facts(self) -> dict[str, str]:
-        """What rules ask for."""
+        """The values that the rules of `paper.toml` can match."""
         own = {name: str(getattr(self, name)) for name in _NAMES}
         return {**self.more, **own, "lambda": self.lam}
 
     @functools.cached_property
     def tags(self) -> dict[str, str]:
-        """What a cell can be chosen by, as it is written: cifar100, m500, er, wap, er+wap, lambda=2.0, ..."""
+        """The words by which a cell can be selected: cifar100, m500, er, wap, er+wap, lambda=2.0, ..."""
         named = {"lambda": self.lam, **self.more}
         memory = {"memory": f"m{self.memory.partition(':')[0]}"} if self.memory else {}
         method = {"method": f"{self.learner}+{self.perturb}"}
@@ -83,7 +83,7 @@ class Cell:
         return plain | memory | method | {key: f"{key}={value}" for key, value in named.items() if value}
 
     def read(self, result: Result) -> float:
-        """The same number of a run of ours, an accuracy in %; NaN for one that did not finish."""
+        """The same metric of one of our runs, accuracies in %; NaN if the run did not finish."""
         return value(self.metric, result)
 
 
@@ -92,7 +92,7 @@ _NAMES = ("id", "exhibit", "setting", "data", "tasks", "learner", "perturb", "he
 
 @functools.cache
 def cells() -> tuple[Cell, ...]:
-    """All of them, in the paper's order."""
+    """All cells, in the paper's order."""
     lines = (files("moca.recipes") / "paper.csv").read_text("utf-8").splitlines()
     return tuple(_cell(row) for row in csv.DictReader(lines))
 
@@ -110,13 +110,13 @@ def exhibits() -> dict[str, str]:
 
 
 def drawn() -> dict[str, list[str]]:
-    """The figures without numbers that can be drawn, and the commands that do it."""
+    """The figures without numbers that can be drawn, with the commands that draw them."""
     commands: dict[str, list[str]] = load_recipe("paper")["drawn"]
     return commands
 
 
 def in_exhibits(names: Sequence[str]) -> list[Cell]:
-    """The cells of these tables and figures; `all` are all of them."""
+    """The cells of these tables and figures, or of all with `all`."""
     for name in names:
         if name not in exhibits() and name != "all":
             raise MocaError(f"the paper has no '{name}'; {nearest(name, ['all', *exhibits()])}")
@@ -124,7 +124,7 @@ def in_exhibits(names: Sequence[str]) -> list[Cell]:
 
 
 def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
-    """Those that are all of these, several of one kind being alternatives: `cifar100,m500,er,derpp`."""
+    """The cells that have all of these tags; several tags of one kind are alternatives: `cifar100,m500,er,derpp`."""
     kinds: dict[str, list[str]] = {}
     for word in filter(None, (word.strip() for word in words.split(","))):
         kind = next((kind for cell in chosen for kind, tag in cell.tags.items() if tag == word), None)
@@ -142,11 +142,11 @@ def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
 
 
 def columns(shown: Sequence[Cell]) -> list[str]:
-    """What tells these cells apart: their method, and the kinds of tags that differ among them."""
+    """The columns that distinguish these cells: the method, and the kinds of tags in which they differ."""
     kinds = dict.fromkeys(
         ["setting", "data", "method", "memory", "head", "lambda", *(k for c in shown for k in c.more), "metric"]
     )
     values = {kind: {cell.tags.get(kind) for cell in shown} for kind in kinds}
-    for kind in ("lambda", "zeta"):  # without a perturbation there is none
+    for kind in ("lambda", "zeta"):  # cells without a perturbation have none
         values.setdefault(kind, set()).discard(None)
     return [kind for kind in kinds if kind == "method" or len(values[kind]) > 1]

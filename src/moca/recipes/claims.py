@@ -1,4 +1,4 @@
-"""What the paper says about the order of methods, put to the test by our runs: seeds are paired."""
+"""The paper's claims about the order of methods, tested on our runs, paired by seed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from moca.report.spread import Spread
 
 _TABLES = ("table1", "table2", "table3", "table4")
 _LESS = (("none", "*"), ("gaussian", "wap"))
-"""Every perturbation over its own learner, and the paper's strongest over the simplest."""
+"""Pairs (worse, better) of perturbations: each against none, and the paper's strongest against the simplest."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The paper has one method above another, all else being equal."""
+    """In the paper, one method is better than another under the same conditions."""
 
     better: Entry
     worse: Entry
 
     @property
     def paper(self) -> float:
-        """Points between them there."""
+        """The difference in the paper, in points."""
         return self.better.cell.value - self.worse.cell.value
 
     @property
     def differences(self) -> list[float]:
-        """Points between ours, for each seed that finished with both."""
+        """The difference in our runs, in points, for each seed with which both finished."""
         ours, theirs = (
             {str(r.settings.seed): entry.cell.read(r) for r in entry.results if r.finished}
             for entry in (self.better, self.worse)
@@ -38,17 +38,17 @@ class Claim:
 
     @property
     def ours(self) -> Spread:
-        """Their mean and standard deviation."""
+        """Mean and standard deviation of our differences."""
         return Spread.of(self.differences)
 
     @property
     def p(self) -> float:
-        """Of a paired t-test that the better one is not better; NaN for fewer than two seeds."""
+        """The p-value of a one-sided paired t-test that the better method is better; NaN for fewer than two seeds."""
         return paired(self.differences, above=True)
 
     @property
     def verdict(self) -> str:
-        """What our seeds say of it."""
+        """Whether our runs support the claim, in words."""
         if self.ours.mean <= 0:
             against = not math.isnan(self.p) and self.p > 1 - LEVEL
             return "the other way round" if against else "does not show"
@@ -56,14 +56,14 @@ class Claim:
 
 
 def claims(entries: Iterable[Entry]) -> list[Claim]:
-    """All of the main tables, in the paper's order; of cells that it does not doubt itself."""
+    """All claims of the main tables, in the paper's order, from cells that count."""
     shown = [e for e in entries if e.cell.exhibit in _TABLES and e.cell.counts]
-    by_perturbation: dict[tuple[str, ...], list[Entry]] = {}
+    same_conditions: dict[tuple[str, ...], list[Entry]] = {}
     for entry in shown:
         cell = entry.cell
-        alike = (cell.exhibit, cell.setting, cell.data, cell.tasks, cell.learner, cell.memory, cell.metric)
-        by_perturbation.setdefault(alike, []).append(entry)
-    pairs = [(a, b) for alike in by_perturbation.values() for a in alike for b in alike if _stronger(a, b)]
+        conditions = (cell.exhibit, cell.setting, cell.data, cell.tasks, cell.learner, cell.memory, cell.metric)
+        same_conditions.setdefault(conditions, []).append(entry)
+    pairs = [(a, b) for group in same_conditions.values() for a in group for b in group if _stronger(a, b)]
     return [claim for better, worse in pairs if (claim := Claim(better, worse)).paper > 0]
 
 
@@ -73,7 +73,7 @@ def _stronger(better: Entry, worse: Entry) -> bool:
 
 
 def rows(chosen: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
-    """Those that were measured as a table: where, what over what, the paper's gain, ours, n, p and the verdict."""
+    """The measured claims as a table: where, which method over which, the paper's gain, ours, n, p and the verdict."""
     head = ["where", "claim", "paper", "ours", "n", "p", "verdict"]
     return head, [_row(claim) for claim in chosen if claim.differences]
 

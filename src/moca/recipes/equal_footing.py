@@ -1,4 +1,4 @@
-"""What remains of the order of methods where all are tested with the same BatchNorm statistics."""
+"""The order of methods if all are tested with the same BatchNorm statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moca.report.significance import paired
 from moca.report.spread import Spread
 
 RULE = "b"
-"""The statistics of replayed batches alone."""
+"""BatchNorm statistics of replayed batches only."""
 _METRIC = "final_accuracy"
 _HEAD = ["where", "method", "paper", "n", "as its code tests", "replayed batches alone", "gain", "p", "past the best"]
 
@@ -30,8 +30,8 @@ class _Tested:
 
 
 def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    """As a table: where, the method, the paper's number, ours with its own statistics, ours with the rule, the gain
-    over the method's learner under the rule, and how far that is above the paper's best number of the learner."""
+    """A table: where, the method, the paper's number, ours with its own statistics, ours under the rule, the gain over
+    the plain learner under the rule, and how far our mean is above the learner's best number in the paper."""
     claimed = [entry for entry in entries if entry.cell.counts and entry.cell.metric == _METRIC]
     best: dict[_Place, float] = {}
     for entry in claimed:
@@ -42,7 +42,7 @@ def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
 
 
 _Place = tuple[str, ...]
-"""All of a cell but its perturbation."""
+"""The conditions and learner of a cell, without its perturbation."""
 
 
 def _place(entry: Entry) -> _Place:
@@ -51,7 +51,7 @@ def _place(entry: Entry) -> _Place:
 
 
 def _tested(entries: Sequence[Entry]) -> dict[tuple[_Place, str], _Tested]:
-    """Each experiment once, by all but its perturbation and by that."""
+    """Each experiment with recorded rules once, by its place and perturbation."""
     found: dict[tuple[_Place, str], _Tested] = {}
     for entry in entries:
         key = _place(entry), entry.cell.perturb

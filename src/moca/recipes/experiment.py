@@ -21,49 +21,49 @@ from moca.report import grouping
 from moca.settings import Run, spelt, validate
 
 _OPTIONS = ("lambda", "fixed_angle", "steps")
-"""What a cell says about its perturbation in the perturbation's own words."""
-_NO_OTHER = ("precision", "execution", "evaluate_every")
-"""What makes no other run of a paper's cell but the same one on another machine, or looked at more often."""
+"""Columns of a cell that are options of its perturbation."""
+_SAME_EXPERIMENT = ("precision", "execution", "evaluate_every")
+"""Settings in which runs of one experiment may differ: they depend on the machine, or only evaluate more often."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Settings that are to be run with several seeds; cells that need the same ones share it."""
+    """Settings to run with several seeds; cells that need the same settings share an experiment."""
 
     given: Run
-    """Only what the rules set."""
+    """Only the settings that the rules set."""
     run: Run
-    """With nothing left open."""
+    """The complete settings, with nothing left open."""
 
     @functools.cached_property
     def identity(self) -> str:
-        """What its runs are known by."""
+        """A key that is equal for all runs of the experiment."""
         return identity(self.run)
 
     @property
     def label(self) -> str:
-        """What it is called: data set, method and all else that is given."""
+        """Its name: data set, method and all other settings that are given."""
         others = self.given.model_fields_set - {"data", "learner", "perturb"}
         return f"{self.given.data_name} {label(self.given, others)}"
 
     @property
     def steps(self) -> int:
-        """Of one run."""
+        """The number of steps of one run."""
         known, run = catalogue.known(self.run.data_name), self.run
         assert isinstance(run.tasks, tuple)
         each = known.counts[0][0]
         return run.epochs * sum(batches_of(classes * each, run.batch) for classes in run.tasks)
 
     def command(self, seeds: int) -> str:
-        """What makes its runs, by themselves."""
+        """The command that starts its runs."""
         fields = [name for name in Run.model_fields if name in self.given.model_fields_set]
         words = [word for name in fields for word in (f"--{name.replace('_', '-')}", spelt(getattr(self.given, name)))]
         return shlex.join(["moca", "compare", *words, "--seeds", str(seeds)])
 
 
 def identity(run: Run) -> str:
-    """Equal for runs, with nothing left open, that differ at most in their seed and where they were run."""
-    return grouping.method(run, without=_NO_OTHER)
+    """A key that is equal for runs (with complete settings) that differ at most in their seed and machine."""
+    return grouping.method(run, without=_SAME_EXPERIMENT)
 
 
 def waits_for(cell: Cell) -> str:
@@ -72,44 +72,44 @@ def waits_for(cell: Cell) -> str:
 
 
 def experiment(cell: Cell) -> Experiment:
-    """The experiment that a cell is a number of."""
-    told = cell.facts
+    """The experiment whose runs yield a cell's number."""
+    facts = cell.facts
     learner: dict[str, Any] = {"name": cell.learner}
-    perturb: dict[str, Any] = {"name": cell.perturb} | {key: told[key] for key in _OPTIONS if told.get(key)}
+    perturb: dict[str, Any] = {"name": cell.perturb} | {key: facts[key] for key in _OPTIONS if facts.get(key)}
     settings: dict[str, Any] = {"data": cell.data, "memory": cell.memory}
     for rule in _fitting(cell):
         settings |= rule.get("run", {})
         learner |= rule.get("learner", {})
         perturb |= rule.get("perturb", {})
-    still = cell.perturb == "none" or told["lambda"] == "0.0"
-    settings |= {"learner": learner, "perturb": "" if still else perturb}
+    unperturbed = cell.perturb == "none" or facts["lambda"] == "0.0"
+    settings |= {"learner": learner, "perturb": "" if unperturbed else perturb}
     return _experiment(json.dumps({name: value for name, value in settings.items() if value != ""}))
 
 
 def departures(cell: Cell) -> list[str]:
-    """Where a cell is run with another strength than the paper prints beside it, and why."""
-    told, last = cell.facts, dict[str, tuple[float, str]]()
+    """Options of the perturbation for which a cell is run with another value than the paper prints, and why."""
+    facts, last = cell.facts, dict[str, tuple[float, str]]()
     for rule in _fitting(cell):
         last |= {name: (value, rule["why"]) for name, value in rule.get("perturb", {}).items()}
     return [
-        f"{cell.perturb} is run with {name} = {value:g} instead of {told[name]}: {why}"
+        f"{cell.perturb} is run with {name} = {value:g} instead of {facts[name]}: {why}"
         for name, (value, why) in last.items()
-        if told.get(name) and float(told[name]) != value
+        if facts.get(name) and float(facts[name]) != value
     ]
 
 
 @functools.cache
 def rules() -> tuple[dict[str, Any], ...]:
-    """What decides how cells are run, each with its reason."""
+    """The rules that decide how cells are run, each with its reason."""
     return tuple(load_recipe("paper")["rules"])
 
 
 def _fitting(cell: Cell) -> list[dict[str, Any]]:
-    told = cell.facts
+    """The rules that apply to a cell."""
     return [
         rule
         for rule in rules()
-        if all(_fits(told.get(name, ""), wanted) for name, wanted in rule.get("where", {}).items())
+        if all(_fits(cell.facts.get(name, ""), wanted) for name, wanted in rule.get("where", {}).items())
     ]
 
 
@@ -124,7 +124,7 @@ def _experiment(settings: str) -> Experiment:
 
 
 def _without_images(run: Run) -> Dataset:
-    """A known data set as far as recipes ask for it: it need not be stored to say how it would be learnt."""
+    """A known data set without images, which is all that recipes need: it does not have to be stored here."""
     known = catalogue.known(run.data_name)
     if known.embedded:
         return load(known.name)

@@ -1,4 +1,4 @@
-"""What is left to be gained where the lead of new classes is taken back, of runs that recorded it."""
+"""How much logit adjustment would gain, from runs that recorded the lead of new classes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _HEAD = ["where", "method", "n", "as trained", "adjust=1", "at best", "best adju
 
 
 def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-    """As a table: the same weights, tested with the statistics of replayed batches alone, while more and more is taken
-    from the classes of the last task. Each method once in a place."""
+    """A table of the same weights, tested with the BatchNorm statistics of replayed batches only, with increasing logit
+    adjustment of the last task's classes. Each method appears once per setting, data set and memory."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
         tested = [numbers for one in entry.results if one.finished and (numbers := at_the_end(analyses_of(one), RULE))]

@@ -1,4 +1,4 @@
-"""Runs that were done before, wherever they lie: matched with what the paper's cells need, and held against them."""
+"""Finds finished runs, matches them with the paper's cells, and compares their numbers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from moca.recipes.metrics import has
 from moca.report.spread import Spread
 
 NEAR = 1.5
-"""Points below the paper's number that still count as reproduced."""
+"""An accuracy at most this many points below the paper's counts as reproduced."""
 TENTH = 0.1
-"""Of the paper's number, for one that is no accuracy."""
+"""The relative difference up to which a number that is not an accuracy counts as reproduced."""
 SEEDS = 3
-"""As many as the paper has."""
+"""The paper's number of seeds."""
 
 
 class Found:
-    """The runs that ended, in all folders below some."""
+    """The finished and diverged runs in all folders below `places`."""
 
     def __init__(self, *places: Path) -> None:
         self.results: list[Result] = []
@@ -39,11 +39,11 @@ class Found:
                     self.unreadable.append(str(error))
         self.by_identity: dict[str, list[Result]] = {}
         for result in sorted(self.results, key=lambda result: result.settings.precision == "auto"):
-            # Of runs that differ in nothing but the precision the one that chose it itself is left.
+            # Of runs that differ only in precision, `of` returns the last one: the one with precision=auto.
             self.by_identity.setdefault(identity(result.settings), []).append(result)
 
     def of(self, experiment: Experiment) -> dict[str, Result]:
-        """Its runs, by seed; of those that finished, the ones that have what it records."""
+        """The runs of an experiment by seed, without finished ones that lack its recordings."""
         return {
             str(result.settings.seed): result
             for result in self.by_identity.get(experiment.identity, ())
@@ -51,41 +51,41 @@ class Found:
         }
 
     def missing(self, experiment: Experiment, seeds: int) -> list[int]:
-        """The seeds that are still to be run for so many; one that diverged need not be run again."""
+        """The seeds that still have to be run to have `seeds` of them; runs that diverged are not repeated."""
         done = self.of(experiment)
         return [seed for seed in range(seeds) if str(seed) not in done][: max(0, seeds - len(done))]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell beside what we measured."""
+    """A cell with our runs of its experiment."""
 
     cell: Cell
     experiment: Experiment | None
     waits: str
-    """Why there is no experiment yet."""
+    """Why there is no experiment yet; empty if there is one."""
     results: tuple[Result, ...] = ()
 
     @functools.cached_property
     def values(self) -> list[float]:
-        """Accuracies in %, a seed each; of runs that finished."""
+        """The cell's metric in each run that finished, accuracies in %."""
         return [self.cell.read(result) for result in self.results if result.finished]
 
     @property
     def ours(self) -> Spread:
-        """Their mean and standard deviation."""
+        """Mean and standard deviation of our values."""
         return Spread.of(self.values)
 
     @property
     def reproduced(self) -> bool | None:
-        """Whether the paper's number was reached; None where nothing was measured."""
+        """Whether the paper's number was reproduced; None if it was not measured."""
         if not self.values:
             return None
         return (reached if self.cell.in_percent else alike)(self.cell.value, self.cell.std, self.ours)
 
     @property
     def verdict(self) -> str:
-        """The same in words, with what weakens it."""
+        """The same in words, with caveats."""
         if self.waits:
             return "not yet runnable"
         if not self.values:
@@ -97,13 +97,13 @@ class Entry:
 
 
 def reached(paper: float, std: float, ours: Spread) -> bool:
-    """At most `NEAR` points below the paper's number, or within two pooled standard deviations of it."""
+    """Whether our mean is at most `NEAR` points below the paper's, or within two pooled standard deviations of it."""
     return ours.mean >= paper - NEAR or abs(ours.mean - paper) <= 2 * _pooled(std, ours.std)
 
 
 def alike(paper: float, std: float, ours: Spread) -> bool:
-    """Of a number that is not better the higher it is: at most a tenth of the paper's away from it, or within two
-    pooled standard deviations."""
+    """Whether our mean is within a tenth of the paper's number or two pooled standard deviations; for metrics where
+    higher is not better."""
     return abs(ours.mean - paper) <= max(TENTH * abs(paper), 2 * _pooled(std, ours.std))
 
 
@@ -113,7 +113,7 @@ def _pooled(*spreads: float) -> float:
 
 
 def entries(cells: Iterable[Cell], found: Found) -> list[Entry]:
-    """Each cell with the runs that there are of its experiment."""
+    """Each cell with the runs that were found of its experiment."""
     made = []
     for cell in cells:
         waits = waits_for(cell)
@@ -123,7 +123,7 @@ def entries(cells: Iterable[Cell], found: Found) -> list[Entry]:
 
 
 def experiments(shown: Sequence[Entry]) -> list[Experiment]:
-    """What these cells need, each once; where one of them has to be recorded, as that one has it."""
+    """The experiments of these cells, each once; of several that differ in `record`, the one that records most."""
     needed: dict[str, Experiment] = {}
     for own in (entry.experiment for entry in shown if entry.experiment):
         if own.identity not in needed or len(own.given.record) > len(needed[own.identity].given.record):

@@ -1,4 +1,4 @@
-"""What the paper's numbers are called in a run of ours: of its accuracies, or of what was recorded for analyses."""
+"""Reads the paper's metrics from our runs: from their accuracies, or from what they recorded for analyses."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _AFTER, _SV, _LOG_SV = "accuracy_after_task_", "sv_", "log_sv_"
 _FISHER = "angular_fisher_score"
 ANALYSIS = {name: kind.leads_to for name, kind in KINDS.items()} | {"weights": _FISHER}
-"""What each recording leads to; of kept weights, the one that the paper has a table of."""
+"""The analysis that each recording leads to; for saved weights, the one that the paper has a table of."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A number of an analysis."""
+    """A metric that is read from an analysis."""
 
     analysis: str
     read: Callable[[Analysis], float | None]
 
 
 def recorded(metric: str) -> Recorded | None:
-    """Where a number is kept that no result has; nothing for an accuracy."""
+    """How to read a metric from an analysis; None for an accuracy, which the result has."""
     if metric in ("angle_old", "angle_new"):
         name = f"{metric.removeprefix('angle_')} classes, training (degrees)"
         return Recorded("angle_deviation", lambda found: found.numbers.get(name))
@@ -43,14 +43,14 @@ def recorded(metric: str) -> Recorded | None:
 
 
 def _share(found: Analysis, place: int) -> float:
-    """A singular value over their sum, from 1 on, as the official scripts take the gradients."""
+    """The `place`-th singular value (from 1) divided by their sum, for the gradients that the official scripts use."""
     series = found.plots["singular_values"].series
     values = series.get(OFFICIAL, series[ALL])
     return values[place - 1] if place <= len(values) and values[place - 1] > 0 else math.nan
 
 
 def value(metric: str, result: Result) -> float:
-    """A number of a run, accuracies in %; NaN where it has none."""
+    """A metric of a run, accuracies in %; NaN if the run does not have it."""
     source = recorded(metric)
     if source is not None:
         found = analyses_of(result).get(source.analysis)
@@ -63,6 +63,6 @@ def value(metric: str, result: Result) -> float:
 
 
 def has(result: Result, recordings: Iterable[str]) -> bool:
-    """Whether a run has what these recordings lead to."""
+    """Whether a run has the analyses of all these recordings."""
     needed = [ANALYSIS[name] for name in recordings]
     return not needed or analyses_of(result).keys() >= set(needed)

@@ -1,4 +1,4 @@
-"""Runs that the paper's cells lack: carried out, and kept as the small files that a repository can hold."""
+"""Runs the missing experiments of the paper, and keeps their results as small files that fit in a repository."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def carry_out(
     shown: bool = True,
     record: Sequence[str] = (),
 ) -> compare.Outcome:
-    """Run experiments with these seeds in folders below `work`, or go on with them; what ended is kept in `out`."""
+    """Run or resume experiments with these seeds in folders below `work`; copy the results to `out`."""
     gather(work, out)
     material, plans = Material(), []
     for experiment, seeds in wanted:
@@ -64,7 +64,7 @@ def _check_images(run: Run, stream: Stream) -> None:
 
 
 def _analyse(result: Result, device: str) -> None:
-    """What the final model tells, unless another process is finding that out."""
+    """Analyse the final model, unless another process is doing so."""
     folder = RunFolder(result.folder)
     try:
         folder.claim()
@@ -77,13 +77,13 @@ def _analyse(result: Result, device: str) -> None:
 
 
 def gather(work: Path, out: Path) -> None:
-    """Keep what ended in `work`, also by a call that was killed."""
+    """Copy the results of all runs that ended in `work`, including those of an earlier call that was killed."""
     for path in sorted(work.glob(f"*/{RESULT}")):
         keep(Result.load(path.parent), out)
 
 
 def keep(result: Result, out: Path) -> None:
-    """The files of a run that ended, without its steps; the result comes last, so that it is never there alone."""
+    """Copy the files of a run that ended, except its steps; the result comes last, so that it is never there alone."""
     if (result.folder / RESULT).is_file():
         target = out / result.folder.name
         try:

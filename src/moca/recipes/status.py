@@ -1,4 +1,4 @@
-"""Where the reproduction of the paper stands: its cells beside our runs, and what is missing."""
+"""The status of the paper's reproduction: its cells next to our runs, and the runs that are missing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from moca.report.spread import Spread
 
 
 class Standing:
-    """All that is known about some cells: runs found in some folders, and the seeds that each experiment needs."""
+    """The status of some cells: the runs found below `places`, and the seeds that each experiment still needs."""
 
     NUMBERS = ("paper", "ours", "n", "diff", "verdict", "run")
     """The last columns of a table of cells."""
@@ -31,24 +31,24 @@ class Standing:
         return [entry for entry in self.entries if entry.cell.exhibit == exhibit]
 
     def missing(self, experiment: Experiment) -> list[int]:
-        """Its seeds that are still to be run."""
+        """The seeds of an experiment that still have to be run."""
         return self.found.missing(experiment, self.seeds)
 
     def done(self, experiment: Experiment) -> int:
-        """How many of its runs some cell has a number of; another may need them recorded."""
+        """How many runs of an experiment serve at least one cell; another cell may need recordings that they lack."""
         own = [entry for entry in self.entries if entry.experiment and entry.experiment.identity == experiment.identity]
         return len({result.folder for entry in own for result in entry.results})
 
     def wanted(self, shown: Sequence[Entry]) -> list[tuple[Experiment, list[int]]]:
-        """The experiments of these cells that lack seeds, with those."""
+        """The experiments of these cells that lack runs, with the missing seeds."""
         return [(one, seeds) for one in experiments(shown) if (seeds := self.missing(one))]
 
     def minutes(self, wanted: Sequence[tuple[Experiment, Sequence[int]]]) -> float:
-        """About how long these take on a GPU."""
+        """About how many minutes these take on a GPU."""
         return sum(len(seeds) * self.pace.seconds(one.run, one.steps) for one, seeds in wanted) / 60
 
     def sums(self, shown: Sequence[Entry]) -> Sums:
-        """These cells in numbers."""
+        """Counts of these cells and their runs."""
         wanted, counted = self.wanted(shown), [entry for entry in shown if entry.cell.counts and entry.values]
         return Sums(
             cells=len(shown),
@@ -62,7 +62,7 @@ class Standing:
         )
 
     def rows(self, shown: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-        """A table as text: what tells the cells apart, the paper's number, ours, and which runs it is from."""
+        """A table as text: what distinguishes the cells, the paper's number, ours, and the number of the experiment."""
         kinds = columns([entry.cell for entry in shown])
         return [*kinds, *self.NUMBERS], [[*_tags(entry.cell, kinds), *self._row(entry)] for entry in shown]
 
@@ -83,13 +83,13 @@ class Standing:
 
 
 def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
-    """What tells a cell apart, as a reader would say it."""
-    said = (cell.tags.get(kind, "").removesuffix("+none") for kind in kinds)
-    return [tag.replace("accuracy_after_task_", "after task ") for tag in said]
+    """A cell's tags of these kinds, in a readable form."""
+    tags = (cell.tags.get(kind, "").removesuffix("+none") for kind in kinds)
+    return [tag.replace("accuracy_after_task_", "after task ") for tag in tags]
 
 
 def _measured(ours: Spread, in_percent: bool) -> str:
-    """Other numbers than accuracies to three digits, whatever their scale, and the deviation to two."""
+    """Mean and deviation; other numbers than accuracies with three and two significant digits."""
     if in_percent:
         return ours.points()
     return f"{ours.mean:.3g}" + ("" if math.isnan(ours.std) else f" ± {ours.std:.2g}")
@@ -97,27 +97,27 @@ def _measured(ours: Spread, in_percent: bool) -> str:
 
 @dataclass(frozen=True)
 class Sums:
-    """How many cells and runs there are of each kind."""
+    """Counts of cells and runs."""
 
     cells: int
     runnable: int
     measured: int
     counted: int
-    """Claimed ones that were measured."""
+    """Claimed cells that were measured."""
     reproduced: int
-    """Of those."""
+    """Counted cells that were reproduced."""
     done: int
-    """Runs."""
+    """Runs that were done."""
     missing: int
-    """Runs."""
+    """Runs that are missing."""
     minutes: float
-    """About, on a GPU, for those that are missing."""
+    """Estimated GPU minutes of the missing runs."""
 
     HEAD = ("cells", "runnable", "measured", "reproduced of claimed", "runs done", "missing", "GPU minutes")
 
     @property
     def in_short(self) -> list[str]:
-        """Measured, reproduced, runs left and their minutes."""
+        """Four columns: measured, reproduced, missing runs and their GPU minutes."""
         measured = f"{self.measured} of {self.runnable}" if self.runnable else "not yet"
         left = [f"{self.missing:,}", f"{self.minutes:,.0f}"] if self.missing else ["", ""]
         return [measured, self._reproduced, *left]
@@ -128,6 +128,6 @@ class Sums:
 
     @property
     def texts(self) -> list[str]:
-        """As in a table with that head."""
+        """A table row with the columns of `HEAD`."""
         numbers = (self.cells, self.runnable, self.measured, self._reproduced, self.done, self.missing)
         return [*(str(number or "") for number in numbers), f"{self.minutes:,.0f}" if self.missing else ""]

@@ -1,7 +1,7 @@
 """How settings are written, checked and printed.
 
-A choice with options of its own (learner, perturbation, model, ...) can be written as a mapping, as a settings object
-or in short as `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
+A choice with its own options (learner, perturbation, model, ...) can be written as a mapping, as a settings object or
+in the short form `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
 """
 
 import re
@@ -18,12 +18,12 @@ S = TypeVar("S", bound="Settings")
 
 
 class Settings(BaseModel):
-    """Settings that cannot change once made and take no unknown key."""
+    """Immutable settings that refuse unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, validate_by_name=True)
 
     leading: ClassVar[str] = "name"
-    """The option that stands first, without its name, in the short form."""
+    """The option whose value comes first in the short form, without its name."""
 
     @model_validator(mode="before")
     @classmethod
@@ -40,23 +40,23 @@ class Settings(BaseModel):
 
     @classmethod
     def title(cls) -> str:
-        """What these settings are of, for error messages."""
+        """What these settings belong to, for error messages."""
         name = cls.model_fields.get("name")
         return f"'{name.default}'" if name else cls.__name__.lower()
 
     def __str__(self) -> str:
-        """The short form, where there is one: only what differs from the defaults."""
+        """The short form, if there is one, with only the options that differ from their defaults."""
         if self.leading not in type(self).model_fields:
             return super().__str__()
         return self._short([k for k, v in self if v != type(self).model_fields[k].default])
 
     def as_given(self) -> str:
-        """The short form with every option that was given, also at its default."""
+        """The short form with every option that was given explicitly, even at its default."""
         return self._short([k for k, _ in self if k in self.model_fields_set])
 
     def _short(self, fields: Sequence[str]) -> str:
-        told = [f"{_spelling(type(self), k)}={word(getattr(self, k))}" for k in fields if k != self.leading]
-        return str(getattr(self, self.leading)) + (":" + ",".join(told) if told else "")
+        options = [f"{_spelling(type(self), k)}={word(getattr(self, k))}" for k in fields if k != self.leading]
+        return str(getattr(self, self.leading)) + (":" + ",".join(options) if options else "")
 
 
 def _spelling(cls: type[Settings], field: str) -> str:
@@ -64,17 +64,17 @@ def _spelling(cls: type[Settings], field: str) -> str:
 
 
 def word(value: Any) -> str:
-    """A setting in short; in files several values are a list."""
+    """A setting in its short form; several values (lists, in files) are joined by commas."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def spelt(value: Any) -> str:
-    """A setting as one would give it, with the options that were given, also at their defaults."""
+    """A setting as a user would write it, with every option that was given explicitly, even at its default."""
     return value.as_given() if isinstance(value, Settings) else word(value)
 
 
 def parse(text: str, leading: str) -> dict[str, Any]:
-    """The options of a short form; a value without a name belongs to the option before it: `steps:at=35,45`."""
+    """Parse a short form into options; a value without a name belongs to the option before it: `steps:at=35,45`."""
     head, _, rest = text.partition(":")
     name, *given = re.split(r"[\s,;]+", head.strip())
     if given and "=" in head:
@@ -126,33 +126,35 @@ def short(cls: type[Settings]) -> BeforeValidator:
 
 
 def by_name(choices: tuple[type[Settings], ...]) -> dict[str, type[Settings]]:
-    """The choices that there are."""
+    """The available choices by name."""
     return {cls.model_fields["name"].default: cls for cls in choices}
 
 
 def _options(location: tuple[int | str, ...]) -> list[str]:
-    """The options named in a place that pydantic reports, without the types it tried there."""
+    """The option names in an error location of pydantic, without the types that it tried there."""
     return [part for part in location if isinstance(part, str) and not _is_type(part)]
 
 
 def _is_type(part: int | str) -> bool:
-    """As pydantic writes those it tried, such as `tuple[int, ...]`; an option may be called `strength`."""
+    """Whether a part of pydantic's error location is a type that it tried, such as `tuple[int, ...]`. Not by prefix
+    for `str`, because an option may be called `strength`."""
     return part in ("str", "int", "float") or str(part).startswith(("tuple[", "constrained-", "literal["))
 
 
 def validate(cls: type[S], values: dict[str, Any], within: str = "") -> S:
-    """Settings from plain values; a mistake is a MocaError of one line, which names where `within` others it is."""
+    """Create settings from plain values. Invalid ones raise a one-line `MocaError` that names the setting, preceded by
+    `within`, the setting that contains it."""
     try:
         return cls(**values)
     except ValidationError as error:
         first, *others = error.errors()
-        # Of several forms that a value may have it was meant to be the one that went furthest.
+        # If a value may have several forms, the user probably meant the one whose validation got furthest.
         first = max([first, *(e for e in others if e["loc"][0] == first["loc"][0])], key=lambda e: len(e["loc"]))
         where = ".".join(part for part, _ in groupby(filter(None, [within, *_options(first["loc"])])))
         if first["type"] == "missing":
             raise MocaError(f"{where} must be given") from None
         forms = [e for e in (first, *others) if e["loc"][:-1] == first["loc"][:-1] and _is_type(e["loc"][-1])]
-        single = [e for e in forms if e["type"] != "tuple_type"]  # what is no list was not meant to be one
+        single = [e for e in forms if e["type"] != "tuple_type"]  # a value that is no list was not meant to be one
         reasons = list(dict.fromkeys(_reason(e) for e in single or [first]))
         reason = " or ".join([reasons[0], *(other.removeprefix("must be ") for other in reasons[1:])])
         given = first["input"]
@@ -172,7 +174,7 @@ _WRONG = {
     "less_than": "must be less than {lt}",
     "literal_error": "must be {expected}",
 }
-"""What is wrong with a value, by the kinds of pydantic."""
+"""Messages for pydantic's error types, or for their first word."""
 
 
 def _reason(error: Mapping[str, Any]) -> str:

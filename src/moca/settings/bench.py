@@ -12,14 +12,14 @@ from moca.settings.run import AtLeastOne, Precision, Run
 
 
 def _several(value: Any) -> Any:
-    """One value stands for itself, the word none for no value at all."""
+    """Turn one value into a tuple, and the word none into an empty one."""
     if isinstance(value, str | int):
         value = (value,)
     return () if tuple(value) == ("none",) else tuple(value)
 
 
 def method(text: str) -> dict[str, str]:
-    """The settings of a run that a method's label stands for: `er`, or `er+wap:lambda=1.5`."""
+    """The run settings of a method's label, such as `er` or `er+wap:lambda=1.5`."""
     learner, _, perturb = text.partition("+")
     name, moved = learner.partition(":")[0], perturb.partition(":")[0]
     learners, moves = LEARNERS.lines(), PERTURBATIONS.lines()
@@ -27,7 +27,7 @@ def method(text: str) -> dict[str, str]:
         known = [*learners, *(f"{one}+{way}" for one in learners for way in moves if way != "none")]
         raise MocaError(f"unknown method '{text}'; {nearest(name + (f'+{moved}' if perturb else ''), known)}")
     if not choice_of(LEARNERS, learner).make().has_memory:
-        raise MocaError(f"'{name}' keeps no samples; a benchmark takes the methods that do")
+        raise MocaError(f"'{name}' keeps no samples; only methods with a memory can be benchmarked")
     return {"learner": learner, "perturb": perturb or "none"}
 
 
@@ -42,7 +42,7 @@ Way = Literal["eager", "compiled", "captured"]
 
 
 class Bench(Settings):
-    """What is timed: which methods, run in which ways, on what."""
+    """What is timed: which methods, in which execution modes, on which device."""
 
     methods: Annotated[tuple[str, ...], BeforeValidator(_methods)] = Field(
         ("er", "er+gaussian", "er+wap", "derpp", "er_ace"),
@@ -57,11 +57,11 @@ class Bench(Settings):
     )
     device: str = Field("auto", description="cpu, cuda, or auto")
     width: int = Field(64, ge=1, description="channels of ResNet-18's first stage; 64 offline, 20 online")
-    batch: int = Field(32, ge=1, description="new samples a step, and as many replayed ones a draw")
+    batch: int = Field(32, ge=1, description="new samples per step, and replayed ones per draw")
     precision: Precision = Field("auto", description="of the encoder, as in moca run")
     threads: int | None = Field(None, ge=1, le=1024, description="CPU threads [default: torch's]")
-    steps: int | None = Field(None, ge=1, description="steps a block [default: 50 on a GPU, 2 on the CPU]")
+    steps: int | None = Field(None, ge=1, description="steps per block [default: 50 on a GPU, 2 on the CPU]")
     blocks: int | None = Field(
-        None, ge=1, description="blocks, each timed as a whole [default: 5 on a GPU, 3 on the CPU]"
+        None, ge=1, description="number of blocks; one time is measured per block [default: 5 on a GPU, 3 on the CPU]"
     )
-    twin: bool = Field(True, description="time a twin of the official code too")
+    twin: bool = Field(True, description="also time a re-implementation of the official code")

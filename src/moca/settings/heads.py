@@ -22,7 +22,7 @@ class Linear(Settings):
 
 
 class Simplex(Settings):
-    """Fixed class vectors, each as far from every other: a learnt linear map onto a regular simplex."""
+    """Fixed, equidistant class vectors: a learnt linear map onto a regular simplex."""
 
     name: Literal["simplex"] = "simplex"
 

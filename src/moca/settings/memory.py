@@ -14,27 +14,30 @@ class Memory(Settings):
     """The replay memory."""
 
     leading: ClassVar[str] = "size"
-    size: int = Field(200, ge=0, le=10**12, description="samples in all, or of each class; or what they take: 50MB")
+    size: int = Field(
+        200, ge=0, le=10**12, description="number of samples, in total or per class; or the memory they may take: 50MB"
+    )
     per: Literal["total", "class", "bytes"] = Field(
-        "total", description="what the size counts; a class: size x classes in all; bytes: as many samples as fit"
+        "total",
+        description="what the size counts; class: size x number of classes in total; bytes: as many samples as fit",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _with_unit(cls, value: Any) -> Any:
-        """A size such as 50MB is in bytes."""
+        """Convert a size such as 50MB to bytes."""
         size = value.get("size") if isinstance(value, dict) else None
-        told = (
+        match = (
             re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]i?)b\s*", size, re.IGNORECASE) if isinstance(size, str) else None
         )
-        if told is None or value.get("per", "bytes") != "bytes":
+        if match is None or value.get("per", "bytes") != "bytes":
             return value
-        return value | {"size": int(float(told[1]) * _UNITS[told[2].lower()]), "per": "bytes"}
+        return value | {"size": int(float(match[1]) * _UNITS[match[2].lower()]), "per": "bytes"}
 
     @field_validator("size", mode="before")
     @classmethod
     def _a_number(cls, size: Any) -> Any:
-        """What has no unit that is known says which there are."""
+        """Refuse a size that is neither a number nor has a known unit."""
         if isinstance(size, str) and not re.fullmatch(r"\s*[+-]?\d+\s*", size):
             raise ValueError("give a number of samples, such as 500, or what they may take, such as 50MB (kB, MB, GB)")
         return size

@@ -1,11 +1,11 @@
-"""Settings as older versions of moca wrote them."""
+"""Converts settings that older versions of moca wrote."""
 
 from typing import Any
 
 
 def renewed(raw: dict[str, Any]) -> dict[str, Any]:
-    """Settings of version 0.1 as today's: the optimiser and the schedule were five settings of their own then, and
-    passes one of every learner."""
+    """Convert settings of version 0.1, where optimiser and schedule were five separate settings and `passes` was a
+    setting for every learner. Newer ones are returned as they are."""
     if "lr_milestones" not in raw:
         return raw
     new = dict(raw)

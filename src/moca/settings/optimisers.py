@@ -1,4 +1,4 @@
-"""Settings of optimisers, and of how the learning rate changes."""
+"""Settings of optimisers and learning-rate schedules."""
 
 import math
 from typing import Annotated, Any, Literal
@@ -8,14 +8,14 @@ from pydantic import BeforeValidator, Field
 from moca.settings.base import Settings, choice
 
 LARGEST = 1e30
-"""What float32 holds, with room to spare."""
+"""Safely within the range of float32."""
 
 
 class OptimiserSettings(Settings):
-    """What every optimiser has."""
+    """Settings that every optimiser has."""
 
     weight_decay: float = Field(0.0, ge=0, le=LARGEST, description="weight decay")
-    anew: bool = Field(True, description="forget its state at the beginning of every task")
+    anew: bool = Field(True, description="reset its state at the start of every task")
 
 
 class SGD(OptimiserSettings):
@@ -32,7 +32,7 @@ class Adam(OptimiserSettings):
     name: Literal["adam"] = "adam"
     beta1: float = Field(0.9, ge=0, lt=1, description="decay of the mean gradient")
     beta2: float = Field(0.999, ge=0, lt=1, description="decay of the mean squared gradient")
-    eps: float = Field(1e-8, gt=0, description="added to the root of the latter")
+    eps: float = Field(1e-8, gt=0, description="added to the root of the mean squared gradient")
 
 
 class AdamW(Adam):
@@ -49,15 +49,15 @@ Optimiser = Annotated[SGD | Adam | AdamW, choice("optimiser", *OPTIMISERS)]
 class ScheduleSettings(Settings):
     """How the learning rate changes from epoch to epoch."""
 
-    anew: bool = Field(True, description="begin anew with every task; off: one schedule over all tasks")
+    anew: bool = Field(True, description="restart with every task; off: one schedule over all tasks")
 
     def factor(self, epoch: int, epochs: int) -> float:
-        """What the learning rate is multiplied by in this epoch of so many."""
+        """The factor of the learning rate in epoch `epoch` (from 0) of `epochs`."""
         raise NotImplementedError
 
 
 class Constant(ScheduleSettings):
-    """The same rate throughout."""
+    """A constant learning rate."""
 
     name: Literal["constant"] = "constant"
 
@@ -74,16 +74,16 @@ def _several(value: Any) -> Any:
 
 
 class Steps(ScheduleSettings):
-    """The rate drops after some epochs."""
+    """The learning rate drops after some epochs."""
 
     name: Literal["steps"] = "steps"
     at: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_several)] = Field(
         (35, 45), description="epochs after which it drops"
     )
-    by: float = Field(0.1, gt=0, description="what it is multiplied by then")
+    by: float = Field(0.1, gt=0, description="factor of each drop")
 
     def factor(self, epoch: int, epochs: int) -> float:
-        """A power of `by`."""
+        """`by` to the power of the number of drops so far."""
         try:
             return float(self.by ** sum(epoch >= end for end in self.at))
         except OverflowError:
@@ -91,10 +91,10 @@ class Steps(ScheduleSettings):
 
 
 class Cosine(ScheduleSettings):
-    """The rate falls along half a cosine."""
+    """The learning rate falls along half a cosine."""
 
     name: Literal["cosine"] = "cosine"
-    final: float = Field(0.0, ge=0, le=1, description="the share of the rate that it falls to")
+    final: float = Field(0.0, ge=0, le=1, description="final learning rate, as a share of the initial one")
 
     def factor(self, epoch: int, epochs: int) -> float:
         """From 1 in the first epoch towards `final` after the last."""

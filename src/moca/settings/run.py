@@ -17,10 +17,10 @@ from moca.settings.optimisers import LARGEST, SGD, Constant, Optimiser, Schedule
 
 
 class Seeds(Settings):
-    """One seed for everything, and where wanted another for one purpose."""
+    """One seed for everything, and optionally separate seeds for some purposes."""
 
     leading: ClassVar[str] = "seed"
-    seed: int = Field(0, ge=0, description="for every purpose that has none of its own")
+    seed: int = Field(0, ge=0, description="for every purpose without a seed of its own")
     classes: int | None = Field(None, ge=0, description="class order, and how samples arrive")
     init: int | None = Field(None, ge=0, description="initial weights")
     data: int | None = Field(None, ge=0, description="order of the samples")
@@ -35,28 +35,28 @@ class Seeds(Settings):
 
 
 def _split(value: Any) -> Any:
-    """Several values in one string: '35,45'."""
+    """Split several values in one string: '35,45'."""
     return tuple(p for p in value.replace(",", " ").split()) if isinstance(value, str) else value
 
 
 def _class_order(value: Any) -> Any:
-    """The name of an order, or numbers."""
+    """The name of an order, or class numbers."""
     return value if isinstance(value, str) and value[:1].isalpha() else _split(value)
 
 
 def _tasks(value: Any) -> Any:
-    """How many tasks, or the classes of each: 5, or '50,10,10,10,10,10'."""
+    """The number of tasks, or the number of classes of each: 5, or '50,10,10,10,10,10'."""
     return _split(value) if isinstance(value, str) and "," in value else value
 
 
 CHEAP = ("angles", "gradients", "perturbation", "batch_norm", "weights")
-"""What can be recorded while training without taking time."""
+"""The recordings that do not slow down training."""
 RECORDINGS = (*CHEAP, "lead", "rules")
-"""All that can be."""
+"""All recordings."""
 
 
 def _recorded(value: Any) -> Any:
-    """Names, each once and in order; `all` stands for those that take no time."""
+    """The names of recordings, each once and in a fixed order; `all` stands for the cheap ones."""
     named = _split(value) if isinstance(value, str) else value
     if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
         return value
@@ -75,7 +75,7 @@ Tasks = Annotated[AtLeastOne | tuple[AtLeastOne, ...], BeforeValidator(_tasks)]
 
 
 def _data(value: Any) -> Any:
-    """A name or a path; or data of the user's own."""
+    """A name or a path; or user-defined data."""
     if isinstance(value, Path):
         value = os.fspath(value)
     if value is None or isinstance(value, str):
@@ -88,7 +88,7 @@ def _data(value: Any) -> Any:
 
 
 def _device(value: Any) -> Any:
-    """A name; of torch's own objects theirs. Torch need not be loaded for it."""
+    """A device name, also from a `torch.device`, without importing torch."""
     return str(value) if type(value).__name__ == "device" else value
 
 
@@ -103,65 +103,65 @@ class Run(Settings):
     """One run: a learner with a perturbation on a stream of tasks."""
 
     data: Data = Field("digits", description="data set: a name (moca data ls) or a folder of images")
-    image_size: int | None = Field(None, ge=1, description="pixels a side that the images of a folder are brought to")
+    image_size: int | None = Field(None, ge=1, description="size in pixels that images of a folder are scaled to")
     data_dir: str | None = Field(
-        None, description="where data sets are stored [default: $MOCA_DATA, or the user's own]"
+        None, description="where data sets are stored [default: $MOCA_DATA, or the user's data folder]"
     )
     learner: Learner = Field("er", validate_default=True, description="the method [in proxy protocols: pass]")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
     memory: Annotated[Memory, short(Memory)] = Field(
-        Memory(), description="samples kept for replay, or what they may take: 50MB"
+        Memory(), description="how many samples to keep for replay, or the memory they may take: 50MB"
     )
     protocol: str | None = Field(
         None, description="how the data set is used: offline, online, ... [default: its first, see moca ls cifar100]"
     )
-    tasks: Tasks | None = Field(None, description="how many tasks, or the classes of each: 50,10,10")
+    tasks: Tasks | None = Field(None, description="number of tasks, or of classes in each: 50,10,10")
     class_order: ClassOrder | None = Field(None, description="natural, random, a named order, or class numbers")
     arrival: Annotated[Arrival, short(Arrival)] = Field(
         Arrival(),
-        description="how samples arrive: classes or domains, and with them how blurred, returning or rare: "
-        "classes:blur=0.2,returns=0.1,imbalance=0.1",
+        description="how samples arrive: by classes or domains, optionally with blurred boundaries, returning classes "
+        "or imbalance: classes:blur=0.2,returns=0.1,imbalance=0.1",
     )
     classes: Literal["known", "unknown"] = Field(
-        "known", description="whether the number of classes is known, or the classifier grows as they come"
+        "known", description="whether the number of classes is known, or the classifier grows as new ones arrive"
     )
     epochs: int = Field(1, ge=1, le=1_000_000, description="passes over each task; 1 is online learning")
-    batch: int = Field(32, ge=1, description="new samples a step")
-    replay_batch: int | None = Field(None, ge=1, description="replayed samples a step [default: as batch]")
+    batch: int = Field(32, ge=1, description="new samples per step")
+    replay_batch: int | None = Field(None, ge=1, description="replayed samples per step [default: as batch]")
     lr: float = Field(0.1, gt=0, le=LARGEST, description="learning rate")
-    optimiser: Optimiser = Field(SGD(), description="how the weights follow the gradients")
-    schedule: Schedule = Field(Constant(), description="how the learning rate changes")
+    optimiser: Optimiser = Field(SGD(), description="optimiser")
+    schedule: Schedule = Field(Constant(), description="how the learning rate changes over epochs")
     model: Model | None = Field(None, description="encoder")
     frozen: Model | None = Field(
         None,
-        description="encoder whose weights stay as they are: images pass it once, and the model learns on its features",
+        description="encoder that is not trained: images pass it once, and the model learns on its features",
     )
     head: Head = Field(Cosine(), description="classifier")
     bn_passes: str = Field(
         "replay",
-        description="passes that move BatchNorm's statistics: of replayed batches once classes are old (replay), one a "
-        "batch (clean), the official code's (official), or your own, such as nbb: the new batch once, the replay batch "
-        "twice",
+        description="forward passes that update BatchNorm's statistics: of replayed batches once there are old classes "
+        "(replay), one per batch (clean), the official code's (official), or your own sequence, such as nbb: the new "
+        "batch once, the replay batch twice",
     )
     short_batch: Literal["perturb", "skip"] = Field(
         "perturb",
-        description="the last batch of an epoch, where it is not as large as what is replayed: perturb it too, or skip "
-        "as the official code does",
+        description="if the last batch of an epoch is smaller than the replay batch: perturb that step too, or skip "
+        "the perturbation, as the official code does",
     )
     offer: Literal["every_epoch", "once"] = Field(
         "every_epoch",
-        description="when new samples are offered to the memory: in every epoch, as the official code does, so that it "
-        "may hold one twice; or once",
+        description="when new samples are offered to the memory: in every epoch, as in the official code, so that a "
+        "sample may be stored twice; or once",
     )
     augment: bool = Field(True, description="the data set's augmentation")
     evaluate_every: int | None = Field(
-        None, ge=1, description="evaluate every so many steps too, for the accuracy over the stream (anytime accuracy)"
+        None, ge=1, description="also evaluate every so many steps, for the accuracy over the stream (anytime accuracy)"
     )
     record: Recorded = Field(
         (),
-        description="what to write down for analyses (moca analyse), any of: angles, gradients, perturbation, "
-        "batch_norm, weights (which moca run keeps anyway), or all of these; and lead and rules, which test the run "
-        "with more and more taken from new classes and under every rule of bn_passes",
+        description="what to record for analyses (moca analyse), any of: angles, gradients, perturbation, batch_norm, "
+        "weights (which moca run saves anyway), or all of these; and lead and rules, which also test the run with "
+        "increasing logit adjustments and under every rule of bn_passes",
     )
     validation: float = Field(0.0, ge=0, lt=1, description="share of the training data to evaluate on instead of test")
     seed: Annotated[Seeds, short(Seeds)] = Field(Seeds(), description="random seed")
@@ -181,22 +181,22 @@ class Run(Settings):
 
     @property
     def own_objects(self) -> list[str]:
-        """The settings that are objects of Python, which settings.json cannot hold."""
+        """Names of the settings that are Python objects, which settings.json cannot hold."""
         return [name for name, value in self if isinstance(value, Own) or (isinstance(value, Choice) and value.own)]
 
     @property
     def in_python_only(self) -> bool:
-        """Whether something of it exists in Python only: no command makes such a run."""
+        """Whether some setting is a Python object, so that no command can start the same run."""
         return bool(self.own_objects)
 
     @property
     def in_this_process_only(self) -> bool:
-        """Whether another process would not know something of it, such as a part that was registered in a script."""
+        """Whether some setting is unknown to other processes, such as a part that a script registered."""
         return self.in_python_only or any(choice.name in kind.registered for kind, choice in self._parts)
 
     @property
     def with_own_code(self) -> bool:
-        """Whether a part takes part that does not come with moca."""
+        """Whether the run uses user-defined parts."""
         return any(choice.own or choice.name not in kind.built_in for kind, choice in self._parts)
 
     @property
@@ -206,18 +206,18 @@ class Run(Settings):
 
     @property
     def uses_memory(self) -> bool:
-        """Whether its learner keeps samples; of one that is not there nobody knows, and most do."""
+        """Whether the learner has a memory; assumed if it is a Python object that is missing here."""
         return self.learner.part is None or self.learner.make().has_memory
 
     @property
     def data_name(self) -> str:
-        """What the data set is called: without the folders above it."""
+        """The name of the data set; of a path, its last component."""
         return self.data.name if isinstance(self.data, Own) else Path(self.data).name
 
     @field_validator("learner", mode="before")
     @classmethod
     def _without_perturbation(cls, value: Any) -> Any:
-        """Tables call a method er+wap; here that is two settings."""
+        """Explain that er+wap, as tables call a method, is two settings here."""
         learner, plus, perturb = value.partition("+") if isinstance(value, str) else ("", "", "")
         if plus and perturb[:1].isalpha() and learner.partition(":")[0] in LEARNERS.built_in:
             raise MocaError(f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}")
@@ -263,12 +263,12 @@ class Run(Settings):
 
 
 ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")
-"""What makes no other method: another seed, another machine, or more written down."""
+"""Settings in which runs of one method may differ: the seed, the machine, and what is recorded."""
 COMMON = ("tasks", "class_order", "arrival", "classes", "protocol", "memory", "model", "epochs", "batch", "augment")
-"""What no learner has a value of its own for: methods that differ in it were not run under the same conditions."""
+"""Settings for which no learner has its own value: methods that differ in one were run under different conditions."""
 VARIANTS = ("adjust", "fixed_angle", "angle_cap")
-"""Options that are off unless asked for, and make another method of any learner or perturbation: always in its name."""
+"""Options that are off by default and turn a learner or perturbation into another method: always part of its name."""
 TRAINING = ("image_size", "model", "epochs", "batch", "lr", "optimiser", "schedule", "head", "memory")
-"""How a run is trained: what of it is not given is filled in by recipes, and said."""
+"""Training settings: recipes fill in those that are not given, and the run prints them."""
 RECIPE = ("tasks", "class_order", *TRAINING)
-"""All that recipes fill in."""
+"""All settings that recipes fill in."""

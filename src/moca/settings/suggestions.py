@@ -1,4 +1,4 @@
-"""Names that are no settings: which one was meant, in Python, on the command line and in files."""
+"""Suggestions for unknown option names, in Python, on the command line and in files."""
 
 import inspect
 from collections.abc import Callable, Iterable
@@ -18,27 +18,27 @@ _ELSEWHERE = {
     "method": "learner", "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
     "name": "out",
 }  # fmt: skip
-"""What other libraries of the field call them."""
+"""Names in other continual-learning libraries, and ours."""
 
 
 def refuse_unknown(given: Iterable[str], own: Iterable[str], where: str) -> None:
-    """Refuse names that are neither settings of a run nor `own` ones of what takes them."""
+    """Refuse names that are neither settings of a run nor in `own`, the caller's own options."""
     known = {*Run.model_fields, *own}
     for name in given:
         if name not in known:
-            told = meant(name)
-            raise MocaError(f"unknown option '{name}' {where}; {f'it {told}' if told else nearest(name, known)}")
+            hint = meant(name)
+            raise MocaError(f"unknown option '{name}' {where}; {f'it {hint}' if hint else nearest(name, known)}")
 
 
 def refuse_unknown_keywords(function: Callable[..., Any], given: Iterable[str]) -> None:
-    """The same for a function that takes settings beside keywords of its own."""
+    """The same for a function that takes settings in addition to its own keywords."""
     taken = inspect.signature(function).parameters.values()
     own = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_KEYWORD]
     refuse_unknown(given, own, f"of {function.__name__}")
 
 
 def meant(name: str) -> str:
-    """What a name that is no setting stands for, as the end of a sentence; empty where nobody knows."""
+    """What an unknown name probably means, as the end of a sentence; empty if there is no guess."""
     if name in _ELSEWHERE:
         return f"is called {_ELSEWHERE[name]}= here"
     if name in ("seeds", "jobs", "choose"):
@@ -55,7 +55,7 @@ def meant(name: str) -> str:
 
 
 def _choices() -> dict[str, Iterable[type[Settings]]]:
-    """What each setting may name, by their options."""
+    """For each setting that names a part, the option classes of all parts that it can name."""
     kinds = PERTURBATIONS, LEARNERS, ENCODERS
     found = {kind.setting: tuple(options_of(kind.find(name), name) for name in kind.built_in) for kind in kinds}
     return {**found, "optimiser": OPTIMISERS, "schedule": SCHEDULES, "head": HEADS}
