@@ -33,6 +33,7 @@ from moca.errors import Interrupted, MocaError
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.settings import Run, validate
+from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
@@ -139,6 +140,7 @@ def resume_comparison(
 def compare(
     *,
     seeds: int | Sequence[int] = 1,
+    methods: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     jobs: int | None = None,
     progress: bool = False,
@@ -157,6 +159,8 @@ def compare(
 
     Args:
         seeds: The number of seeds (0, 1, ...), or a list of seeds.
+        methods: Learners with or without a perturbation: `["er", "er+wap", "derpp+gaussian:lambda=1"]`; instead of
+            `learner` and `perturb`, all values of which are combined.
         out: The folder of the comparison, with a subfolder for each run; by default a new one under `runs`.
         jobs: How many runs go at a time: processes on a CPU (by default 1), packed on a GPU (by default 8). On a CPU,
             runs that are watched or have parts that exist only in Python go one after the other.
@@ -183,6 +187,8 @@ def compare(
     except TypeError:
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
+    if methods is not None:
+        given[METHODS] = [methods] if isinstance(methods, str) else list(methods)
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
         plans = plan(given, numbers, folder)

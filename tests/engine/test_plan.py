@@ -66,6 +66,9 @@ def test_a_run_that_goes_on_is_called_in_short():
         ({}, (), "nothing to run"),
         ({"perturb": []}, (0,), "nothing to run"),
         ({"seed": 3}, (0,), "takes seeds="),
+        ({"methods": ["er+wop"]}, (0,), "unknown method 'er.wop'; did you mean 'er.wap'"),
+        ({"methods": ["er"], "perturb": "wap"}, (0,), "leave out learner= and perturb="),
+        ({"methods": [3]}, (0,), "a method is text such as"),
         ({"perturb": ["none", "gausian"]}, (0,), "did you mean 'gaussian'"),
         ({"learner": ["finetune", "lwf"], "perturb": "vt"}, (0,), "'finetune' cannot take 'vt': it replays nothing"),
     ],
@@ -104,6 +107,21 @@ def test_objects_of_one_name_are_not_called_the_same_run(tmp_path, setting):
 def test_objects_that_a_name_leads_back_to_are_the_same_run(tmp_path, several):
     with pytest.raises(MocaError, match="two of the runs are the same"):
         plan({"perturb": several}, (0,), tmp_path)
+
+
+def test_methods_are_pairs_of_learner_and_perturbation(tmp_path):
+    methods = ["er", "er_ace+wap:lambda=0.5", "teacher:of=derpp+gaussian"]
+    plans = plan({"data": "digits", "methods": methods, "lr": [0.1, 0.2]}, [0], tmp_path)
+    found = [(p.settings.learner.name, p.settings.perturb.name, p.settings.lr) for p in plans]
+    pairs = [("er", "none"), ("er_ace", "wap"), ("teacher", "gaussian")]
+    assert found == [(*pair, lr) for pair in pairs for lr in (0.1, 0.2)]
+    assert plans[2].label == "er_ace+wap:lambda=0.5 lr=0.1"
+    assert plans[4].settings.learner.options["of"] == "derpp"
+
+
+def test_a_method_that_cannot_be_is_refused_where_a_combination_is_left_out(tmp_path):
+    with pytest.raises(Unfit, match="'icarl' cannot take 'gaussian'"):
+        plan({"data": "digits", "methods": ["er", "icarl+gaussian"]}, [0], tmp_path)
 
 
 def test_streams_may_have_names(tmp_path):

@@ -120,6 +120,15 @@ def test_every_form_of_a_setting_is_the_same_in_words(tmp_path):
     assert words["head"] == ["linear"], "a list of one stays a list: it is in the names of the runs"
 
 
+def test_methods_are_the_same_in_words(tmp_path):
+    settings = FAST | {"methods": ["er", "er_ace+wap:lambda=0.5"]}
+    settings.pop("perturb", None), settings.pop("learner", None)
+    plans = plan(settings, [0, 1], tmp_path)
+    words = json.loads(json.dumps(request.options(settings, plans, [])))
+    assert words["methods"] == ["er", "er_ace+wap:lambda=0.5"]
+    assert [p.settings for p in plan(words, [0, 1], tmp_path)] == [p.settings for p in plans]
+
+
 def test_trackers_are_kept_and_objects_of_python_leave_no_words(tmp_path):
     (one,) = plan(FAST, [0], tmp_path)
     tracker = api.tracking.as_choice("tensorboard:every=10")

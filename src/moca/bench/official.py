@@ -27,7 +27,7 @@ from moca.models import build_model
 from moca.perturb.gaussian import Gaussian
 from moca.perturb.wap import WAP
 from moca.settings import Run, validate
-from moca.settings.bench import method
+from moca.settings.method import method
 from moca.streams import Stream
 
 _METHODS = ("none", "gaussian", "wap")

@@ -11,7 +11,7 @@ from torch import Tensor
 from moca.data import Dataset, Protocol, Split
 from moca.engine.trainer import Trainer
 from moca.settings import Bench, Run, validate
-from moca.settings.bench import method
+from moca.settings.method import method
 from moca.streams import Stream, class_incremental
 
 CLASSES, TASKS = 100, 5

@@ -39,6 +39,7 @@ app = App(
 )
 
 _CHOICES = "A part's own options follow its name: --perturb wap:lambda=1.5,steps=2. To list them: moca ls wap"
+_METHODS = "learners with or without a perturbation: er er+wap derpp; instead of all of --learner with all of --perturb"
 _JOBS = "runs at a time: processes on a CPU (default 1), packed on a GPU (default 8)"
 _CHOOSE = (
     "share of the training images to hold out, such as 0.1: choose the best combination for each learner with each "
@@ -130,6 +131,9 @@ def compare(
     seed: Annotated[
         list[int] | None, Parameter(help="exactly these seeds instead", consume_multiple=1, negative=())
     ] = None,
+    methods: Annotated[
+        list[str] | None, Parameter(help=_METHODS, show_default=False, consume_multiple=1, negative=())
+    ] = None,
     jobs: Annotated[int | None, Parameter(help=_JOBS, show_default=False)] = None,
     out: Out = None,
     track: Track = None,
@@ -145,7 +149,7 @@ def compare(
     several GPUs or machines that see the folder, and they share the runs. With --choose the options are tuned first,
     without the test images. Combinations of a learner and a perturbation that are incompatible are skipped.
     """
-    own = {"seeds": seed or seeds, "jobs": jobs, "out": out, "track": track, "choose": choose}
+    own = {"seeds": seed or seeds, "methods": methods, "jobs": jobs, "out": out, "track": track, "choose": choose}
     with with_config({**given(options), **own}, config, save_config) as settings:
         with loading():
             from moca import api

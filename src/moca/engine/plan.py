@@ -15,6 +15,7 @@ from moca.engine.material import Material
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError, MocaWarning, Unfit
 from moca.settings import Choice, Own, Run, Settings, spelt, validate
+from moca.settings.method import METHODS, method
 from moca.streams import Stream
 
 
@@ -42,17 +43,23 @@ class Plan:
 
 
 def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan]:
-    """Every combination of the settings given as lists, each with every seed.
+    """Every combination of the settings given as lists, each with every seed. `methods` are pairs of learner and
+    perturbation in short, such as er+wap, in place of every combination of the two.
 
-    A learner and a perturbation that are incompatible are skipped with a warning, unless nothing would be left.
+    A learner and a perturbation that are incompatible are skipped with a warning, unless they were given as a method or
+    nothing would be left.
     """
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
+    if METHODS in settings and settings.keys() & {"learner", "perturb"}:
+        raise MocaError("methods= names learners and perturbations; leave out learner= and perturb=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
     fixed = {key: value for key, value in settings.items() if key not in varied}
     plans, unfit, material = [], dict[tuple[str, str], Unfit](), Material()
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
+        if METHODS in chosen:
+            chosen |= method(chosen.pop(METHODS))
         for seed in seeds:
             try:
                 given = validate(Run, fixed | chosen | {"seed": seed})
@@ -63,7 +70,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
             check_execution(run)
             name = label(given, set(varied))
             plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
-    if unfit and not plans:
+    if unfit and (METHODS in varied or not plans):
         raise next(iter(unfit.values()))
     for (learner, why), refused in _by_reason(unfit.values()).items():
         # stacklevel=1 always names this line, so Python shows the warning once although `choose` plans runs twice.
@@ -115,8 +122,8 @@ def _key(value: Any) -> tuple[str, int]:
 def label(run: Run, varied: Iterable[str] = ()) -> str:
     """The name of a run: learner and perturbation with the given options, and the other settings that vary."""
     name = _called(run.learner) + f"+{_called(run.perturb)}" * (run.perturb.name != "none")
-    others = [f"{key}={spelt(getattr(run, key))}" for key in sorted(set(varied) - {"learner", "perturb", "seed"})]
-    return " ".join([name, *others])
+    others = sorted(set(varied) - {METHODS, "learner", "perturb", "seed"})
+    return " ".join([name, *(f"{key}={spelt(getattr(run, key))}" for key in others)])
 
 
 def _called(choice: Choice) -> str:

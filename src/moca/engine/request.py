@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from moca.atomic import whole
 from moca.errors import MocaError
 from moca.parts import TRACKERS
-from moca.settings import Choice, spelt
+from moca.settings import Choice, Run, spelt
+from moca.settings.method import METHODS, method_of
 
 if TYPE_CHECKING:
     from moca.engine.plan import Plan
@@ -40,7 +41,7 @@ def options(
         texts["track"] = [tracker.as_given() for tracker in trackers]
     for name, value in settings.items():
         if value is not None:
-            words = list(dict.fromkeys(_in_words(getattr(run, name)) for run in given))
+            words = list(dict.fromkeys(_in_words(name, run) for run in given))
             texts[name] = words if isinstance(value, list) else words[0]
     return texts
 
@@ -51,7 +52,9 @@ def here_only(plans: Sequence[Plan], trackers: Sequence[Choice]) -> bool:
     return known_here or any(p.settings.in_this_process_only for p in plans)
 
 
-def _in_words(value: Any) -> str | None:
+def _in_words(name: str, run: Run) -> str | None:
+    """The value that an option of the comparison has for one of its runs."""
+    value = method_of(run) if name == METHODS else getattr(run, name)
     return None if value is None else spelt(value)
 
 

@@ -4,10 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from moca.errors import MocaError, nearest
-from moca.parts import LEARNERS, PERTURBATIONS
+from moca.errors import MocaError
 from moca.settings.base import Settings, validate
-from moca.settings.choice import choice_of
+from moca.settings.method import method
 from moca.settings.run import AtLeastOne, Precision, Run
 
 
@@ -18,23 +17,12 @@ def _several(value: Any) -> Any:
     return () if tuple(value) == ("none",) else tuple(value)
 
 
-def method(text: str) -> dict[str, str]:
-    """The run settings of a method's label, such as `er` or `er+wap:lambda=1.5`."""
-    learner, _, perturb = text.partition("+")
-    name, moved = learner.partition(":")[0], perturb.partition(":")[0]
-    learners, moves = LEARNERS.lines(), PERTURBATIONS.lines()
-    if ("." not in name and name not in learners) or (perturb and "." not in moved and moved not in moves):
-        known = [*learners, *(f"{one}+{way}" for one in learners for way in moves if way != "none")]
-        raise MocaError(f"unknown method '{text}'; {nearest(name + (f'+{moved}' if perturb else ''), known)}")
-    if not choice_of(LEARNERS, learner).make().has_memory:
-        raise MocaError(f"'{name}' keeps no samples; only methods with a memory can be benchmarked")
-    return {"learner": learner, "perturb": perturb or "none"}
-
-
 def _methods(value: Any) -> Any:
     value = _several(value)
     for text in value:
-        validate(Run, method(text))
+        run = validate(Run, method(text))
+        if not run.learner.make().has_memory:
+            raise MocaError(f"'{run.learner.name}' keeps no samples; only methods with a memory can be benchmarked")
     return value
 
 

@@ -41,7 +41,7 @@ def meant(name: str) -> str:
     """What an unknown name probably means, as the end of a sentence; empty if there is no guess."""
     if name in _ELSEWHERE:
         return f"is called {_ELSEWHERE[name]}= here"
-    if name in ("seeds", "jobs", "choose"):
+    if name in ("seeds", "methods", "jobs", "choose"):
         return "is for several runs: use moca compare (in Python moca.compare)"
     if name == "keep_model":
         return "is no option here: moca run keeps the weights anyway, a comparison with record=weights"
