@@ -1,4 +1,4 @@
-"""Measures of a run."""
+"""Metrics and analyses of a run."""
 
 from moca.measures.accuracy import Summary, accuracy_over_tasks, summarise
 

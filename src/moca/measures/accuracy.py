@@ -1,8 +1,8 @@
-"""Measures of continual learning, all from the accuracy matrix.
+"""Metrics of continual learning, all computed from the accuracy matrix.
 
-R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model. Where tasks have different
-numbers of classes, each counts in a mean accuracy as much as it has classes: with test sets of balanced classes that
-is the accuracy on all of them. In forgetting and transfer, which are of tasks, all count the same.
+R[i][j] is the accuracy on task j after learning i tasks; row 0 is the untrained model. In mean accuracies, tasks are
+weighted by their number of classes: with class-balanced test sets, that is the accuracy on all test samples. In
+forgetting and transfer, which are defined per task, all tasks have the same weight.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,22 +17,22 @@ Matrix = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Summary:
-    """The usual numbers, as shares; NaN where a number has no meaning (forgetting of a single task)."""
+    """The usual metrics, from 0 to 1; NaN if a metric is undefined, such as the forgetting of a single task."""
 
     final_accuracy: float
     """Mean accuracy over all tasks at the end."""
     average_incremental_accuracy: float
     """Mean over stages of the mean accuracy over the tasks learned so far."""
     forgetting: float
-    """How far each earlier task has fallen from the best it ever was once learned, on average."""
+    """How far the accuracy on each earlier task has fallen from its best since it was learned, on average."""
     bwt: float
-    """Backward transfer: how much each earlier task has changed since it was learned, on average."""
+    """Backward transfer: how much the accuracy on each earlier task has changed since it was learned, on average."""
     fwt: float
     """Forward transfer: accuracy on each task just before learning it, above the untrained model's, on average."""
 
 
 def summarise(matrix: Matrix, classes: Sequence[int] = ()) -> Summary:
-    """All measures of an accuracy matrix, of tasks with so many classes."""
+    """All metrics of an accuracy matrix; `classes` is the number of classes of each task."""
     return Summary(
         final_accuracy(matrix, classes),
         average_incremental_accuracy(matrix, classes),
@@ -58,17 +58,17 @@ def average_incremental_accuracy(matrix: Matrix, classes: Sequence[int] = ()) ->
 
 
 def _mean(accuracies: Sequence[float], classes: Sequence[int]) -> float:
-    """The mean over tasks, each counting as much as it has classes."""
+    """The mean over tasks, weighted by their number of classes."""
     return float(np.average(accuracies, weights=classes[: len(accuracies)] or None))
 
 
 def forgetting(matrix: Matrix) -> float:
-    """How far each earlier task has fallen from the best it ever was once learned, on average."""
+    """How far the accuracy on each earlier task has fallen from its best since it was learned, on average."""
     return _mean_over_tasks(matrix, lambda r, tasks: [r[j + 1 : -1, j].max() - r[-1, j] for j in range(tasks - 1)])
 
 
 def bwt(matrix: Matrix) -> float:
-    """Backward transfer: how much each earlier task has changed since it was learned, on average."""
+    """Backward transfer: how much the accuracy on each earlier task has changed since it was learned, on average."""
     return _mean_over_tasks(matrix, lambda r, tasks: [r[-1, j] - r[j + 1, j] for j in range(tasks - 1)])
 
 
@@ -78,13 +78,13 @@ def fwt(matrix: Matrix) -> float:
 
 
 def _mean_over_tasks(matrix: Matrix, changes: Callable[[NDArray[Any], int], list[float]]) -> float:
-    """The mean of one number for each task but one; NaN unless several tasks were learned one by one."""
+    """The mean of `changes`, one value for each task but one; NaN unless several tasks were learned one by one."""
     r = np.asarray(matrix)
     one_by_one = len(r) == r.shape[1] + 1 and r.shape[1] > 1
     return float(np.mean(changes(r, r.shape[1]))) if one_by_one else float("nan")
 
 
 def _learned_rows(matrix: Matrix) -> list[tuple[int, Sequence[float]]]:
-    """Each stage's row with the number of tasks learned by then; joint training learns all of them in one stage."""
+    """The row of each stage, with the number of tasks learned by then; joint training learns all in one stage."""
     tasks, stages = len(matrix[0]), len(matrix) - 1
     return [(tasks if stages == 1 else i, matrix[i]) for i in range(1, stages + 1)]

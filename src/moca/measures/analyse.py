@@ -1,4 +1,4 @@
-"""The analyses of a run that has ended: what was recorded while it trained, and what its files tell."""
+"""The analyses of a run that has ended: those recorded while it trained, and those computed from its files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from moca.streams import Stream
 
 _RECORDED = {kind.leads_to: kind.about for kind in KINDS.values()}
 ASKED_FOR = (implicit_augmentation.NAME,)
-"""Analyses that take minutes, and are made only where they are asked for."""
+"""Analyses that take minutes, and are made only on request."""
 COMPUTED = (*OF_MODEL, "forgetting_by_class")
-"""What the files of a run tell."""
+"""Analyses that are computed from the files of a run."""
 KNOWN = tuple(sorted([*_RECORDED, *ASKED_FOR, *COMPUTED]))
 """The names of all analyses."""
 
@@ -49,7 +49,7 @@ _ABSENT = {
     **{KINDS[name].leads_to: f"{KINDS[name].about}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
     "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
 }
-"""Why there is none where nothing went wrong."""
+"""Why a run has no analysis of this name, if nothing went wrong."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,15 +59,15 @@ class Analysed:
     result: Result
     """The run."""
     analyses: Analyses
-    """Every analysis that there is, by its name."""
+    """The available analyses by name."""
     missing: list[str]
-    """What is not there, a line each that says how to get it."""
+    """One line for each analysis that is missing, with how to get it."""
 
     def __repr__(self) -> str:
         return f"Analysed run '{from_here(self.result.folder)}': {', '.join(self.analyses)}"
 
     def __getitem__(self, name: str) -> Analysis:
-        """One of them by its name."""
+        """An analysis by its name."""
         if name not in self.analyses:
             raise MocaError(
                 f"run '{from_here(self.result.folder)}' has no analysis '{name}'; it has {', '.join(self.analyses)}"
@@ -75,11 +75,11 @@ class Analysed:
         return self.analyses[name]
 
     def __iter__(self) -> Iterator[str]:
-        """The names of those that there are."""
+        """The names of the available analyses."""
         return iter(self.analyses)
 
     def lacks(self, name: str) -> list[str]:
-        """Why it has no analysis of this name, and how to get one; empty if it has it."""
+        """Why there is no analysis of this name, and how to get it; empty if there is one."""
         if name in self.analyses:
             return []
         about = _RECORDED | {"forgetting_by_class": _FORGETTING}
@@ -88,7 +88,7 @@ class Analysed:
 
     @property
     def numbers(self) -> dict[str, float | None]:
-        """All numbers, by the name of the analysis and their own, such as `confusion: mean over old classes (%)`."""
+        """All numbers by analysis and name, such as `confusion: accuracy on all test images (%)`."""
         return {f"{name}: {key}": value for name, a in self.analyses.items() for key, value in a.numbers.items()}
 
 
@@ -102,22 +102,21 @@ def analyse(
     progress: bool = False,
     **own: Any,
 ) -> Analysed:
-    """The paper's analyses of a run that has ended, also written to analysis.json in its folder where that says
-    otherwise.
+    """Make the paper's analyses of a run that has ended, and update analysis.json in its folder.
 
-    Those of the final model need its weights (which `run` keeps, and a comparison with `record="weights"`), and the
-    images; others were recorded while training (`record="all"`). What was computed before is taken as it is.
+    Analyses of the final model need its weights (which `run` saves, and a comparison with `record="weights"`) and the
+    images; others are recorded while training (`record="all"`). Earlier results are reused.
 
     Args:
         run: A result, or the run's folder.
         device: `"cpu"`, `"cuda"` or `"auto"`.
-        again: Whether to compute anew what was computed before.
-        also: What takes minutes and is made only where it is asked for: `["implicit_augmentation"]`, pictures whose
-            features are perturbed ones. They need a generator of the data set's images, which is trained if there is
-            none yet.
+        again: Whether to recompute what was computed before.
+        also: Analyses that take minutes and are made only on request: `["implicit_augmentation"]`, pictures whose
+            features are the perturbed ones. They need a generator of the data set's images, which is trained if there
+            is none yet.
         classes: The old classes of these pictures; by default three.
-        progress: Whether a progress bar is shown.
-        **own: Parts of the run that exist in Python only, handed in again: `moca.analyse(folder, data=mine)`.
+        progress: Whether to show a progress bar.
+        **own: Parts of the run that exist only in Python, passed again: `moca.analyse(folder, data=mine)`.
     """
     refuse_unknown_keywords(analyse, own)
     for name in also:
@@ -136,9 +135,9 @@ def analyse(
     last = "confusion" if ended.weights else "forgetting_by_class"
     if again or last not in computed or looked_for != set(COMPUTED):
         anew, why = _computed(ended)
-        if "confusion" in anew:  # then all is anew, and what an older moca called otherwise would be there twice
+        if "confusion" in anew:  # all was recomputed; drop the rest, which an older moca may have named differently
             computed = {name: computed[name] for name in ASKED_FOR if name in computed}
-        computed |= anew  # what cannot be computed again, as weights or images are gone, stays
+        computed |= anew  # keeps what cannot be recomputed because weights or images are gone
         missing += why
         looked_for = set(COMPUTED) if anew else looked_for
         if stale or looked_for != looked_for_before or not same(recorded | computed, before):
@@ -152,7 +151,7 @@ def analyse(
         except Interrupted:
             raise
         except MocaError as error:
-            if classes:  # a name that is wrong is a mistake, not a lack of the run
+            if classes:  # a wrong class name is the user's mistake, not something that the run lacks
                 raise
             missing.append(f"{implicit_augmentation.NAME}: {error}")
     return Analysed(result, read(folder), missing)
@@ -160,30 +159,30 @@ def analyse(
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that has ended, as far as its files bring it back; what cannot be is a `MocaError`."""
+    """A run that has ended, restored from its files; what cannot be restored raises a `MocaError`."""
 
     folder: RunFolder
     result: Result
     device: str = "auto"
     own: Mapping[str, Any] = field(default_factory=dict)
-    """Parts that exist in Python only, handed in again."""
+    """Parts that exist only in Python, passed again."""
 
     @property
     def weights(self) -> bool:
-        """Whether they were kept."""
+        """Whether its weights were saved."""
         return (self.folder.path / MODEL).is_file()
 
     @cached_property
     def material(self) -> tuple[Run, Stream]:
         """Its settings and its stream."""
-        kept = self.result.settings
-        if kept.in_python_only and not self.own:
+        settings = self.result.settings
+        if settings.in_python_only and not self.own:
             raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
-        return Material()(validate(Run, dict(kept) | {"device": self.device} | dict(self.own)))
+        return Material()(validate(Run, dict(settings) | {"device": self.device} | dict(self.own)))
 
     @cached_property
     def learning(self) -> Learning:
-        """As it ended."""
+        """Model, learner and memory in their final state."""
         if not self.result.finished:
             raise MocaError(f"there is no final model: the run has {self.result.status}")
         if not self.weights:
@@ -214,7 +213,7 @@ def _stale(folder: RunFolder) -> bool:
 
 
 def _unrecorded(result: Result, found: Analyses) -> list[str]:
-    """A line for each analysis that had to be recorded while training, and was not."""
+    """One line for each analysis that must be recorded while training, and was not."""
     lines, pointless = [], ["perturbation"] * (result.settings.perturb.name == "none")
     if _without_batch_norm(result.settings.model):
         pointless += _OF_BATCH_NORM
@@ -232,18 +231,18 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
 
 
 def _without_batch_norm(encoder: Choice | None) -> bool:
-    """Whether an encoder is known to have none: of one that does not come with moca nobody knows."""
+    """Whether an encoder is known to have no BatchNorm; false for user-defined ones, of which this is unknown."""
     if encoder is None or encoder.own or encoder.name not in ENCODERS.built_in:
         return False
     try:
         body = made_encoder(encoder, (3, 32, 32)).body
-    except MocaError:  # the weights that it began with are gone
+    except MocaError:  # its pretrained weights are gone
         return False
     return not any(isinstance(layer, _BatchNorm) for layer in body.modules())
 
 
 def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
-    """What the files of a run tell, and why some of them do not."""
+    """The analyses computed from the files of a run, and why some are missing."""
     if not ended.result.finished:
         return {}, [f"{_MODEL}: there is none, the run has {ended.result.status}"]
     by_class = _by_class(ended.folder)
@@ -271,7 +270,7 @@ def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
 
 
 def _by_class(folder: RunFolder) -> list[list[float | None]]:
-    """The accuracy of each class before training and after each task; nothing of older runs."""
+    """The accuracy of each class before training and after each task; empty for runs of an older version."""
     try:
         lines = [json.loads(line) for line in (folder.path / TASKS).read_text().splitlines()]
     except (OSError, ValueError):

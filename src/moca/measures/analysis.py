@@ -1,29 +1,29 @@
-"""What an analysis found, in a form that anything can draw or print without knowing what it is about.
+"""The result of an analysis, in a generic form that any tool can draw or print.
 
 analysis.json of a run folder:
 
     {"format": 1,
-     "sought":   names of all that was looked for in the run's files, whether there was such a thing or not,
+     "sought":   names of all analyses that were attempted on the run's files, successful or not,
      "analyses": {NAME: {
-         "title":    what it is called,
-         "about":    a sentence: what it tells,
+         "title":    its title,
+         "about":    a sentence that explains it,
          "source":   "recorded" while training, or "computed" from the run's files afterwards,
-         "numbers":  {what is counted, with its unit: a number or null},
+         "numbers":  {name with unit: a number or null},
          "plots":    {NAME: {
              "kind":    "lines", "bars", "matrix", "points" or "pictures",
-             "x", "y":  {"name": with its unit, "values": numbers or words (lines, bars: of x; others: of both),
-                         "log": true where the axis is logarithmic},
-             "series":  {NAME: lines and bars: a value for each of x;
-                               matrix: rows of values, a row for each of y;
+             "x", "y":  {"name": with its unit, "values": numbers or words (lines, bars: for x; others: for both),
+                         "log": true if the axis is logarithmic},
+             "series":  {NAME: lines and bars: one value for each of x;
+                               matrix: rows of values, one row for each of y;
                                points: {"x": [...], "y": [...], "class": [...], "old": [true, ...],
-                                        "vectors": [[x, y], ...], "names": of the classes, where known};
-                               pictures: a PNG in base64, a cell for each of x and y, all of one size}},
+                                        "vectors": [[x, y], ...], "names": of the classes, if known};
+                               pictures: a PNG in base64, one cell for each of x and y, all of one size}},
              "value":   what the entries of a matrix are, with their unit,
-             "diagonal": true where the line y = x is worth seeing,
-             "trim":    true where the zeros at both ends are not worth seeing,
-             "mark":    a place of x that is worth seeing, or null}}}}}
+             "diagonal": true if the line y = x should be drawn,
+             "trim":    true if zeros at both ends should be cut off,
+             "mark":    a value of x to mark, or null}}}}}
 
-Values that are not known are null. Arrays too large for it are in analysis.npz, as NAME/what.
+Unknown values are null. Arrays that are too large for JSON are in analysis.npz, as NAME/ARRAY.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows, and where its values are."""
+    """The name, values and scale of an axis."""
 
     name: str
     values: list[Any] = field(default_factory=list)
@@ -64,7 +64,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Plot:
-    """Something to be drawn: one or several series over the same axes."""
+    """One or several series to draw over the same axes."""
 
     kind: Literal["lines", "bars", "matrix", "points", "pictures"]
     x: Axis
@@ -73,21 +73,21 @@ class Plot:
     value: str = ""
     """What the entries of a matrix are."""
     diagonal: bool = False
-    """Whether the line y = x is worth seeing."""
+    """Whether to draw the line y = x."""
     mark: float | None = None
-    """A place of x that is worth seeing."""
+    """A value of x to mark."""
     trim: bool = False
-    """Whether the zeros at both ends are not worth seeing."""
+    """Whether to cut off zeros at both ends."""
 
     @classmethod
-    def read(cls, kept: Mapping[str, Any]) -> Plot:
-        """From its form in JSON."""
-        return cls(**dict(kept) | {"x": Axis(**kept["x"]), "y": Axis(**kept["y"])})
+    def read(cls, stored: Mapping[str, Any]) -> Plot:
+        """Convert from JSON."""
+        return cls(**dict(stored) | {"x": Axis(**stored["x"]), "y": Axis(**stored["y"])})
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """What was found out about one thing."""
+    """The result of one analysis: numbers, plots and arrays."""
 
     title: str
     about: str
@@ -95,42 +95,42 @@ class Analysis:
     plots: dict[str, Plot] = field(default_factory=dict)
     source: Literal["recorded", "computed"] = "computed"
     arrays: Arrays = field(default_factory=dict)
-    """What is too large for JSON."""
+    """Data that are too large for JSON."""
 
     @classmethod
-    def read(cls, kept: Mapping[str, Any]) -> Analysis:
-        """From its form in JSON."""
-        return cls(**dict(kept) | {"plots": {name: Plot.read(plot) for name, plot in kept["plots"].items()}})
+    def read(cls, stored: Mapping[str, Any]) -> Analysis:
+        """Convert from JSON."""
+        return cls(**dict(stored) | {"plots": {name: Plot.read(plot) for name, plot in stored["plots"].items()}})
 
 
 Analyses = dict[str, Analysis]
 
 
 def write(folder: RunFolder, analyses: Analyses, sought: Iterable[str] = ()) -> None:
-    """Write analysis.json, and analysis.npz where an analysis has arrays; what was `sought` is kept beside."""
+    """Write analysis.json, and analysis.npz if an analysis has arrays; `sought` are the attempted analyses."""
     if arrays := _arrays(analyses):
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         folder.write_bytes(ARRAYS, content.getbuffer())
-    whole = {"format": _FORMAT, "sought": sorted(sought), "analyses": _told(analyses)}
-    text = json.dumps(whole, allow_nan=False)  # a line each would be many
+    document = {"format": _FORMAT, "sought": sorted(sought), "analyses": _as_json(analyses)}
+    text = json.dumps(document, allow_nan=False)  # not indented, which would be one line per number
     folder.write_bytes(FILE, f"{text}\n".encode())
 
 
 def same(some: Analyses, others: Analyses) -> bool:
-    """Whether their files would say the same."""
+    """Whether both would be written to the same files."""
     arrays, theirs = _arrays(some), _arrays(others)
     return (
-        _told(some) == _told(others)
+        _as_json(some) == _as_json(others)
         and arrays.keys() == theirs.keys()
         and all(np.array_equal(array, theirs[name], equal_nan=True) for name, array in arrays.items())
     )
 
 
-def _told(analyses: Analyses) -> Any:
-    """What is written in JSON."""
-    kept = {name: asdict(analysis) for name, analysis in analyses.items()}
-    return known({name: {key: kept[name][key] for key in kept[name] if key != "arrays"} for name in kept})
+def _as_json(analyses: Analyses) -> Any:
+    """What is written to JSON: everything but the arrays."""
+    fields = {name: asdict(analysis) for name, analysis in analyses.items()}
+    return known({name: {key: fields[name][key] for key in fields[name] if key != "arrays"} for name in fields})
 
 
 def _arrays(analyses: Analyses) -> Arrays:
@@ -138,20 +138,20 @@ def _arrays(analyses: Analyses) -> Arrays:
 
 
 def read(folder: RunFolder, arrays: bool = True) -> Analyses:
-    """What analysis.json and, if asked for, analysis.npz hold; nothing where they are not there."""
+    """Read analysis.json and, with `arrays`, analysis.npz; empty if there is none."""
     if not (folder.path / FILE).is_file():
         return {}
     try:
-        kept = json.loads((folder.path / FILE).read_text())
-        if kept["format"] != _FORMAT:
-            raise ValueError(kept["format"])
-        analyses = {name: Analysis.read(analysis) for name, analysis in kept["analyses"].items()}
+        stored = json.loads((folder.path / FILE).read_text())
+        if stored["format"] != _FORMAT:
+            raise ValueError(stored["format"])
+        analyses = {name: Analysis.read(analysis) for name, analysis in stored["analyses"].items()}
         if arrays and (folder.path / ARRAYS).is_file():
-            with (folder.path / ARRAYS).open("rb") as file, np.load(file) as kept_arrays:
-                for key in kept_arrays.files:
+            with (folder.path / ARRAYS).open("rb") as file, np.load(file) as stored_arrays:
+                for key in stored_arrays.files:
                     name, _, what = key.partition("/")
                     if name in analyses:
-                        analyses[name].arrays[what] = kept_arrays[key]
+                        analyses[name].arrays[what] = stored_arrays[key]
     except (KeyError, TypeError, ValueError, AttributeError, OSError, EOFError, BadZipFile, zlib.error) as error:
         raise MocaError(
             f"{folder.path / FILE}, or {ARRAYS} beside it, is damaged or of another version of moca ({error}); remove "
@@ -161,7 +161,7 @@ def read(folder: RunFolder, arrays: bool = True) -> Analyses:
 
 
 def analyses_of(result: Result) -> Analyses:
-    """What the folder of a run holds, without arrays; nothing where its file is damaged."""
+    """The analyses in a run's folder, without arrays; empty if the file is damaged."""
     try:
         return read(RunFolder(result.folder), arrays=False)
     except MocaError:
@@ -169,13 +169,13 @@ def analyses_of(result: Result) -> Analyses:
 
 
 def sought(folder: RunFolder) -> set[str]:
-    """What was looked for in the run's files when analysis.json was written; nothing in one of an older version."""
+    """The analyses that were attempted when analysis.json was written; empty if an older version wrote it."""
     path = folder.path / FILE
     return set(json.loads(path.read_text()).get("sought", ())) if path.is_file() else set()
 
 
 def known(value: Any) -> Any:
-    """The same as JSON can hold it: numbers to six digits, null where there is none."""
+    """The value as JSON can hold it: floats with six significant digits, null if not finite."""
     if isinstance(value, dict):
         return {name: known(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
@@ -191,5 +191,5 @@ def numbered(count: int) -> list[int]:
 
 
 def listed(values: Iterable[float | None]) -> list[float | None]:
-    """With null for what is no number."""
+    """As a list, with None for NaN."""
     return [None if value is None or math.isnan(value) else float(value) for value in values]

@@ -10,9 +10,9 @@ from moca import sphere
 
 
 def angle_deviation(features: Tensor, labels: Tensor) -> dict[int, float]:
-    """Of each class the mean angle, in degrees, between its features and their mean direction.
+    """The mean angle, in degrees, between the features of each class and their mean direction.
 
-    A_c = mean of arccos <P(f), m_c> over the class, m_c = P(mean of P(f)). A class with one sample has none.
+    A_c = mean of arccos <P(f), m_c> over the class, where m_c = P(mean of P(f)). Classes with one sample are left out.
     """
     unit = sphere.project(features.double())
     classes, place = labels.unique(return_inverse=True)
@@ -24,12 +24,12 @@ def angle_deviation(features: Tensor, labels: Tensor) -> dict[int, float]:
 
 
 def mean_over(by_class: Mapping[int, float], classes: Iterable[int]) -> float:
-    """The plain mean over those of these classes that have a number; NaN where none has."""
+    """The plain mean over these classes, without those that have no value; NaN if none has."""
     values = [by_class[c] for c in classes if c in by_class]
     return math.fsum(values) / len(values) if values else math.nan
 
 
 def histogram(angles: Tensor, bins: int = 90) -> Tensor:
-    """How many of these angles (radians) fall into each of so many equal parts of 0 to 180 degrees."""
+    """Counts of these angles (in radians) in `bins` equal bins from 0 to 180 degrees."""
     place = (angles.double() / math.pi * bins).long().clamp(0, bins - 1)
     return torch.bincount(place.flatten(), minlength=bins)

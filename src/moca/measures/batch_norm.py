@@ -1,17 +1,17 @@
-"""Which BatchNorm statistics the test sees: one training run, tested under every rule.
+"""Rules for the BatchNorm statistics used at test time: one training run, tested under every rule.
 
-Running statistics never influence training. So after each task, with the weights as they are, those that new batches
-give and those that replayed batches give are estimated apart, and a rule is how the two are mixed:
+Running statistics never influence training. So after each task, with the weights as they are, the statistics of new
+batches and those of replayed batches are estimated separately, and a rule says how the two are mixed:
 
-n, nb, nbb, nbbn, b, ...  what these passes, one after the other in every step, leave in the running statistics
-classes                   the replayed count as much as old classes are among those that came
-half                      both count the same
-...+spread                with the distance of the two means in the variance, as a batch of both together has it
-memory                    taken afresh from all that is stored, not augmented, in large batches
-own                       what the run itself was tested with
+n, nb, nbb, nbbn, b, ...  the running statistics that these passes, in this order in every step, would give
+classes                   replayed batches are weighted by the share of old classes among those seen so far
+half                      both have the same weight
+...+spread                the variance includes the distance of the two means, as in one batch of both
+memory                    computed from all stored samples, without augmentation, in large batches
+own                       those that the run itself was tested with
 
 `--record rules` tests a run under all of them. In the first task, and while nothing is stored, rules with replayed
-batches are n.
+batches are the same as n.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 OWN = "own"
 RULES = ("n", "nb", "nbb", "nbbb", "nbbn", "b", "classes", "half+spread", "classes+spread", "memory")
 _LARGE = 500
-"""Most stored images in a pass where the statistics are taken afresh from the memory."""
+"""The largest number of stored images per pass under the rule `memory`."""
 
 
 class Moments(NamedTuple):
@@ -50,19 +50,19 @@ class Moments(NamedTuple):
 
 
 Statistics = Mapping[str, Moments]
-"""By the name of the layer."""
+"""Moments by the name of the layer."""
 
 
 class Rule(NamedTuple):
-    """How the statistics of new and of replayed batches become those that the test sees."""
+    """How the statistics of new and of replayed batches are mixed for testing."""
 
     mix: str
-    """Passes in order, `classes`, `half` or `memory`."""
+    """Passes in order, or `classes`, `half` or `memory`."""
     spread: bool = False
 
     @classmethod
     def of(cls, name: str) -> Self:
-        """The rule that has this name."""
+        """Parse the name of a rule."""
         mix, plus, spread = name.partition("+")
         known = mix in ("classes", "half") or (mix != "" and set(mix) <= set("nb"))
         if name != "memory" and (not known or (plus and spread != "spread")):
@@ -72,7 +72,7 @@ class Rule(NamedTuple):
         return cls(mix, bool(plus))
 
     def share(self, momentum: float | None, old: float) -> float:
-        """Of the replayed batches; `old` is the share of old classes among those that came."""
+        """The weight of replayed batches; `old` is the share of old classes among those seen so far."""
         if self.mix == "classes":
             return old
         return 0.5 if self.mix == "half" else share_of_replay(self.mix, momentum)
@@ -82,20 +82,20 @@ N = Rule("n")
 
 
 def share_of_replay(passes: str, momentum: float | None = 0.1) -> float:
-    """The share of b in running statistics r <- (1 - m) r + m s that these passes move, step after step for ever; where
-    all batches count the same (no momentum), its share in the letters."""
+    """The limit of the share of b in running statistics r <- (1 - m) r + m s, if every step makes these passes. Without
+    momentum, all batches have the same weight, and it is the share of the letter b."""
     weights = [(1 - (momentum or 0.0)) ** age for age in range(len(passes))]
     return sum(w for w, letter in zip(weights, reversed(passes), strict=True) if letter == "b") / sum(weights)
 
 
 def mixed(new: Moments, replayed: Moments, share: float, spread: bool) -> Moments:
-    """The weighted mean of both; with the spread, the variance is that of a mixture."""
+    """The weighted mean of both; with `spread`, the variance is that of the mixture."""
     mean, var = ((1 - share) * n + share * b for n, b in zip(new, replayed, strict=True))
     return Moments(mean, var + share * (1 - share) * (new.mean - replayed.mean) ** 2 if spread else var)
 
 
 def layers_moved(model: Model) -> dict[str, _BatchNorm]:
-    """The BatchNorm layers that training moves the statistics of, by name; of a model in training mode."""
+    """The BatchNorm layers, by name, whose running statistics training updates; for a model in training mode."""
     return {
         name: layer
         for name, layer in model.named_modules()
@@ -105,9 +105,9 @@ def layers_moved(model: Model) -> dict[str, _BatchNorm]:
 
 @torch.no_grad()
 def averaged(model: Model, batches: Iterable[Tensor]) -> Statistics:
-    """The plain average of the statistics that these batches give, each passing by itself, in training mode.
+    """The plain average of the statistics of these batches, each in a forward pass of its own in training mode.
 
-    A copy of the model passes them, so that nothing of the model moves.
+    The passes go through a copy of the model, which itself is not changed.
     """
     network = deepcopy(model).train()
     layers = layers_moved(network)
@@ -134,7 +134,7 @@ def _gpus(model: Model) -> list[torch.device]:
 
 @contextmanager
 def holding(model: Model, statistics: Statistics) -> Iterator[None]:
-    """Inside, the model's running statistics are these: values in the same tensors, which recorded graphs know."""
+    """Inside, the model has these running statistics, copied in place because CUDA graphs refer to the tensors."""
     layers: dict[str, Any] = dict(model.named_modules())
     held = {name: _held(layers[name]) for name in statistics}
     before = {name: Moments(*(tensor.clone() for tensor in moments)) for name, moments in held.items()}
@@ -153,24 +153,24 @@ def _copy(values: Statistics, places: Statistics) -> None:
 
 
 class Estimates:
-    """What new batches, replayed batches and the memory give at the end of a task.
+    """Estimates the BatchNorm statistics of new batches, replayed batches and the memory at the end of a task.
 
-    Nothing of the trainer moves on, its random numbers neither.
+    The trainer's state is not changed, nor are its random numbers.
     """
 
     def __init__(self, trainer: Trainer, batches: int) -> None:
-        """`batches` are those of each kind that are averaged over."""
+        """`batches` is the number of batches of each kind to average over."""
         self.trainer, self.learning, self.batches = trainer, trainer.learning, batches
         self.model, self.learner, self.memory = self.learning.model, self.learning.learner, self.learning.memory
 
     def meant(self, rule: Rule) -> Rule:
-        """The rule, or n where what it mixes is not there: with nothing stored, of replayed batches in the first task,
-        and where BatchNorm takes new and replayed samples for one batch."""
+        """The rule, or n where it does not apply: every rule if nothing is stored, and those with replayed batches in
+        the first task or if BatchNorm normalises new and replayed samples as one batch."""
         apart = rule.mix == "memory" or not (self.learner.first_task or self.learner.together)
         return rule if self.stores and apart else N
 
     def under(self, rule: Rule) -> Statistics:
-        """The statistics under a rule that means itself."""
+        """The statistics under a rule that applies (see `meant`)."""
         if rule == N:
             return self.new
         if rule.mix == "memory":
@@ -184,14 +184,14 @@ class Estimates:
 
     @cached_property
     def new(self) -> Statistics:
-        """Of batches of the current task; where BatchNorm takes replayed samples with them, of both together."""
+        """Statistics of batches of the current task, joined with replayed samples if BatchNorm sees one batch."""
         if self.learner.together and self.stores:
             return averaged(self.model, (torch.cat([self.learner.see(n).x, b]) for n, b in self._replays()))
         return averaged(self.model, (self.learner.see(new).x for new in self._news()))
 
     @cached_property
     def replayed(self) -> Statistics:
-        """Of draws from the memory."""
+        """Statistics of replayed batches."""
         return averaged(self.model, (x for _, x in self._replays()))
 
     def _stored(self) -> Statistics:
@@ -202,11 +202,11 @@ class Estimates:
 
     @property
     def stores(self) -> bool:
-        """Whether there is anything to replay."""
+        """Whether the memory holds images to replay."""
         return self.memory is not None and len(self.memory) > 0 and "image" in self.memory.fields
 
     def _news(self) -> Iterator[Batch]:
-        """Batches of the current task, each drawn afresh."""
+        """Random batches of the current task."""
         feed, augment = self.trainer.feed, self._augment("augment")
         index = self.trainer.schedule.current.train.to(feed.order_device)
         random = self._random("order", feed.order_device)
@@ -215,7 +215,7 @@ class Estimates:
             yield Batch(image=image, x=augment(image), y=y)
 
     def _replays(self) -> Iterator[tuple[Batch, Tensor]]:
-        """New batches, and what is replayed beside each: drawn as the learner draws, augmented as in training."""
+        """New batches, each with replayed images: drawn as the learner draws them, augmented as in training."""
         assert self.memory is not None
         draw, augment = self.learner.draw(self._random("draw"), self.learner), self._augment("augment replayed")
         count = min(self.learning.replay_size, len(self.memory))
@@ -228,6 +228,6 @@ class Estimates:
         )
 
     def _random(self, purpose: str, device: torch.device | None = None) -> Random:
-        """Numbers of its own, the same whenever this task is looked at."""
+        """Separate random numbers, always the same for this task."""
         seed, task = self.trainer.settings.seed.of("augment"), self.trainer.schedule.task
         return Random(seed, f"batch norm/{purpose}/{task}", device or self.learning.device)

@@ -1,4 +1,4 @@
-"""Calibration: whether a classifier is right as often as it says."""
+"""Calibration: whether the confidence of a classifier agrees with its accuracy."""
 
 import math
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ class Reliability:
 
     counts: list[int]
     confidence: list[float]
-    """Mean confidence of the samples of each bin; NaN where there are none."""
+    """Mean confidence of the samples in each bin; NaN if it is empty."""
     accuracy: list[float]
-    """Share of them that is right."""
+    """Accuracy of the samples in each bin; NaN if it is empty."""
 
     @property
     def centres(self) -> list[float]:
-        """Of the bins."""
+        """The centres of the bins."""
         return [(k + 0.5) / len(self.counts) for k in range(len(self.counts))]
 
     @property
@@ -30,13 +30,14 @@ class Reliability:
 
     @property
     def overconfidence(self) -> float:
-        """Mean confidence above accuracy, over all samples; negative where the classifier is too modest."""
+        """Mean confidence minus accuracy, over all samples; negative if the classifier is underconfident."""
         gaps = [n * (c - a) for n, a, c in zip(self.counts, self.accuracy, self.confidence, strict=True) if n]
         return math.fsum(gaps) / sum(self.counts) if gaps else math.nan
 
 
 def reliability(probabilities: Tensor, labels: Tensor, bins: int = 15) -> Reliability:
-    """Of class probabilities, a row a sample. A confidence on the border of two bins belongs to the lower one."""
+    """Bin samples by confidence, given class probabilities, one row per sample. A confidence on the border of two bins
+    belongs to the lower one."""
     confidence, predicted = probabilities.double().max(1)
     place = (confidence * bins).ceil().long().sub(1).clamp(0, bins - 1)
     counts = torch.bincount(place, minlength=bins)

@@ -9,15 +9,15 @@ from moca import sphere
 
 
 def angles_between_tasks(vectors: Tensor, tasks: Sequence[Sequence[int]]) -> Tensor:
-    """Entry (a, b): the mean angle in degrees between the vector of a class of task a and one of task b.
+    """A matrix whose entry (a, b) is the mean angle in degrees between class vectors of task a and of task b.
 
-    Within a task, over pairs of different classes; NaN where it has one class alone.
+    Within a task, the mean is over pairs of different classes; NaN if it has only one class.
     """
     unit = vectors.detach().double()
     angles = sphere.angle(unit.unsqueeze(1), unit.unsqueeze(0)).rad2deg()
     other = ~torch.eye(len(unit), dtype=torch.bool, device=unit.device)
     means = [
-        [angles[list(a)][:, list(b)][other[list(a)][:, list(b)]].mean() for b in tasks]  # of no pair: NaN
+        [angles[list(a)][:, list(b)][other[list(a)][:, list(b)]].mean() for b in tasks]  # NaN if there is no pair
         for a in tasks
     ]
     return torch.stack([torch.stack(row) for row in means])

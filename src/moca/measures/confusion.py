@@ -1,4 +1,4 @@
-"""Which classes are taken for which, and how much of each was forgotten."""
+"""Confusion matrices of classes and tasks, and forgetting by class."""
 
 from collections.abc import Sequence
 
@@ -7,22 +7,22 @@ from torch import Tensor
 
 
 def confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
-    """Counts: entry (a, b) are the samples of class a that were taken for class b."""
+    """The confusion matrix: entry (a, b) counts the samples of class a that were predicted as class b."""
     return torch.bincount(labels * classes + predicted, minlength=classes * classes).view(classes, classes)
 
 
 def by_task(counts: Tensor, tasks: Sequence[Sequence[int]]) -> Tensor:
-    """The confusion of tasks in shares: of the samples of task a, those taken for a class of task b."""
+    """The confusion matrix of tasks: the share of the samples of task a that were predicted as a class of task b."""
     blocks = torch.stack([torch.stack([counts[list(a)][:, list(b)].sum() for b in tasks]) for a in tasks])
     samples = torch.stack([counts[list(a)].sum() for a in tasks]).clamp_min(1)
     return blocks.double() / samples.unsqueeze(1)
 
 
 def forgetting_by_class(stages: Sequence[Sequence[float | None]], came: Sequence[int]) -> list[float | None]:
-    """How far each class has fallen from the best accuracy that it had after an earlier task, once it had come.
+    """How far the accuracy on each class has fallen from its best after an earlier task, since it first appeared.
 
-    `stages` are the accuracies by class after each task, `came` the task in which each class came first, both from 0
-    on. Classes that came in the last task, or have no test samples, have none.
+    `stages` are the accuracies by class after each task; `came` is the task in which each class first appeared, counted
+    from 0. None for classes of the last task and classes without test samples.
     """
     fallen: list[float | None] = []
     for c, first in enumerate(came):

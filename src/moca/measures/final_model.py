@@ -1,4 +1,4 @@
-"""What can be found out about a model that has learnt a stream, from its weights and the stream's images."""
+"""Analyses of the final model, from its weights and the stream's images."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from moca.measures.probe import probe_predictions
 from moca.streams import Stream, Task
 
 _PROBED = 5000
-"""Training images that a linear probe is fitted to, at most."""
+"""The largest number of training images that a linear probe is fitted to."""
 _POINTS = 1000
-"""Features of a plane that are kept to be drawn, at most."""
+"""The largest number of two-dimensional features to draw."""
 _NAMES = 100
-"""Classes up to which a confusion matrix has a row for each."""
+"""The largest number of classes for which a confusion matrix is drawn."""
 
 
 class OfModel:
-    """A model, and what it makes of the images of its stream in evaluation mode."""
+    """A model, with its features and scores of the stream's images in evaluation mode."""
 
     def __init__(self, learning: Learning, stream: Stream) -> None:
         self.learning, self.model, self.stream = learning, learning.model, stream
@@ -39,7 +39,7 @@ class OfModel:
         """The classes of each task."""
         self.came = came = first_tasks(stream)
         self.apart = sum(map(len, self.tasks)) == len(came)
-        """Whether no class is of two tasks; domains share all."""
+        """Whether no class belongs to two tasks; domains share all classes."""
         self.old = sorted(c for c, task in came.items() if task < len(stream) - 1)
         self.new = sorted(c for c, task in came.items() if task == len(stream) - 1)
 
@@ -51,17 +51,17 @@ class OfModel:
 
     @cached_property
     def labels(self) -> Tensor:
-        """Of all test images."""
+        """Labels of all test images."""
         return self.stream.test.labels[self.test]
 
     @cached_property
     def features(self) -> Tensor:
-        """Of all test images."""
+        """Features of all test images."""
         return self._encoded(self.stream.test.images, self.test)
 
     @cached_property
     def scores(self) -> Tensor:
-        """What the learner gives every class, for all test images."""
+        """The learner's scores of every class, for all test images."""
         predict, images = self.learning.predict, self.stream.test.images
         return in_evaluation(self.model, predict, images, self.test, self.stream.protocol).cpu()
 
@@ -74,7 +74,7 @@ class OfModel:
 
     @cached_property
     def training_features(self) -> Tensor:
-        """Of these training images, not augmented."""
+        """Features of the training images in `train`, without augmentation."""
         return self._encoded(self.stream.train.images, self.train)
 
     def _encoded(self, images: Tensor, index: Tensor) -> Tensor:
@@ -86,17 +86,17 @@ class OfModel:
         memory = self.learning.memory
         if memory is None or not len(memory) or "image" not in memory.fields:
             return None
-        kept = memory.all()
-        return kept["image"].cpu(), kept["y"].cpu()
+        stored = memory.all()
+        return stored["image"].cpu(), stored["y"].cpu()
 
     def analyses(self) -> Analyses:
-        """All that this model allows."""
+        """All analyses that are possible for this model."""
         with self.learning.numerics():
             found = {name: make(self) for name, make in OF_MODEL.items()}
         return {name: analysis for name, analysis in found.items() if analysis is not None}
 
     def angle_deviation(self) -> Analysis:
-        """Of test features (Fig. 1, as its caption has it)."""
+        """Intra-class angle deviation of test features (Fig. 1, according to its caption)."""
         by_class = angle_deviation(self.features, self.labels)
         old, new = mean_over(by_class, self.old), mean_over(by_class, self.new)
         x, y = Axis("", ["old classes", "new classes"]), Axis("Angle deviation (degrees)")
@@ -108,7 +108,7 @@ class OfModel:
         )
 
     def classifier_angles(self) -> Analysis | None:
-        """Between the tasks' class vectors (Fig. 9); nothing where tasks share their classes."""
+        """Angles between the tasks' class vectors (Fig. 9); None if tasks share classes."""
         if not self.apart:
             return None
         angles = angles_between_tasks(self.model.class_vectors.cpu(), self.tasks)
@@ -128,7 +128,7 @@ class OfModel:
         )
 
     def fisher_score(self) -> Analysis:
-        """Of test and training features (Table 13)."""
+        """Angular Fisher score of test and training features (Table 13)."""
         of = {
             "test": (self.features, self.labels),
             "training": (self.training_features, self.stream.train.labels[self.train]),
@@ -144,7 +144,7 @@ class OfModel:
         )
 
     def confusion(self) -> Analysis:
-        """Which classes are taken for which."""
+        """Confusion matrices of classes and tasks."""
         counts = confusion(self.scores.argmax(1), self.labels, max(self.scores.shape[1], self.stream.classes))
         shares = counts.double() / counts.sum(1, keepdim=True).clamp_min(1)
         came = sorted(self.came, key=lambda c: (self.came[c], c))
@@ -170,7 +170,7 @@ class OfModel:
         )
 
     def calibration(self) -> Analysis | None:
-        """Whether the classifier is right as often as it says; nothing where scores are no logits."""
+        """Accuracy against confidence; None if the learner predicts by distances."""
         if not self.learning.learner.has_logits:
             return None
         found = reliability(self.scores.softmax(1), self.labels)
@@ -187,7 +187,7 @@ class OfModel:
         )
 
     def lead(self) -> Analysis | None:
-        """How much of the accuracy is lost as new classes are preferred; nothing where none leads, as with one task."""
+        """Accuracy over the logit adjustment of new classes; None if there is no lead, as with one task."""
         learner = self.learning.learner
         lead = learner.lead.cpu()
         if not lead.any() or not learner.has_logits:
@@ -205,7 +205,7 @@ class OfModel:
         )
 
     def linear_probe(self) -> Analysis:
-        """How well the classes can be told by the features alone."""
+        """Accuracy of a linear classifier fitted to the features, by task."""
         classes = max(self.scores.shape[1], self.stream.classes)
         probed = probe_predictions(self.training_features, self.stream.train.labels[self.train], self.features, classes)
         right = {"linear probe": probed == self.labels, "own classifier": self.scores.argmax(1) == self.labels}
@@ -224,7 +224,8 @@ class OfModel:
         )
 
     def plane(self) -> Analysis | None:
-        """Two-dimensional features of the memory and the last task, and of test images (Fig. 2); nothing of others."""
+        """Two-dimensional features of stored samples, the last task and test images (Fig. 2); None if the features have
+        other dimensions."""
         if self.features.shape[1] != 2:
             return None
         last = self.stream[-1].train
@@ -253,7 +254,7 @@ class OfModel:
         )
 
     def _points(self, features: Tensor, labels: Tensor, vectors: list[Any]) -> dict[str, Any]:
-        """Some of them, old classes' all the same: there are few in a memory."""
+        """A sample of the points, drawn separately for old and new classes: a memory holds few of the old ones."""
         old = torch.isin(labels, torch.tensor(self.old))
         chosen = torch.cat([_some(rows.nonzero().flatten(), _POINTS // 2) for rows in (old, ~old)])
         points, y = features[chosen], labels[chosen]
@@ -271,12 +272,12 @@ OF_MODEL: dict[str, Callable[[OfModel], Analysis | None]] = {
     "calibration": OfModel.calibration,
     "feature_plane": OfModel.plane,
 }
-"""Every analysis of a final model, by its name."""
+"""All analyses of a final model by name."""
 
 
 def first_tasks(stream: Stream) -> dict[int, int]:
-    """The task that each class belongs to, from 0 on: the first that it is judged in, also where samples of it come
-    earlier or later."""
+    """The task of each class, counted from 0: the first that tests it, even if some of its samples arrive earlier or
+    later."""
     came: dict[int, int] = {}
     for number, task in enumerate(stream):
         for c in task.tested:

@@ -8,10 +8,9 @@ from moca import sphere
 
 
 def angular_fisher_score(features: Tensor, labels: Tensor, unit: bool = False) -> float:
-    """S_w / S_b with S_w the sum over samples of 1 - cos(x, m_c), and S_b that over classes of n_c (1 - cos(m_c, m)).
+    """S_w / S_b, where S_w sums 1 - cos(x, m_c) over samples, and S_b sums n_c (1 - cos(m_c, m)) over classes.
 
-    m_c is the mean of a class, m that of all samples; with `unit`, of features brought to unit length. NaN where
-    nothing lies between classes.
+    m_c is the mean of a class, m that of all samples; with `unit`, of features scaled to unit length. NaN if S_b is 0.
     """
     x = sphere.project(features.double()) if unit else features.double()
     classes, place, counts = labels.unique(return_inverse=True, return_counts=True)

@@ -1,7 +1,8 @@
-"""Implicit augmentation (Figs. 5 and 11): which pictures have the features that a perturbation makes of an old one.
+"""Implicit augmentation (Figs. 5 and 11): pictures whose features are the perturbed features of an old image.
 
-A real image is first found among the pictures of a generator, by its pixels and its feature; from there the search goes
-on for the perturbed feature, as a training step would make it: a replay batch beside a batch of the last task.
+First, the latent of a generator that best reconstructs a real image, in pixels and feature, is found. From there, a
+second search finds a picture for the perturbed feature, computed as in a training step: with a replay batch and a
+batch of the last task.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ NAME = "implicit_augmentation"
 TITLE = "Implicit augmentation"
 VARIANTS = ("gaussian", "vmf", "doa_old", "doa_new", "vt", "wap")
 SHOWN = 3
-"""Old classes of which an image is shown, unless they are named."""
+"""The number of old classes of which an image is shown, unless classes are named."""
 DRAWS = 6
-"""Perturbed features of each image and variant."""
+"""The number of perturbed features for each image and variant."""
 STEPS = 300
-"""Of each search."""
+"""The number of steps of each search."""
 _FIELDS = ("x", "y", "features", "old")
-"""Of a batch that a perturbation asks for."""
+"""The fields of a batch that perturbations use."""
 _AT_ONCE = 256
-"""Pictures that are searched for together, at most."""
+"""The largest number of pictures to search for together."""
 _POOL = 1000
-"""Images of the last task that new batches are drawn from, at most."""
+"""The largest number of images of the last task, or of earlier ones, to draw batches from."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +57,12 @@ class Samples:
     y: Tensor
 
     def some(self, index: Tensor) -> Samples:
-        """Those at these places."""
+        """The samples at these indices."""
         return Samples(self.images[index], self.y[index])
 
 
 class ImplicitAugmentation:
-    """A finished run's images, perturbed features, and pictures of them."""
+    """Images of a finished run, their perturbed features, and pictures that have these features."""
 
     def __init__(self, learning: Learning, stream: Stream, classes: Sequence[str] = ()) -> None:
         self.learning, self.model, self.stream = learning, learning.model, stream
@@ -78,15 +79,15 @@ class ImplicitAugmentation:
         last = last[Random(0, "implicit augmentation/new").permutation(len(last))[:_POOL]]
         self.new = Samples(stream.train.images[last], stream.train.labels[last])
         self.transform = Transform.plain(stream.protocol, learning.device)
-        self.shown = self._surest()
+        self.shown = self._most_typical()
 
     def features(self, samples: Samples) -> Tensor:
         """h(x) of the final model in evaluation mode."""
         index = torch.arange(len(samples.y))
         return in_evaluation(self.model, self.model.encode, samples.images, index, self.stream.protocol)
 
-    def _surest(self) -> Samples:
-        """Of each class shown, the replayed image whose feature is nearest to its class vector."""
+    def _most_typical(self) -> Samples:
+        """For each class shown, the replayed image whose feature is nearest to its class vector."""
         y = self.replayed.y
         vectors = self.model.class_vectors.detach()[y.to(self.learning.device)]
         away = sphere.angle(self.features(self.replayed), vectors).cpu()
@@ -94,13 +95,12 @@ class ImplicitAugmentation:
         return self.replayed.some(torch.stack(places))
 
     def perturbed(self, perturb: Perturbation, draws: int) -> Tensor:
-        """Features of the images shown as a perturbation moves them, (draws, images, d), each draw among a replay batch
-        and a new batch of its own."""
+        """Perturbed features of the images shown, (draws, images, d); every draw has its own replay and new batch."""
         random = Random(0, "implicit augmentation/batches")
         count = len(self.shown.y)
         replayed, new = (self._batch(samples) for samples in (self.replayed, self.new))
         shown = self._batch(self.shown)
-        perturb(_rows(replayed, torch.arange(1)), new)  # running means have seen every class of the last task
+        perturb(_rows(replayed, torch.arange(1)), new)  # so that running means have seen every class of the last task
         moved = []
         for _ in range(draws):
             others = random.permutation(len(replayed.y))[: max(0, self.learning.replay_size - count)]
@@ -117,7 +117,7 @@ class ImplicitAugmentation:
         return Batch(x=x, y=y, features=self.features(samples), old=old)
 
     def pictures(self, pair: Pair, progress: bool = False) -> Analysis:
-        """Both stages for every image, variant and draw, and what they found."""
+        """Run both searches for every image, variant and draw."""
         self.model.eval()
         with self.learning.numerics(), self.model.in_float32():
             variants = variants_of(self.learning, self.stream.dataset)
@@ -154,13 +154,15 @@ class ImplicitAugmentation:
         for name, *angles in zip(names, turned, before, missed, strict=True):
             for what, value in zip(("turned by", "missed at first by", "missed by"), angles, strict=True):
                 numbers[f"{name}: {what} (degrees)"] = value
-        told = [f"{name}: {by:.0f}°, missed by {off:.0f}°" for name, by, off in zip(names, turned, missed, strict=True)]
+        labels = [
+            f"{name}: {by:.0f}°, missed by {off:.0f}°" for name, by, off in zip(names, turned, missed, strict=True)
+        ]
         strips = made.view(rows, draws, count, *made.shape[1:])
         columns = ["real", "rebuilt", *map(str, range(1, draws + 1))]
         series = {}
         for i, c in enumerate(self.shown.y.tolist()):
             real = torch.stack([x[i], rebuilt[i]]).repeat(rows, 1, 1, 1, 1)
-            real[1:] = math.nan  # once is enough
+            real[1:] = math.nan  # shown in the first row only
             series[self.stream.names[c]] = sheet(torch.cat([real, strips[:, :, i]], 1))
         return Analysis(
             TITLE,
@@ -168,14 +170,16 @@ class ImplicitAugmentation:
             "features come nearest to what a perturbation made of the image's own: by how many degrees it turned it, "
             "and by how many degrees the pictures miss that.",
             numbers,
-            {NAME: Plot("pictures", Axis("", columns), Axis("", told), series)},
+            {NAME: Plot("pictures", Axis("", columns), Axis("", labels), series)},
         )
 
 
 def variants_of(learning: Learning, dataset: Dataset) -> dict[str, Perturbation]:
-    """The paper's perturbations as they are set for this run: its own as it was, the others by its protocol's recipe,
-    whether or not its learner would take them, but none that prototypes without images rule out. The learning rate that
-    WAP's step is relative to is the one that the run began with."""
+    """The paper's perturbations with the options of this run: its own as it was, the others by its protocol's recipe.
+
+    Perturbations that the run's learner refuses are included, except those that need images if it replays prototypes.
+    WAP's step is relative to the initial learning rate of the run.
+    """
     settings, seed, found = learning.settings, learning.settings.seed.of("perturb"), {}
     for name in VARIANTS:
         plain = validate(Run, {"learner": "er", "perturb": name})
@@ -188,7 +192,7 @@ def variants_of(learning: Learning, dataset: Dataset) -> dict[str, Perturbation]
 
 
 def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) -> list[int]:
-    """The old classes to be shown: those named, or some from the first to the last of which an image is held."""
+    """The old classes to show: those named, or some that are evenly spread over those with a stored image."""
     present = {name: c for name, c in old.items() if c in held}
     for name in named:
         if name not in old:
@@ -202,7 +206,7 @@ def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) 
 
 
 def _replayed(about: OfModel) -> Samples:
-    """What the memory holds or, where it holds no images, training images of earlier tasks."""
+    """The stored samples or, if there are no images of old classes, training images of earlier tasks."""
     if about.stored and torch.isin(about.stored[1], torch.tensor(about.old)).any():
         return Samples(*about.stored)
     before = torch.cat([task.train for task in about.stream][:-1])
@@ -211,10 +215,10 @@ def _replayed(about: OfModel) -> Samples:
 
 
 def _number_of(image: Tensor, dataset: Dataset) -> int:
-    """The class that an image has in its data set, whatever a stream calls it."""
+    """The class number of an image in its data set, which may differ from that in the stream."""
     images, middle = dataset.train.images, image.shape[1] // 2
-    alike = (images[:, :, middle] == image[:, middle]).flatten(1).all(1).nonzero().flatten()
-    for place in alike.tolist():
+    candidates = (images[:, :, middle] == image[:, middle]).flatten(1).all(1).nonzero().flatten()
+    for place in candidates.tolist():
         if torch.equal(images[place], image):
             return int(dataset.train.labels[place])
     raise MocaError("an image in the memory is none of the data set's training images; was the data set changed?")

@@ -1,4 +1,4 @@
-"""Which input of a generator has a wanted feature: the search behind pictures of implicit augmentation."""
+"""Searches for the latent of a generator whose image has a given feature, for pictures of implicit augmentation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from moca.generator.network import within_reach
 
 _RATE = 0.05
 _PIXELS = 1.0
-"""Weight of the image beside the feature, both relative to what is wanted."""
+"""Weight of the image's error relative to the feature's; both are relative errors."""
 
 
 def invert(
@@ -24,11 +24,11 @@ def invert(
     steps: int = 300,
     watch: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    """From `latents`, those whose images come nearest to the wanted features: argmin ||h(G(z)) - f||^2 / ||f||^2 and,
-    where an image is wanted as well, plus ||G(z) - x||^2 over x's own spread.
+    """Starting from `latents`, find those whose images have features nearest to `features`.
 
-    A row is a search of its own, by Adam with a rate that falls to 0; the best point on its way counts. `watch` is
-    called after every step.
+    Minimises ||h(G(z)) - f||^2 / ||f||^2 and, with `images`, plus ||G(z) - x||^2 / ||x - mean(x)||^2. Each row is a
+    separate search by Adam, whose learning rate falls to 0; the best point on the way is returned. `watch` is called
+    after every step.
     """
     z = latents.detach().clone().requires_grad_()
     optimiser = torch.optim.Adam([z], _RATE)

@@ -1,4 +1,4 @@
-"""Pictures as analysis.json holds them: a sheet with rows and columns, as one PNG in base64."""
+"""Pictures in analysis.json: a sheet with rows and columns, as one PNG in base64."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from torch import Tensor
 
 
 def sheet(cells: Tensor) -> str:
-    """Pictures, (rows, columns, channels, height, width) with values from -1 to 1; a transparent line of one pixel ends
-    each to the right and below, and one that is NaN leaves its place empty."""
-    there = ~cells.isnan().flatten(2).all(2).cpu()
+    """Encode pictures, (rows, columns, channels, height, width) with values from -1 to 1. Each is followed by a
+    transparent line of one pixel, to the right and below; a picture of NaN leaves its cell empty."""
+    filled = ~cells.isnan().flatten(2).all(2).cpu()
     values = ((cells.nan_to_num().clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).cpu()
     rows, columns, channels, height, width = values.shape
     sheet = torch.zeros(rows, columns, 4, height + 1, width + 1, dtype=torch.uint8)
     sheet[..., :3, :height, :width] = values if channels == 3 else values[:, :, :1]
     sheet[..., 3, :height, :width] = 255
-    sheet[~there] = 0
+    sheet[~filled] = 0
     pixels = sheet.permute(0, 3, 1, 4, 2).reshape(rows * (height + 1), columns * (width + 1), 4)
     content = io.BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels.numpy())).save(content, "PNG")
@@ -30,5 +30,5 @@ def sheet(cells: Tensor) -> str:
 
 
 def pixels(sheet: str) -> NDArray[Any]:
-    """Of a sheet, (height, width, 4) as bytes: red, green, blue, and whether there is anything."""
+    """Decode a sheet to RGBA bytes, (height, width, 4)."""
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet))))

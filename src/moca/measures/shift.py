@@ -1,4 +1,4 @@
-"""How far the BatchNorm statistics of two kinds of images are from each other."""
+"""The distance between the BatchNorm statistics of two kinds of images."""
 
 import torch
 
@@ -6,9 +6,9 @@ from moca.measures.batch_norm import Moments
 
 
 def distance(a: Moments, b: Moments) -> float:
-    """Of one layer: the root mean over its channels of ((mean_a - mean_b)^2 + (std_a - std_b)^2) / ((var_a + var_b)/2).
+    """For one layer: the root mean over channels of ((mean_a - mean_b)^2 + (std_a - std_b)^2) / ((var_a + var_b) / 2).
 
-    0 where both are the same; 1 where means are a standard deviation apart. Channels that never vary are left out.
+    0 if both are the same; 1 if the means are one standard deviation apart. Channels without variance are left out.
     """
     mean_a, var_a, mean_b, var_b = (t.double() for t in (*a, *b))
     apart = (mean_a - mean_b) ** 2 + (var_a.sqrt() - var_b.sqrt()) ** 2

@@ -15,7 +15,7 @@ class Memory(Settings):
 
     leading: ClassVar[str] = "size"
     size: int = Field(
-        200, ge=0, le=10**12, description="number of samples, in total or per class; or the memory they may take: 50MB"
+        200, ge=0, le=10**12, description="number of samples, in total or per class; or bytes they may take: 50MB"
     )
     per: Literal["total", "class", "bytes"] = Field(
         "total",

@@ -110,7 +110,7 @@ class Run(Settings):
     learner: Learner = Field("er", validate_default=True, description="the method [in proxy protocols: pass]")
     perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
     memory: Annotated[Memory, short(Memory)] = Field(
-        Memory(), description="how many samples to keep for replay, or the memory they may take: 50MB"
+        Memory(), description="how many samples to keep for replay, or how many bytes they may take: 50MB"
     )
     protocol: str | None = Field(
         None, description="how the data set is used: offline, online, ... [default: its first, see moca ls cifar100]"

@@ -34,14 +34,14 @@ class Twin(derpp.Twin):
                 with torch.no_grad():
                     targets.append(self.before(x[None])[0] if label in self.seen_before else stored)
             replays[0]["logits"] = torch.stack(targets)
-        far = []
+        distances = []
         for images, features in self.seen_now:
             for x, h in zip(images, features, strict=True):
                 with torch.no_grad():
                     old = self.before.encoder(x[None])[0]
-                far.append(((self.projector @ h - old) ** 2).sum().sqrt() / math.sqrt(len(h)))
+                distances.append(((self.projector @ h - old) ** 2).sum().sqrt() / math.sqrt(len(h)))
         losses = super().losses(logits, y, replays)
-        losses["projection"] = self.options.weight * sum(far) / len(far)
+        losses["projection"] = self.options.weight * sum(distances) / len(distances)
         return losses
 
     def gradients(self, losses):

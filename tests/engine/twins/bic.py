@@ -28,20 +28,20 @@ class Twin(Plain):
         for r in replays:
             moved, clean = self.model.head(self.perturbed(r)), self.model.head(r["h"])
             parts.append(("replay", moved, clean, r["x"], r["y"], [self.held(image) for image in r["image"]]))
-        losses, kept = {}, 0
+        losses, distilled = {}, 0
         for name, moved, clean, x, labels, out in parts:
             rows = [i for i in range(len(labels)) if not out[i]]
             surprise = sum((-moved[i].log_softmax(0)[labels[i]] for i in rows), 0 * moved.sum())
             losses[name] = (1 - share) * surprise / max(1, len(rows))
             if self.seen_before:
-                kept = kept + self.far(clean, x, rows) / max(1, len(rows))
-        return losses | ({"distil": share * kept} if self.seen_before else {})
+                distilled = distilled + self.kl(clean, x, rows) / max(1, len(rows))
+        return losses | ({"distil": share * distilled} if self.seen_before else {})
 
-    def far(self, logits, x, rows):
+    def kl(self, logits, x, rows):
         old, total = sorted(self.seen_before), 0 * logits.sum()
         with torch.no_grad():
-            told = self.teacher(x)
+            teacher_logits = self.teacher(x)
         for i in rows:
-            p, q = (torch.softmax(z[i][old] / self.options.temperature, 0) for z in (told, logits))
+            p, q = (torch.softmax(z[i][old] / self.options.temperature, 0) for z in (teacher_logits, logits))
             total = total + (p * (p / q).log()).sum()
         return total

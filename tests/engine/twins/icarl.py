@@ -36,12 +36,12 @@ class Twin(Plain):
 
     def bce(self, logits, x, y):
         with torch.no_grad():
-            told = self.teacher(x).sigmoid()
+            teacher_outputs = self.teacher(x).sigmoid()
         losses = []
         for row, label in enumerate(y.tolist()):
             for c in sorted(self.seen_before | self.now):
                 p = logits[row, c].sigmoid()
-                target = float(c == label) if c in self.now else told[row, c]
+                target = float(c == label) if c in self.now else teacher_outputs[row, c]
                 losses.append(-(target * p.log() + (1 - target) * (1 - p).log()))
         return sum(losses) / len(losses)
 
@@ -68,7 +68,7 @@ class Twin(Plain):
         """Herding: each exemplar brings their mean nearest to the class's."""
         if self.stores:
             return
-        room, kept = self.settings.memory.size // len(self.seen_before | self.now), []
+        room, exemplars = self.settings.memory.size // len(self.seen_before | self.now), []
         labels = self.stream.train.labels[task.train].tolist()
         for c in sorted(self.seen_before | self.now):
             if c in self.now:
@@ -84,8 +84,8 @@ class Twin(Plain):
                     chosen.append(min(free, key=lambda i: (h[[*chosen, i]].mean(0) - h.mean(0)).norm().item()))
                 both = stay, [{"image": images[i], "y": c} for i in chosen]
                 placed = [((i + 0.5) / len(rows), k, row) for k, rows in enumerate(both) for i, row in enumerate(rows)]
-                kept += [row for *_, row in sorted(placed, key=lambda one: one[:2])]
+                exemplars += [row for *_, row in sorted(placed, key=lambda one: one[:2])]
             else:
-                kept += [row for row in self.memory if row["y"] == c][:room]
-        self.memory = kept
+                exemplars += [row for row in self.memory if row["y"] == c][:room]
+        self.memory = exemplars
         self.came_before += labels

@@ -21,10 +21,10 @@ class Twin(Plain):
         losses = {"new": sum(new) / len(new)}
         if old := sorted(self.seen_before):
             with torch.no_grad():
-                told = self.teacher(self.new_x)
-            far = []
-            for then, now in zip(told, logits, strict=True):
+                teacher_logits = self.teacher(self.new_x)
+            kl = []
+            for then, now in zip(teacher_logits, logits, strict=True):
                 p, q = (torch.softmax(z[old] / self.options.temperature, 0) for z in (then, now))
-                far.append((p * (p / q).log()).sum())
-            losses["old"] = self.options.alpha * sum(far) / len(far)
+                kl.append((p * (p / q).log()).sum())
+            losses["old"] = self.options.alpha * sum(kl) / len(kl)
         return losses

@@ -44,7 +44,7 @@ class Twin(Plain):
         return self.turned, torch.stack(labels)
 
     def losses(self, logits, y, replays):
-        losses = {"new": self.told(logits, y.tolist())}
+        losses = {"new": self.cross_entropy(logits, y.tolist())}
         if self.seen_before:
             count, old = len(self.new_y), sorted(self.seen_before)
             labels = [old[int(u * len(old))] for u in self.own.uniform(count, dtype=torch.float64).tolist()]
@@ -54,11 +54,11 @@ class Twin(Plain):
                 p = self.perturbed({"h": p, "y": torch.tensor(labels)})
             elif self.options.noise == "radius":
                 p = p + self.radius * self.own.normal(*p.shape)
-            told = self.told(self.model.head(p), [self.outputs * c for c in labels])
+            loss = self.cross_entropy(self.model.head(p), [self.outputs * c for c in labels])
             with torch.no_grad():
                 before = self.teacher.encode(self.new_x)
             difference = self.h - before
-            losses["prototypes"] = self.options.prototypes * told
+            losses["prototypes"] = self.options.prototypes * loss
             losses["distillation"] = self.options.distillation * (difference**2).sum().sqrt()
             self.new_h = everything
         return losses
@@ -67,7 +67,7 @@ class Twin(Plain):
         self.h, replays = super().encode(x, replays)
         return self.h, replays
 
-    def told(self, logits, labels):
+    def cross_entropy(self, logits, labels):
         """Cross-entropy among the outputs of the classes seen so far."""
         known = [self.outputs * c + k for c in sorted(self.seen_before | self.now) for k in range(self.outputs)]
         each = [

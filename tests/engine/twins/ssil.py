@@ -33,21 +33,21 @@ class Twin(Plain):
         n, m = (len(new) + len(rows),) * 2 if official else (len(new), max(1, len(rows)))
         losses = {"new": sum(new) / n, "replay": sum(old, 0 * moved.sum()) / m}
         if self.options.distil:
-            kept = self.far(self.model.head(replay["h"]), replay["x"], rows)
+            distilled = self.kl(self.model.head(replay["h"]), replay["x"], rows)
             if official:
-                kept = 4 * (kept + self.far(logits, self.new_x, range(len(y))))
-            losses["distil"] = kept / m
+                distilled = 4 * (distilled + self.kl(logits, self.new_x, range(len(y))))
+            losses["distil"] = distilled / m
         return losses
 
     def surprise(self, row, label, classes):
         return -row[label] + torch.logsumexp(torch.stack([row[c] for c in sorted(classes)]), 0)
 
-    def far(self, logits, x, rows):
+    def kl(self, logits, x, rows):
         with torch.no_grad():
-            told = self.teacher(x)
+            teacher_logits = self.teacher(x)
         total = 0 * logits.sum()
         for i in rows:
             for classes in self.tasks[:-1]:
-                p, q = (torch.softmax(z[i][classes] / 2, 0) for z in (told, logits))
+                p, q = (torch.softmax(z[i][classes] / 2, 0) for z in (teacher_logits, logits))
                 total = total + (p * (p / q).log()).sum()
         return total

@@ -19,9 +19,9 @@ class Taught:
         super().__init__(settings, stream)
         mine = settings.learner
         self.form, self.temperature = mine.form, mine.temperature
-        told = (mine.weight, mine.decay, mine.rate)
+        given = (mine.weight, mine.decay, mine.rate)
         self.weight, self.decay, self.rate = (
-            a if a is not None else b for a, b in zip(told, FORMS[mine.form], strict=True)
+            a if a is not None else b for a, b in zip(given, FORMS[mine.form], strict=True)
         )
         self.plastic_rate = mine.plastic_rate
         self.options = mine.make().inner

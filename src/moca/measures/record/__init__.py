@@ -1,1 +1,1 @@
-"""What can be written down while a run trains, for analyses that no run allows afterwards: a file each."""
+"""Recordings made while a run trains, for analyses that are impossible afterwards; one file each."""

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from moca.engine.run import Running
 
 _TEST_IMAGES = 20
-"""Of each class, after every task; `moca analyse` takes all of them for the final model."""
+"""Test images per class after every task; `moca analyse` uses all of them for the final model."""
 _WORDS = {"trained": "training", "tested": "test"}
 
 
 class Angles(Recording):
-    """Features of the last epoch of a task, replayed ones as perturbed, pooled by class; and those of test images."""
+    """Angle deviation by class, of features in a task's last epoch (replayed ones as perturbed) and of test images."""
 
     leads_to, about = "angle_deviation", "angle deviation in training"
     wants = ("new.features", "new.y", "replay.features", "replay.moved", "replay.y")
@@ -34,7 +34,7 @@ class Angles(Recording):
         self.labels: list[Tensor] = []
 
     def step(self, record: StepRecord) -> None:
-        """Keep its features."""
+        """Collect the features of a step."""
         outputs, several = record.outputs, self.run.trainer.learning.model.outputs
         for rows, y in (
             (outputs.get("new.features"), outputs.get("new.y")),
@@ -46,7 +46,7 @@ class Angles(Recording):
                 self.labels.append(labels.cpu())
 
     def task(self, record: TaskRecord) -> None:
-        """The deviation of every class."""
+        """Compute the deviation of every class, and discard the features."""
         trained = angle_deviation(torch.cat(self.features), torch.cat(self.labels)) if self.features else {}
         tested = self._tested()
         found: dict[str, Any] = {"trained": trained, "tested": tested, "learned": record.learned}
@@ -56,7 +56,7 @@ class Angles(Recording):
         self.features, self.labels = [], []
 
     def _tested(self) -> dict[int, float]:
-        """On some test images of each class that came."""
+        """The deviation on some test images of each class seen so far."""
         run, came = self.run, self.old + self.new
         index = torch.cat([task.test for task in run.stream]).unique()
         labels = run.stream.test.labels[index]
@@ -66,7 +66,7 @@ class Angles(Recording):
         return angle_deviation(features.cpu(), run.stream.test.labels[some])
 
     def analysis(self) -> Analysis | None:
-        """Of the last task as bars, and over the tasks."""
+        """Bars for the last task, and lines over the tasks."""
         if not self.tasks or not self.tasks[-1]["trained"]:
             return None
         last, angle = self.tasks[-1], Axis("Angle deviation (degrees)")

@@ -1,4 +1,4 @@
-"""What every recording is: told about some steps and every test, it keeps little, and at the end has an analysis."""
+"""The base class of recordings: they receive some steps and every task's test, and end in an analysis."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
 
 
 class Recording(Stateful):
-    """One kind of thing to be recorded. What it found in each task is in `tasks`, of plain values and tensors."""
+    """One kind of recording. Its findings of each task are in `tasks`, as plain values and tensors."""
 
     leads_to: ClassVar[str]
     """The name of its analysis."""
     about: ClassVar[str]
-    """What that is about, in a few words."""
+    """The analysis in a few words."""
     of_batch_norm: ClassVar[bool] = False
-    """Whether there is something to be recorded only where the encoder has BatchNorm."""
+    """Whether it needs an encoder with BatchNorm."""
     wants: ClassVar[Sequence[str]] = ()
-    """Outputs of a step."""
+    """The outputs of a step that it needs."""
     looks: ClassVar[Literal["late", "through"]] = "late"
-    """At steps spread over the last epoch of a task, or over all of it."""
+    """Which steps it receives: spread over the last epoch of a task, or over the whole task."""
     remembers: ClassVar[tuple[str, ...]] = ("tasks",)
 
     def __init__(self, run: Running) -> None:
         self.run, self.tasks = run, list[dict[str, Any]]()
 
     def step(self, record: StepRecord) -> None:
-        """One of the steps that are looked at has been done."""
+        """Called after each of the chosen steps."""
 
     def task(self, record: TaskRecord) -> None:
-        """A task has been learned."""
+        """Called after a task has been learned and tested."""
 
     def analysis(self) -> Analysis | None:
-        """What came of it, if anything did."""
+        """The analysis of what was recorded; None if there was nothing to record."""
         raise NotImplementedError
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken; a checkpoint is read to the run's device."""
+        """Restore a state, moving tensors to the CPU: a checkpoint is loaded to the run's device."""
         super().load_state_dict(on("cpu", state))
 
     @property
     def old(self) -> list[int]:
-        """Classes of earlier tasks; of joint training, those of all tasks of the stream but the last."""
+        """Classes of earlier tasks; in joint training, those of all tasks of the stream but the last."""
         schedule, stream = self.run.trainer.schedule, self.run.stream
         if schedule.joint:
             return sorted({c for task in stream[:-1] for c in task.classes} - set(stream[-1].classes))
@@ -57,13 +57,13 @@ class Recording(Stateful):
 
     @property
     def new(self) -> list[int]:
-        """Classes that came, and are not old."""
+        """Classes seen so far that are not old."""
         came = self.run.trainer.learning.learner.seen.nonzero().flatten().tolist()
         return sorted(set(came) - set(self.old))
 
 
 def of_classes(rows: Tensor, y: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
-    """The rows of the classes themselves with their labels, where a learner has several outputs a class (rotations)."""
+    """The rows of the classes themselves, with their labels, if a learner has several outputs per class (rotations)."""
     if outputs == 1:
         return rows, y
     own = y % outputs == 0
@@ -71,5 +71,5 @@ def of_classes(rows: Tensor, y: Tensor, outputs: int) -> tuple[Tensor, Tensor]:
 
 
 def replayed_as_seen(outputs: dict[str, Tensor]) -> Tensor | None:
-    """The replayed features as the classifier saw them; None where nothing was replayed."""
+    """The replayed features as the classifier saw them; None if nothing was replayed."""
     return outputs.get("replay.moved", outputs.get("replay.features"))

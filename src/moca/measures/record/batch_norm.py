@@ -1,4 +1,4 @@
-"""BatchNorm statistics of old, new and test images against each other, after every task."""
+"""Distances between the BatchNorm statistics of old, new and test images, after every task."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from moca.measures.record.base import Recording
 from moca.measures.shift import distance
 
 _BATCHES = 2, 20
-"""Of each kind, after every task: one for every 50 steps, at least and at most."""
+"""The least and largest number of batches of each kind after a task; in between, one for every 50 steps."""
 OLD_NEW, HELD_OLD, HELD_NEW = "replayed and new", "running and test of old classes", "running and test of new classes"
 
 
 class StatisticsShift(Recording):
-    """How far statistics are apart: of replayed and new batches, and of what the test normalises by and what test
-    images of old and of new classes have."""
+    """Distances between the statistics of replayed and new batches, and between the running statistics and those of
+    test images of old and of new classes."""
 
     leads_to, about = "batch_norm_shift", "BatchNorm statistics against each other"
     of_batch_norm = True
 
     def task(self, record: TaskRecord) -> None:
-        """The distance in every layer."""
+        """Compute the distances in every layer."""
         learning = self.run.trainer.learning
         layers: dict[str, Any] = layers_moved(learning.model)
         if not layers:
@@ -41,7 +41,7 @@ class StatisticsShift(Recording):
         self.tasks.append({"learned": record.learned, "layers": list(layers), "apart": apart})
 
     def _of_test(self, classes: list[int], batches: int) -> Statistics:
-        """The statistics of so many batches of test images of these classes, spread over them."""
+        """The statistics of so many batches of test images, spread evenly over these classes."""
         stream, learner, batch = self.run.stream, self.run.trainer.learning.learner, self.run.settings.batch
         index = torch.cat([task.test for task in stream]).unique()
         index = index[torch.isin(stream.test.labels[index], torch.tensor(classes, dtype=torch.int64))]
@@ -49,12 +49,12 @@ class StatisticsShift(Recording):
             return {}
         spread = torch.linspace(0, len(index) - 1, min(len(index), batches * batch)).long()
         count = -(-len(spread) // batch)
-        parts = [index[spread[start::count]] for start in range(count)]  # dealt out like cards, so that each has all
+        parts = [index[spread[start::count]] for start in range(count)]  # interleaved, so each batch spans all classes
         device, model = self.run.trainer.learning.device, self.run.trainer.learning.model
         return averaged(model, (learner.view(stream.test.images[part].to(device)) for part in parts if len(part) > 1))
 
     def analysis(self) -> Analysis | None:
-        """Of the last task layer by layer, and the mean over layers after every task."""
+        """Distances by layer after the last task, and their mean over layers after every task."""
         if not self.tasks or not self.tasks[-1]["apart"]:
             return None
         last = self.tasks[-1]

@@ -1,4 +1,4 @@
-"""Singular values of the gradients of the loss with respect to features, of replayed and of new rows."""
+"""Singular values of the gradients of the loss with respect to features, for replayed and new samples."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from moca.engine.run import Running
 
 _SHOWN = 100
-"""Singular values in the figure, as the paper has them."""
+"""The number of singular values in the figure, as in the paper."""
 ALL, REPLAYED, NEW, OFFICIAL = "all rows", "replayed rows", "new rows", "all rows, replayed ones at unit length"
 
 
 class Gradients(Recording):
-    """Gradients with respect to the features that the classifier saw, in the last epoch of a task, as Gram matrices.
+    """Gram matrices of the gradients with respect to the features that the classifier saw, in the last epoch of a task.
 
-    The official code takes those of perturbed batches with respect to features of unit length, which makes them longer
-    by the length of the feature: that is recorded beside.
+    For perturbed batches, the official code differentiates with respect to unit-length features, so its gradients are
+    longer by the norm of the feature; these are recorded as well.
     """
 
     leads_to, about = "gradient_spectrum", "singular values of feature gradients"
@@ -43,7 +43,7 @@ class Gradients(Recording):
         self.grams: dict[str, Tensor] = {}
 
     def step(self, record: StepRecord) -> None:
-        """Add its gradients."""
+        """Add the gradients of a step."""
         out = record.outputs
         self._add(NEW, out.get("new.features.gradient"))
         replayed, seen = out.get("replay.moved.gradient", out.get("replay.features.gradient")), replayed_as_seen(out)
@@ -59,7 +59,7 @@ class Gradients(Recording):
             self.grams[name] = self.grams[name] + here if name in self.grams else here
 
     def task(self, record: TaskRecord) -> None:
-        """The singular values of what was added, together and apart."""
+        """Compute the singular values, for replayed and new rows together and separately."""
         sums = {ALL: [NEW, REPLAYED], REPLAYED: [REPLAYED], NEW: [NEW], OFFICIAL: [NEW, OFFICIAL]}
         found: dict[str, Any] = {"learned": record.learned, "classes": len(self.new)}
         for name, parts in sums.items():

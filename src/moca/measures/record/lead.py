@@ -1,4 +1,4 @@
-"""How far new classes lead after every task: the run tested while more and more is taken from their scores."""
+"""The lead of new classes after every task: the run tested with increasing logit adjustment."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from moca.streams import Stream
 NAME = "lead_over_tasks"
 _REPLAYED = Rule.of("b")
 _BATCHES = 50
-"""That the statistics of replayed batches are estimated from."""
+"""The number of batches from which the statistics of replayed batches are estimated."""
 
 
 class LeadTested(Recording):
-    """Accuracy of the tasks learned so far with each multiple of the lead taken: as the run is tested, and with
-    BatchNorm's statistics of replayed batches alone, where the test sees those of the model. Nothing of learners whose
-    scores are distances."""
+    """Accuracy on the tasks learned so far with each multiple of the lead subtracted: as the run is tested, and with
+    BatchNorm statistics of replayed batches only, if the trained model is what is tested. Not for learners that predict
+    by distances."""
 
     leads_to, about = NAME, "the lead of new classes after every task"
 
     def task(self, record: TaskRecord) -> None:
-        """Test once as the run does, and once with the other statistics, where these are others."""
+        """Test as the run does, and again with the statistics of replayed batches, if these differ."""
         run, learning = self.run, self.run.trainer.learning
         if not learning.learner.has_logits:
             return
@@ -40,7 +40,7 @@ class LeadTested(Recording):
         self.tasks.append({"learned": record.learned, "accuracy": accuracy})
 
     def _adjusted(self, tasks: Stream) -> list[float]:
-        """The accuracy over these tasks, for each multiple."""
+        """The accuracy over these tasks for each multiple."""
         learning, test = self.run.trainer.learning, tasks.test
         predict, lead = learning.learner.predict, learning.learner.lead
 
@@ -52,14 +52,14 @@ class LeadTested(Recording):
         return [mean_over(tasks, accuracies) for accuracies in zip(*by_task, strict=True)]
 
     def analysis(self) -> Analysis | None:
-        """At the end, and over the tasks without and with the whole lead taken."""
+        """Accuracy over the multiples at the end, and over the tasks with none and all of the lead subtracted."""
         if not self.tasks:
             return None
         last, applied = self.tasks[-1]["accuracy"], self.run.trainer.learning.learner.adjusts_by
 
         def over_tasks(rule: str, multiple: int) -> list[float]:
             found = [task["accuracy"].get(rule, task["accuracy"][OWN]) for task in self.tasks]
-            place = MULTIPLES.index(multiple) - len(MULTIPLES)  # from the end: lists of older checkpoints begin later
+            place = MULTIPLES.index(multiple) - len(MULTIPLES)  # from the end: lists in older checkpoints start later
             return [100 * accuracies[place] for accuracies in found]
 
         x, learned = Axis("Adjustment (times the lead)", MULTIPLES), [task["learned"] for task in self.tasks]
@@ -80,9 +80,11 @@ class LeadTested(Recording):
 
 
 def at_the_end(analyses: Analyses, rule: str) -> list[float]:
-    """What a summary says: accuracies in % as trained, with the lead taken once, and at best, and which value is best.
-    With BatchNorm's statistics by this rule, or as the run was tested where these are the same; empty where nothing was
-    recorded."""
+    """The numbers of `summary` at the end: accuracies in % as trained, with adjust=1 and at best, and the best value.
+
+    With the BatchNorm statistics of this rule, or as the run was tested if these are the same; empty if nothing was
+    recorded.
+    """
     numbers = analyses[NAME].numbers if NAME in analyses else {}
     names = dict.fromkeys(name.rpartition(", ")[0] for name in numbers)
     found = (numbers.get(f"{name}, {rule}", numbers[f"{name}, {OWN}"]) for name in names)

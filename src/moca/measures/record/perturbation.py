@@ -1,4 +1,4 @@
-"""By which angle the perturbation moved features while training."""
+"""The angles by which the perturbation moved features while training."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BINS = 90
 
 
 class Moved(Recording):
-    """The angle between a replayed old-class feature and where it was moved to."""
+    """Angles between replayed old-class features before and after the perturbation."""
 
     leads_to, about = "perturbation_angle", "angle of the perturbation"
     wants = ("replay.features", "replay.moved", "replay.old")
@@ -34,7 +34,7 @@ class Moved(Recording):
         self.course: list[list[float]] = []
 
     def step(self, record: StepRecord) -> None:
-        """Count its angles."""
+        """Count the angles of a step."""
         moved, old = record.outputs.get("replay.moved"), record.outputs.get("replay.old")
         if moved is None or old is None:
             return
@@ -47,14 +47,14 @@ class Moved(Recording):
             self.course.append([record.step, low, middle, high])
 
     def task(self, record: TaskRecord) -> None:
-        """Keep the distribution of the task; of the first one there is none."""
+        """Store the distribution of the task; the first task has none."""
         if self.course:
-            kept = {"counts": self.counts, "degrees": self.degrees, "course": self.course}
-            self.tasks.append({"learned": record.learned, **kept})
+            found = {"counts": self.counts, "degrees": self.degrees, "course": self.course}
+            self.tasks.append({"learned": record.learned, **found})
         self.counts, self.degrees, self.course = torch.zeros(_BINS, dtype=torch.int64), 0.0, []
 
     def analysis(self) -> Analysis | None:
-        """The distribution in each task, and its course over the steps."""
+        """The distribution over all tasks, and its course over the steps."""
         if not self.run.settings.perturb.make().moves or not self.tasks:
             return None
         total = torch.stack([task["counts"] for task in self.tasks]).sum(0).double()
@@ -78,5 +78,5 @@ class Moved(Recording):
         )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from where `state` was taken; an older moca did not add up the degrees."""
+        """Restore a state; checkpoints of older versions lack the sum of degrees."""
         super().load_state_dict({"degrees": math.nan} | state)

@@ -1,4 +1,4 @@
-"""The watcher behind `record`: looks at a few steps of every task, and writes analysis.json when the run ends."""
+"""The watcher behind `record`: samples a few steps of every task, and writes analysis.json when the run ends."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from moca.engine.run import Running
 
 _ROWS = 4096
-"""New samples that are looked at in the last epoch of a task, at most; as many replayed ones come with them."""
+"""The largest number of new samples to record in the last epoch of a task; as many replayed ones come with them."""
 _THROUGH = 25
-"""Steps that are looked at over a whole task."""
+"""The number of steps to record over a whole task."""
 KINDS: dict[str, type[Recording]] = {
     "angles": Angles,
     "gradients": Gradients,
@@ -31,18 +31,18 @@ KINDS: dict[str, type[Recording]] = {
     "lead": LeadTested,
     "rules": RulesTested,
 }
-"""By what `record` calls them."""
+"""Recordings by their names in `record`."""
 
 
 def spread(first: int, last: int, count: int) -> frozenset[int]:
-    """At most so many numbers from `first` to `last`, evenly spaced; the last one among them."""
-    there = last - first + 1
-    return frozenset(last - place * there // min(count, there) for place in range(min(count, there)))
+    """At most `count` numbers from `first` to `last`, evenly spaced and including the last."""
+    available = last - first + 1
+    return frozenset(last - place * available // min(count, available) for place in range(min(count, available)))
 
 
 class Recorder(Watcher):
-    """Of the steps of a task it looks at some of the last epoch, whole batches all of them, and at some over all of it:
-    so few that training is not slowed down."""
+    """Passes some steps of each task to the recordings: full batches of its last epoch, and steps spread over the whole
+    task; so few that training is not slowed down."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.kinds = [KINDS[name] for name in names if name in KINDS]
@@ -50,28 +50,28 @@ class Recorder(Watcher):
         self.looked = -1, frozenset[int](), frozenset[int]()
 
     def attach(self, run: Running) -> None:
-        """Take the run that is to be recorded."""
+        """Set the run to record."""
         self.run, self.recordings = run, [kind(run) for kind in self.kinds]
 
     def due(self, schedule: Schedule) -> bool:
-        """Whether the next step is one of those that are looked at."""
+        """Whether the next step is recorded."""
         (late, through), done = self._chosen(schedule), schedule.task_steps_done
         return done in late or done in through
 
     def _chosen(self, schedule: Schedule) -> tuple[frozenset[int], frozenset[int]]:
-        """The steps that are looked at, counted from 0 in the current task: late ones, and those all through it."""
+        """The steps to record, counted from 0 in the current task: some of its last epoch, and some over all of it."""
         task, late, through = self.looked
         if task != schedule.task:
             batch = schedule.settings.batch
-            whole = max(1, len(schedule.current.train) // batch)
+            full_batches = max(1, len(schedule.current.train) // batch)
             begin = schedule.task_steps - schedule.batches
-            late = spread(begin, begin + whole - 1, -(-_ROWS // batch))
+            late = spread(begin, begin + full_batches - 1, -(-_ROWS // batch))
             through = spread(0, schedule.task_steps - 1, _THROUGH)
             self.looked = schedule.task, late, through
         return late, through
 
     def steps(self, records: Sequence[StepRecord]) -> None:
-        """Some steps have been done, all of the current task."""
+        """Receive steps, all of the current task."""
         schedule = self.run.trainer.schedule
         late, through = self._chosen(schedule)
         before = schedule.steps_done - schedule.task_steps_done
@@ -83,22 +83,22 @@ class Recorder(Watcher):
                         recording.step(record)
 
     def task(self, record: TaskRecord) -> None:
-        """A task has been learned; before training nothing is recorded."""
+        """Receive the test after a task; nothing is recorded before training."""
         if record.learned:
             with self.run.trainer.learning.numerics():
                 for recording in self.recordings:
                     recording.task(record)
 
     def save(self) -> None:
-        """Write what was found."""
+        """Write analysis.json."""
         found = {one.leads_to: analysis for one in self.recordings if (analysis := one.analysis())}
         write(self.run.folder, found)
 
     def state(self) -> list[Any]:
-        """Of each recording."""
+        """The state of each recording."""
         return [recording.state() for recording in self.recordings]
 
     def load_state_dict(self, states: list[Any]) -> None:
-        """Go on from where `states` were taken."""
+        """Restore the state of each recording."""
         for recording, state in zip(self.recordings, states, strict=True):
             recording.load_state_dict(state)

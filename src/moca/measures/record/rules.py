@@ -1,4 +1,4 @@
-"""The run tested under every rule of which statistics BatchNorm holds at the test, after every task."""
+"""The run tested under every rule for BatchNorm's test statistics, after every task."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 
 NAME = "batch_norm_rules"
 _BATCHES = 50
-"""That the statistics of new and of replayed batches are estimated from."""
+"""The number of batches from which the statistics of new and of replayed batches are estimated."""
 
 
 class RulesTested(Recording):
-    """Accuracy of the tasks learned so far under each rule; nothing of models without BatchNorm.
+    """Accuracy on the tasks learned so far under each rule; nothing for models without BatchNorm.
 
-    Only the statistics of the network itself change: a teacher that is tested has its own, and is refused, and means of
-    features that a learner keeps (icarl) stay those of the run. Samples that a learner mixes in the encoder pass
-    unmixed.
+    Only the statistics of the trained network change. A tested teacher has its own, and is refused; class means that a
+    learner keeps (icarl) stay those of the run. Samples that a learner would mix in the encoder pass unmixed.
     """
 
     leads_to, about = NAME, "accuracy under other rules of BatchNorm"
@@ -42,7 +41,7 @@ class RulesTested(Recording):
             )
 
     def task(self, record: TaskRecord) -> None:
-        """Test under each rule; rules that mean the same are tested once."""
+        """Test under each rule; rules that amount to the same are tested once."""
         run, learning = self.run, self.run.trainer.learning
         if not layers_moved(learning.model):
             return
@@ -58,7 +57,7 @@ class RulesTested(Recording):
         self.tasks.append({"learned": record.learned, "class_il": class_il, "accuracy": accuracy})
 
     def analysis(self) -> Analysis | None:
-        """Over the tasks, and at the end."""
+        """Accuracy under each rule over the tasks, and at the end."""
         if not self.tasks:
             return None
         last = self.tasks[-1]["accuracy"]
@@ -75,6 +74,6 @@ class RulesTested(Recording):
 
 
 def final_accuracies(analyses: Analyses) -> dict[str, float]:
-    """By the name of the rule, in %; empty where it was not recorded."""
+    """The final accuracy in % by rule; empty if it was not recorded."""
     found = analyses.get(NAME)
     return {rule: values[-1] for rule, values in found.plots[NAME].series.items()} if found else {}
