@@ -266,7 +266,7 @@ def test_a_narrow_terminal_names_a_method_only_where_it_has_numbers():
 def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("moca.report.printing.DOTS", 20)
     moca.run(data=make_dataset(), epochs=1, tasks=2, out=tmp_path / "toy", device="cpu")
-    assert moca.analyse(tmp_path / "toy").missing[-1].endswith("hand them in: moca.analyse(run, data=...)")
+    assert moca.analyse(tmp_path / "toy").missing[-1].endswith("pass them again: moca.analyse(run, data=...)")
     assert "confusion" in moca.analyse(tmp_path / "toy", data=make_dataset()).analyses
     code, told = said(capsys, runs / "er", tmp_path / "toy", "--only", "calibration", "--out", tmp_path / "figures")
     assert code == 0

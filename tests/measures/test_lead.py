@@ -73,7 +73,7 @@ def test_nothing_of_distances(tmp_path):
     run = moca.run(**SMALL | {"tasks": 2}, learner="icarl", perturb="none", record="lead", out=tmp_path / "icarl")
     found = moca.analyse(run)
     assert not {"lead_over_tasks", "lead_of_new_classes"} & found.analyses.keys()
-    why = "there is none, as one task has all classes or they are told by distances"
+    why = "there is none: one task has all classes, or the learner predicts by distances"
     assert f"lead_of_new_classes: {why}" in found.missing
 
 

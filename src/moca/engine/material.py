@@ -46,7 +46,7 @@ class Material:
         own = run.data.object if isinstance(run.data, Own) else run.data
         if own is None:
             raise MocaError(
-                f"the data of this run ('{run.data.name}') were an object of Python, which settings.json cannot hold; "  # type: ignore[union-attr]
+                f"the data of this run ('{run.data.name}') were a Python object, which settings.json cannot hold; "  # type: ignore[union-attr]
                 "resume from Python, passing them again: moca.resume(folder, data=...)"
             )
         named = isinstance(own, str)

@@ -177,7 +177,7 @@ class EndedRun:
         """Its settings and its stream."""
         settings = self.result.settings
         if settings.in_python_only and not self.own:
-            raise MocaError("parts of the run exist in Python only; hand them in: moca.analyse(run, data=...)")
+            raise MocaError("parts of the run exist only in Python; pass them again: moca.analyse(run, data=...)")
         return Material()(validate(Run, dict(settings) | {"device": self.device} | dict(self.own)))
 
     @cached_property
@@ -256,9 +256,9 @@ def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
         return {}, [f"{_MODEL if ended.weights else _FORGETTING}: {error}"]
     found, why = model.analyses() if model else {}, []
     if model and "calibration" not in found:
-        why.append(f"calibration: '{settings.learner.name}' predicts by scores of its own, which are no logits")
+        why.append(f"calibration: '{settings.learner.name}' predicts by other scores than logits")
     if model and "lead_of_new_classes" not in found:
-        why.append("lead_of_new_classes: there is none, as one task has all classes or they are told by distances")
+        why.append("lead_of_new_classes: there is none: one task has all classes, or the learner predicts by distances")
     came = first_tasks(stream)
     if len(by_class) > 2 and len(came) == len(by_class[-1]):
         found["forgetting_by_class"] = _forgetting(by_class[1:], came, stream.names)
