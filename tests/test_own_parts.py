@@ -179,7 +179,7 @@ def test_a_run_with_parts_of_python_goes_on_from_python(arrays, tmp_path):
     half = finish(begin(settings, tmp_path / "half", interrupt_when(1)))
     assert half.status == "interrupted"
     assert half.message.endswith(f"continue with: moca.resume('{tmp_path / 'half'}', data=..., model=...)")
-    with pytest.raises(MocaError, match=r"object of Python, which settings.json cannot hold; resume from Python"):
+    with pytest.raises(MocaError, match=r"Python object, which settings.json cannot hold; resume from Python"):
         moca.resume(tmp_path / "half")
     with pytest.raises(MocaError, match="'Sequential' was a Python object"):
         moca.resume(tmp_path / "half", data=arrays)

@@ -222,7 +222,7 @@ def test_what_was_asked_for_and_is_not_there_is_one_line(runs, capsys):
 def test_why_one_task_has_no_lead_is_told(tmp_path):
     moca.run(tasks=1, epochs=1, out=tmp_path / "one", device="cpu")
     (why,) = moca.analyse(tmp_path / "one", device="cpu").lacks("lead_of_new_classes")
-    assert why.startswith("lead_of_new_classes: there is none, as one task has all classes")
+    assert why.startswith("lead_of_new_classes: there is none: one task has all classes")
 
 
 def test_a_narrow_terminal_cuts_no_name_and_no_number():
