@@ -378,7 +378,7 @@ def test_a_learner_and_a_perturbation_of_python_are_handed_in_again(small, tmp_p
 
     model = small(learner=Mine(), perturb=Noise(lam=0.3), epochs=1).learn(*lesson(0, 1))
     model.save(tmp_path / "model")
-    with pytest.raises(MocaError, match=r"of a model moca.load_model\(folder, ...\)"):
+    with pytest.raises(MocaError, match=r"for a model moca.load_model\(folder, ...\)"):
         moca.load_model(tmp_path / "model", device="cpu")
     again = moca.load_model(tmp_path / "model", device="cpu", learner=Mine(), perturb=Noise(lam=0.3))
     x, _ = lesson(0, 1, seed=1)

@@ -119,7 +119,7 @@ def test_the_commands(run, tmp_path, monkeypatch, capsys):
         assert ended.value.code == 0
         return " ".join(capsys.readouterr().out.split())
 
-    assert "generator of digits is there" in said("data", "generator", "digits", "--steps", 2, "--device", "cpu")
+    assert "generator of digits is ready" in said("data", "generator", "digits", "--steps", 2, "--device", "cpu")
     words = ("analyse", run, "--only", "implicit_augmentation", "--device", "cpu", "--out", tmp_path)
     told = said(*words, "--classes", "1", "3")
     assert "missed by (degrees)" in told and told.count("wap") == 1, "a row of the grid"

@@ -218,7 +218,7 @@ def test_every_kind_of_learner_can_be_recorded(data, tmp_path, others):
     found = analyses(tmp_path / "recorded")
     assert {"angle_deviation", "gradient_spectrum"} <= found.keys()
     told = moca.analyse(tmp_path / "recorded", data=data).missing
-    assert any("'icarl' predicts by scores" in line for line in told) == (others["learner"] == "icarl")
+    assert any("'icarl' predicts by other scores" in line for line in told) == (others["learner"] == "icarl")
     assert any("there is one task only" in line for line in told) == (others["learner"] == "joint")
     assert ("perturbation_angle" in found) == (settings["perturb"] != "none" and others["learner"] != "proxy")
 
