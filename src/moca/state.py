@@ -88,7 +88,7 @@ def on(device: torch.device | str, state: Any) -> Any:
 
 
 def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
-    """`rows` extended to `count` rows, one per class; the added rows hold `fill`."""
+    """`rows` extended to `count` rows; the added rows hold `fill`."""
     return torch.cat([rows, rows.new_full((count - len(rows), *rows.shape[1:]), fill)])
 
 

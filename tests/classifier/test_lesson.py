@@ -540,3 +540,51 @@ def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):
     with pytest.raises(MocaError, match=r"none of the 6 images can be used; the first: .*0-0.png' cannot"):
         teach(model, place, options=OPTIONS, device="cpu")
     assert not model.path.exists()
+
+
+def test_images_that_lessons_are_evaluated_on_are_never_learnt(model, folder):
+    january = folder("jan", 0, 1)
+    teach(model, january, options=OPTIONS, device="cpu")
+    classifier = model.load(ContinualClassifier, device="cpu")
+    with pytest.warns(UserWarning, match="4 of 40 images are left out: lessons are evaluated on them"):
+        classifier.learn(january)
+    held = {row.tobytes() for row in digests_of(classifier.kept_.images)}
+    assert len(held) == 4
+    assert not held & {row.tobytes() for row in digests_of(classifier.learning_.memory.all()["image"])}
+
+
+def test_a_model_that_has_learnt_something_else_meanwhile_is_not_overwritten(model, folder, small):
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    mine = moca.load_model(model.path, device="cpu").learn(bars(3, 9), ["bar 3"] * 9)
+    teach(model, folder("feb", 2), tolerate=1, device="cpu")
+    with pytest.raises(MocaError, match="version 2 is in use, and this classifier continues version 1; load it again"):
+        mine.save(model.path)
+    assert model.current == 2
+    mine.save(model.path, replace=True)
+    assert (model.current, mine.continues_[1]) == (3, 3)
+    mine.save(model.path)
+    with pytest.raises(MocaError, match="holds another model; save to another folder"):
+        small().learn(*lesson(0, 1)).save(model.path)
+    assert model.current == 4
+
+
+def test_an_earlier_version_can_be_loaded(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
+    teach(model, folder("feb", 2), tolerate=1, device="cpu")
+    assert moca.load_model(model.path, version=1, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
+    with pytest.raises(MocaError, match="has no version 7; it has 1, 2"):
+        moca.load_model(model.path, version=7)
+
+
+def test_a_name_in_two_spellings_is_one_class(model, folder, tmp_path):
+    shutil.move(folder("jan", 0, 1) / "bar 0", tmp_path / "jan" / "W\u00fcrfel")
+    teach(model, tmp_path / "jan", options=OPTIONS, device="cpu")
+    shutil.move(folder("feb", 0, seed=1) / "bar 0", tmp_path / "feb" / "Wu\u0308rfel ")
+    assert teach(model, tmp_path / "feb", tolerate=1, device="cpu").came_again == ["W\u00fcrfel"]
+
+
+def test_empty_slots_of_the_memory_take_no_room(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"memory": 100_000, "epochs": 1}, device="cpu")
+    assert (model.path / "versions" / "1" / "state.pt").stat().st_size < 1_000_000
+    memory = model.load(ContinualClassifier, device="cpu").learning_.memory
+    assert (memory.size, len(memory), len(memory.fields["image"])) == (100_000, 36, 100_001)

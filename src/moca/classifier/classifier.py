@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -30,7 +31,7 @@ from moca.engine.held_out import holding_out
 from moca.engine.learning import Learning
 from moca.engine.schedule import batches_of
 from moca.engine.trainer import Trainer
-from moca.errors import MocaError, nearest
+from moca.errors import MocaError, MocaWarning, nearest
 from moca.models.frozen import Frozen
 from moca.settings import Run, validate
 from moca.streams import Stream, Task
@@ -70,6 +71,8 @@ class Classifier:
     """Epochs of the last lesson, even if it failed."""
     kept_: Kept = Kept()
     """Held-out images and digests of all images taught so far; only filled by lessons from folders."""
+    continues_: tuple[Path, int] | None = None
+    """The folder and version that it was loaded from or last saved as."""
     _names: list[Label]
     _not_fitted: type[MocaError] = MocaError
     """Error to raise when a method needs a trained classifier and there has been no lesson yet."""
@@ -105,8 +108,8 @@ class Classifier:
     def learn(self, images: Any, labels: Any = None, *, said: Said | None = None) -> Self:
         """Learn from labelled images while keeping the classes already known.
 
-        A lesson that does not finish (Ctrl-C, or a loss that is not finite) leaves the classifier unchanged.
-        `said(done, total)` is called after every step.
+        Images that lessons are evaluated on are left out, with a warning. A lesson that does not finish (Ctrl-C, or a
+        loss that is not finite) leaves the classifier unchanged. `said(done, total)` is called after every step.
         """
         known = self.__sklearn_is_fitted__()
         if known:
@@ -114,6 +117,12 @@ class Classifier:
         x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size)
         y = self.of_known_kind(y)
         x = self._to_samples(x) if known else self._start(x, y)
+        if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():
+            left_out = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
+            warnings.warn(MocaWarning(left_out), stacklevel=2)
+            x, y = x[~held], [label for label, is_held in zip(y, held.tolist(), strict=True) if not is_held]
+            if not y:
+                return self
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
         task = self._stream(x, y, names)
         task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
@@ -302,19 +311,24 @@ class Classifier:
     def unlearn(self, images: Tensor, digests: Digests) -> None:
         """Remove mislabelled images from the memory and the held-out images. Weights that were trained with them
         stay."""
-        wrong = {row.tobytes() for row in digests}
-        features = None if self.frozen_ is None else self._to_samples(images).flatten(1).double()
+        wrong = self._to_samples(images)
 
         def gone(stored: Tensor) -> Tensor:
-            if features is not None:
-                here = features.to(stored.device)
-                distances: Tensor = torch.cdist(stored.flatten(1).double(), here)
-                return distances.le(_ROUNDING * torch.linalg.vector_norm(here, dim=1)).any(1)
-            rows = digests_of(stored.reshape(-1, *self.sample_shape).cpu())
-            return torch.tensor([row.tobytes() in wrong for row in rows], dtype=torch.bool, device=stored.device)
+            return self._among(stored, wrong)
 
         self.learning_ = without_samples(self.learning_, gone, self._fresh_learning)
         self.kept_ = self.kept_.less(digests, gone)
+
+    def _among(self, samples: Tensor, others: Tensor) -> Tensor:
+        """A mask of the samples that equal one of the others, both as the model trains on them; features of a frozen
+        encoder equal up to rounding."""
+        if self.frozen_ is not None:
+            here = others.flatten(1).double().to(samples.device)
+            distances: Tensor = torch.cdist(samples.flatten(1).double(), here)
+            return distances.le(_ROUNDING * torch.linalg.vector_norm(here, dim=1)).any(1)
+        known, rows = (digests_of(some.reshape(-1, *self.sample_shape).cpu()) for some in (others, samples))
+        wanted = {row.tobytes() for row in known}
+        return torch.tensor([row.tobytes() in wanted for row in rows], dtype=torch.bool, device=samples.device)
 
     @property
     def keeps_vectors(self) -> bool:
@@ -336,11 +350,19 @@ class Classifier:
             found.setdefault(self._names[int(y)], []).append(image.permute(1, 2, 0).cpu().numpy())
         return found
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Save it to a model folder as a new version; earlier versions stay."""
+    def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> Path:
+        """Save it to a model folder as a new version; earlier versions stay.
+
+        A folder whose model is another one, or has learnt something else since this one was loaded, is refused unless
+        `replace`.
+        """
         from moca.classifier.folder import ModelFolder
 
-        return ModelFolder(Path(path)).add(self)
+        self._check_learnt()
+        folder = ModelFolder(Path(path))
+        folder.check_free()
+        with folder.teaching():
+            return folder.add(self, replace=replace)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write it as an ONNX file, for programs that only have onnxruntime; needs the extra `onnx`."""
@@ -354,17 +376,20 @@ class Classifier:
         cls,
         path: str | os.PathLike[str],
         *,
+        version: int | None = None,
         device: str = "auto",
         encoder: Any = None,
         frozen: Any = None,
         learner: Any = None,
         perturb: Any = None,
     ) -> Self:
-        """Load the model in a folder, or of a finished run. Parts that were your own objects must be passed again."""
+        """Load the model in a folder, by default the version in use, or of a finished run. Parts that were your own
+        objects must be passed again."""
         from moca.classifier.folder import ModelFolder
 
         folder = ModelFolder(Path(path))
-        return folder.load(cls, device=device, encoder=encoder, frozen=frozen, learner=learner, perturb=perturb)
+        own = {"encoder": encoder, "frozen": frozen, "learner": learner, "perturb": perturb}
+        return folder.load(cls, version, device, **own)
 
     def about(self) -> dict[str, Any]:
         """Everything but the tensors, for a JSON file: settings, classes, preprocessing."""

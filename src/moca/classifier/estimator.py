@@ -52,6 +52,7 @@ class ContinualClassifier(Classifier, ClassifierMixin, BaseEstimator):  # type: 
 def load_model(
     path: str | os.PathLike[str],
     *,
+    version: int | None = None,
     device: str = "auto",
     encoder: Any = None,
     frozen: Any = None,
@@ -62,6 +63,7 @@ def load_model(
 
     Args:
         path: The folder.
+        version: The version to load; by default the one in use.
         device: `"cpu"`, `"cuda"` or `"auto"`.
         encoder: The encoder, if it was your own torch module.
         frozen: The frozen encoder, if it was your own torch module.
@@ -69,5 +71,5 @@ def load_model(
         perturb: The perturbation, likewise.
     """
     return ContinualClassifier.load(
-        path, device=device, encoder=encoder, frozen=frozen, learner=learner, perturb=perturb
+        path, version=version, device=device, encoder=encoder, frozen=frozen, learner=learner, perturb=perturb
     )

@@ -25,6 +25,7 @@ from moca.data.arrays import Label
 from moca.engine.folder import MODEL, SETTINGS, RunFolder
 from moca.errors import MocaError, out_of_memory
 from moca.locking import lock
+from moca.memory.memory import packed
 from moca.state import torch_bytes
 from moca.user_tracebacks import noted
 
@@ -131,16 +132,36 @@ class ModelFolder:
         classifier: Classifier,
         lesson: dict[str, Any] | None = None,
         use: bool = True,
+        replace: bool = False,
     ) -> Path:
-        """Save a new version atomically, and put it into use if `use`."""
+        """Save a new version atomically, and put it into use if `use`. The model in the folder must be the one that the
+        classifier continues, unless `replace`."""
         self.check_free()
+        if self.exists() and not replace:
+            self._check_continued(classifier)
+        number = self.next
         about = {
-            "version": self.next,
+            "version": number,
             "parent": self.current if self.exists() else None,
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "lesson": lesson or {},
         }
-        return self._write(about, classifier, use)
+        place = self._write(about, classifier, use)
+        classifier.continues_ = self.path.resolve(), number
+        return place
+
+    def _check_continued(self, classifier: Classifier) -> None:
+        """Raise if the version in use is not the one that the classifier was loaded from or saved as."""
+        place, version = classifier.continues_ or (None, 0)
+        if place != self.path.resolve():
+            raise MocaError(
+                f"'{self.path}' holds another model; save to another folder, or with replace=True as its next version"
+            )
+        if version != self.current:
+            raise MocaError(
+                f"model '{self.path}' has changed: version {self.current} is in use, and this classifier continues "
+                f"version {version}; load it again, save to another folder, or use replace=True"
+            )
 
     def rewrite(self, version: int, classifier: Classifier) -> None:
         """Replace the classifier of a version."""
@@ -173,7 +194,10 @@ class ModelFolder:
                 shutil.rmtree(leftover, ignore_errors=True)
             part.mkdir(parents=True)
             (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            state = {"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}
+            learning = classifier.learning_.state()
+            if learning["memory"] is not None:
+                learning["memory"] = packed(learning["memory"])
+            state = {"learning": learning, "extra": classifier.kept_.state()}
             (part / _STATE).write_bytes(torch_bytes(state))
             if classifier.frozen_ is not None and not (shared := self._frozen_path(classifier.frozen_.digest)).exists():
                 (part / shared.name).write_bytes(torch_bytes(classifier.frozen_.state()))
@@ -227,12 +251,15 @@ class ModelFolder:
         about, state = self.contents(version)
         has_own_parts = any(part is not None for part in own.values())
         try:
-            return kind.revived(about, state, device=device, **own)
+            classifier = kind.revived(about, state, device=device, **own)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             if self.is_run() or has_own_parts or out_of_memory(error) or noted(error):
                 raise
             path = self._version_folder(version) / _STATE
             raise self._damaged(path, "does not fit what about.json says of it") from None
+        if not self.is_run():
+            classifier.continues_ = self.path.resolve(), about["version"]
+        return classifier
 
     def contents(self, version: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """The `about()` and the state of the classifier of a version, or of a finished run."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,7 +96,13 @@ def _of_folder(
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
     images, indices = readable([file for file, _ in files], shape, size, say, read)
     found = [files[index] for index in indices]
-    return Labelled(images, [spelt(name) for _, name in found], [spelt(file) for file, _ in found])
+    return Labelled(images, [class_name(spelt(name)) for _, name in found], [spelt(file) for file, _ in found])
+
+
+def class_name(text: str) -> str:
+    """The name of a class in one spelling: without spaces around it, and in Unicode's composed form (NFC), since some
+    systems and archives decompose the letters of a folder's name."""
+    return unicodedata.normalize("NFC", text).strip() or text
 
 
 def readable(

@@ -10,8 +10,10 @@ from torch import Tensor
 from moca.batch import Batch, in_short
 from moca.errors import MocaError
 from moca.random import Random
-from moca.state import Stateful
+from moca.state import Stateful, longer
 
+_SLOTS = "slots"
+"""The key of a packed state for the number of slots."""
 _AT_ONCE = 1024
 """Most samples offered to the store at once, since stores may compare them pairwise."""
 
@@ -163,7 +165,10 @@ class Memory(Stateful):
         return super().state()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state, with the number of slots it had."""
+        """Restore a state, `packed` or not, with the number of slots it had."""
+        if (slots := state.get(_SLOTS)) is not None:
+            fields = {name: longer(values, slots + 1) for name, values in state["fields"].items()}
+            state = {name: value for name, value in state.items() if name != _SLOTS} | {"fields": fields}
         super().load_state_dict(state)
         if self.fields:
             self._resize(len(next(iter(self.fields.values()))) - 1)
@@ -173,3 +178,12 @@ class Memory(Stateful):
         if (logits := self.fields.get("logits")) is not None:
             more = logits.new_zeros(len(logits), classes - logits.shape[1])
             self.fields["logits"] = torch.cat([logits, more], 1)
+
+
+def packed(state: dict[str, Any]) -> dict[str, Any]:
+    """The state of a memory without its empty slots, for a file: an almost empty memory of large images stays small."""
+    if not state["fields"]:
+        return state
+    slots = len(next(iter(state["fields"].values()))) - 1
+    filled = min(slots, state["offered"])
+    return state | {_SLOTS: slots, "fields": {name: rows[:filled].clone() for name, rows in state["fields"].items()}}

@@ -17,6 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from PIL import Image
 
 from moca import __version__
+from moca.classifier.images import class_name
 from moca.classifier.summary import basis_told, copies_told, cost_told, otherwise_told, what_it_was
 from moca.cores import cores
 from moca.data.arrays import Label
@@ -232,8 +233,8 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
 
 def _label(name: str, known: Sequence[Label]) -> Label:
     """The label of a class: its name, or a number if the model's classes are numbers."""
-    name = name.strip()
-    if not name or len(name) > _MAX_NAME or not name.isprintable():
+    name = class_name(name)
+    if not name.strip() or len(name) > _MAX_NAME or not name.isprintable():
         raise HTTPException(422, _NAME)
     if not all(isinstance(label, int) for label in known):
         return name
