@@ -197,3 +197,12 @@ def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
 def test_a_number_of_seeds_may_be_numpys(tmp_path):
     with pytest.raises(MocaError, match="nothing to run"):
         moca.compare(seeds=np.int64(0), out=tmp_path / "none")
+
+
+def test_a_method_is_found_however_its_options_are_spelt(tmp_path):
+    found = moca.compare(methods=["er", "er+gaussian:lambda=1"], epochs=1, out=tmp_path / "both")
+    assert found["er+gaussian:lambda=1"].label == found["er+gaussian:lambda=1.0"].label == "er+gaussian:lambda=1.0"
+    with pytest.raises(moca.MocaError, match="no method 'er.wap' was compared"):
+        found["er+wap"]
+    with pytest.raises(moca.MocaError, match="methods must be a list such as"):
+        moca.compare(methods={"er": "wap"})

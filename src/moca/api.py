@@ -188,6 +188,8 @@ def compare(
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
     if methods is not None:
+        if not isinstance(methods, str | list | tuple):
+            raise MocaError(f"methods must be a list such as ['er', 'er+wap'] (they are {methods!r})")
         given[METHODS] = [methods] if isinstance(methods, str) else list(methods)
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:

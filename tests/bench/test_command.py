@@ -61,8 +61,8 @@ def test_a_way_that_was_asked_for_and_cannot_run_is_told_and_no_success(moca, tm
 
 
 MISTAKES = [
-    ("--methods er+gausian", "unknown method 'er+gausian'; did you mean 'er+gaussian'?"),
-    ("--methods wap", "unknown method 'wap'; did you mean 'er+wap'?"),
+    ("--methods er+gausian", "unknown perturbation 'gausian'; did you mean 'gaussian'?"),
+    ("--methods wap", "'wap' is a perturbation; give a learner with it: er+wap"),
     ("--methods er joint", "'joint' keeps no samples"),
     ("--methods er+wap:lamda=1", "unknown option 'lamda' of 'wap'; did you mean 'lambda'?"),
     ("--methods none", "methods = ()"),

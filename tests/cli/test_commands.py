@@ -325,7 +325,7 @@ MISTAKES = [
     ("compare --perturb none gausian", "did you mean 'gaussian'?"),
     ("compare --seeds 0", "nothing to run"),
     ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
-    ("compare --seed 1 1", "two of the runs are the same"),
+    ("compare --seed 1 1", "'er' with seed 1 is given twice"),
     ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
     ("run --record", "--record needs a value: what to record"),
     ("run --record --epochs 1", "any of: angles, gradients, perturbation, batch_norm, weights"),

@@ -54,6 +54,9 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
     if METHODS in settings and settings.keys() & {"learner", "perturb"}:
         raise MocaError("methods= names learners and perturbations; leave out learner= and perturb=")
     varied = {key: values for key, values in settings.items() if isinstance(values, list)}
+    for name, values in {"seeds": seeds, **varied}.items():
+        if not values:
+            raise MocaError(f"nothing to run: {name} is empty; give at least one")
     fixed = {key: value for key, value in settings.items() if key not in varied}
     plans, unfit, material = [], dict[tuple[str, str], Unfit](), Material()
     for combination in itertools.product(*varied.values()):
@@ -65,19 +68,19 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path) -> list[Plan
                 given = validate(Run, fixed | chosen | {"seed": seed})
                 run, stream = material(given)
             except Unfit as error:
+                if METHODS in varied:
+                    raise MocaError(f"'{error.learner}' cannot take '{error.perturb}': {error.why}") from None
                 unfit.setdefault((error.learner, error.perturb), error)
                 continue
             check_execution(run)
             name = label(given, set(varied))
             plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
-    if unfit and (METHODS in varied or not plans):
+    if unfit and not plans:
         raise next(iter(unfit.values()))
     for (learner, why), refused in _by_reason(unfit.values()).items():
         # stacklevel=1 always names this line, so Python shows the warning once although `choose` plans runs twice.
         left_out = f"{learner} with {', '.join(refused)} is left out: {why}"
         warnings.warn(MocaWarning(left_out), stacklevel=1)
-    if not plans:
-        raise MocaError("nothing to run: give at least one seed and one value of every setting")
     _refuse_same(plans)
     return plans
 
@@ -95,7 +98,7 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
     by_settings, by_folder = dict[tuple[Any, ...], Plan](), dict[Path, Plan]()
     for p in plans:
         if (same := by_settings.setdefault(_identity(p.settings), p)) is not p:
-            which = "two of the runs are the same"
+            which = f"'{p.label}' with seed {p.settings.seed} is given twice"
             if same.label != p.label:
                 which = f"'{same.label}' and '{p.label}' are the same run once open settings are filled in"
             raise MocaError(f"{which}; give each value and seed once")

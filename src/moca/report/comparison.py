@@ -8,6 +8,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.atomic import whole
+from moca.engine import plan as planning
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
@@ -26,7 +28,8 @@ from moca.errors import MocaError, nearest
 from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.spread import Spread
-from moca.settings import Run, word
+from moca.settings import Run, validate, word
+from moca.settings.method import method
 
 CHOSEN = "chosen.json"
 """File with the settings chosen by `--choose`, in the folder of the comparison."""
@@ -188,8 +191,11 @@ class Comparison:
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
-        """The method of that name."""
+        """The method of that name, or of that learner and perturbation in another spelling: `er+wap:lambda=1`."""
         rows = {row.label: row for row in self.rows}
+        if label not in rows:
+            with suppress(MocaError):
+                label = planning.label(validate(Run, method(label)))
         if label not in rows:
             raise MocaError(f"no method '{label}' was compared; {nearest(str(label), rows)}")
         return rows[label]

@@ -1,6 +1,8 @@
 """Methods in short: a learner, or a learner and a perturbation joined by a plus, as in `er+wap:lambda=1.5`."""
 
-from moca.errors import MocaError, nearest
+import re
+
+from moca.errors import MocaError
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.settings.run import Run
 
@@ -9,15 +11,17 @@ METHODS = "methods"
 
 
 def method(text: str) -> dict[str, str]:
-    """The run settings of a method, such as `er` or `er+wap:lambda=1.5`."""
+    """The run settings of a method, such as `er` or `er+wap:lambda=1.5`. Unknown names are left to the settings."""
     if not isinstance(text, str):
-        raise MocaError(f"a method is text such as 'er+wap', not {text!r}; give objects as learner= and perturb=")
-    learner, _, perturb = text.partition("+")
-    name, moved = learner.partition(":")[0], perturb.partition(":")[0]
-    learners, moves = LEARNERS.lines(), PERTURBATIONS.lines()
-    if ("." not in name and name not in learners) or (perturb and "." not in moved and moved not in moves):
-        known = [*learners, *(f"{one}+{way}" for one in learners for way in moves if way != "none")]
-        raise MocaError(f"unknown method '{text}'; {nearest(name + (f'+{moved}' if perturb else ''), known)}")
+        raise MocaError(f"a method is text such as 'er+wap' (this is {text!r})")
+    learner, plus, perturb = text.replace("++", "pp").partition("+")
+    if not learner or (plus and not perturb):
+        raise MocaError(f"'{text}' is not a method; give a learner, or a learner and a perturbation: er, er+wap")
+    name = learner.partition(":")[0]
+    if name in PERTURBATIONS.built_in and name not in LEARNERS.built_in:
+        raise MocaError(f"'{text}' is a perturbation; give a learner with it: er+{text}")
+    if re.search(r"\+[A-Za-z]", perturb):
+        raise MocaError(f"'{text}' is not a method: a learner takes one perturbation, as in er+wap")
     return {"learner": learner, "perturb": perturb or "none"}
 
 

@@ -220,7 +220,10 @@ class Run(Settings):
         """Explain that er+wap, as tables call a method, is two settings here."""
         learner, plus, perturb = value.partition("+") if isinstance(value, str) else ("", "", "")
         if plus and perturb[:1].isalpha() and learner.partition(":")[0] in LEARNERS.built_in:
-            raise MocaError(f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}")
+            raise MocaError(
+                f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}; moca compare also "
+                f"takes methods={value}"
+            )
         return value
 
     @model_validator(mode="after")

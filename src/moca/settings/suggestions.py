@@ -15,7 +15,7 @@ from moca.settings.run import Run
 _ELSEWHERE = {
     "buffer_size": "memory", "mem_size": "memory", "minibatch_size": "replay_batch", "batch_size_mem": "replay_batch",
     "batch_size": "batch", "n_epochs": "epochs", "n_tasks": "tasks", "n_experiences": "tasks", "dataset": "data",
-    "method": "learner", "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
+    "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
     "name": "out",
 }  # fmt: skip
 """Names in other continual-learning libraries, and ours."""
@@ -39,6 +39,8 @@ def refuse_unknown_keywords(function: Callable[..., Any], given: Iterable[str]) 
 
 def meant(name: str) -> str:
     """What an unknown name probably means, as the end of a sentence; empty if there is no guess."""
+    if name == "method":
+        return "is called learner= here; for several, each with its perturbation, use methods= of moca compare"
     if name in _ELSEWHERE:
         return f"is called {_ELSEWHERE[name]}= here"
     if name in ("seeds", "methods", "jobs", "choose"):
