@@ -582,3 +582,9 @@ def test_a_model_without_weights_is_no_obstacle_where_none_is_asked_for():
         perturbation("gaussian", model=nn.Identity())(Batch(features=torch.ones(2, 3))),
         perturbation("gaussian")(Batch(features=torch.ones(2, 3))),
     )
+
+
+def test_features_of_two_layers_are_refused():
+    perturb, h = perturbation("doa_new"), torch.rand(8, 16)
+    with pytest.raises(ValueError, match=r"new samples are \(8, 32\) and of replayed ones \(8, 16\); take both from"):
+        perturb(Batch(features=h), Batch(features=torch.rand(8, 32)))

@@ -111,6 +111,12 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")
         if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
+        beside = getattr(new, "features", h)
+        if isinstance(beside, Tensor) and beside.shape[1:] != h.shape[1:]:
+            raise ValueError(
+                f"features of new samples are {tuple(beside.shape)} and of replayed ones {tuple(h.shape)}; take both from "
+                "the same layer"
+            )
         if not len(h):
             return h
         if not hasattr(self, "random"):  # created from its class rather than by moca.perturbation
