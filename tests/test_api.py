@@ -202,7 +202,7 @@ def test_a_number_of_seeds_may_be_numpys(tmp_path):
 def test_a_method_is_found_however_its_options_are_spelt(tmp_path):
     found = moca.compare(methods=["er", "er+gaussian:lambda=1"], epochs=1, out=tmp_path / "both")
     assert found["er+gaussian:lambda=1"].label == found["er+gaussian:lambda=1.0"].label == "er+gaussian:lambda=1.0"
-    with pytest.raises(moca.MocaError, match="no method 'er.wap' was compared"):
+    with pytest.raises(moca.MocaError, match=r"no method 'er\+wap' was compared"):
         found["er+wap"]
     with pytest.raises(moca.MocaError, match="methods must be a list such as"):
         moca.compare(methods={"er": "wap"})

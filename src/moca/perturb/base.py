@@ -114,8 +114,8 @@ class Perturbation(Part, Stateful):
         beside = getattr(new, "features", h)
         if isinstance(beside, Tensor) and beside.shape[1:] != h.shape[1:]:
             raise ValueError(
-                f"features of new samples are {tuple(beside.shape)} and of replayed ones {tuple(h.shape)}; take both from "
-                "the same layer"
+                f"features of new samples are {tuple(beside.shape)} and of replayed ones {tuple(h.shape)}; take both "
+                "from the same layer"
             )
         if not len(h):
             return h
