@@ -199,8 +199,27 @@ def test_one_teacher_at_a_time(model, folder):
 
 def test_what_was_chosen_stays(model, folder):
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
-    with pytest.raises(MocaError, match="already exists, so learner, memory cannot be changed; leave that out"):
-        teach(model, folder("feb", 2), options={"learner": "er", "memory": 10}, device="cpu")
+    february = folder("feb", 2)
+    for options, said in (
+        ({"learner": "er", "memory": 10}, "already exists, so learner=, memory= cannot be changed; leave them out, or"),
+        (OPTIONS | {"memory": 10}, "already exists, so memory= cannot be changed; leave it out, or create another"),
+    ):
+        with pytest.raises(MocaError, match=said):
+            teach(model, february, options=options, device="cpu")
+    assert teach(model, february, options=OPTIONS, device="cpu").version == 2
+    assert teach(model, folder("mar", 3), options={"memory": "60"}, device="cpu").version == 3
+    model.rollback(to=1)
+    about = model.about(1)
+    del about["lesson"]["options"]
+    (model.path / "versions" / "1" / "about.json").write_text(json.dumps(about))
+    with pytest.raises(MocaError, match="so memory= cannot be changed"):
+        teach(model, february, options={"memory": 60}, device="cpu")
+
+
+def test_options_that_are_objects_are_not_recorded(model):
+    given = OPTIONS | {"encoder": torch.nn.Flatten(), "epochs": 1}
+    teach(model, *lesson(0, 1, count=2), options=given, device="cpu")
+    assert model.created_with() == {"perturb": "none", "epochs": "1", "memory": "60"}
 
 
 def test_damaged_and_strange_folders(model, folder, tmp_path):

@@ -291,7 +291,11 @@ def test_folders_that_may_be_classes_are_told(moca, folder, tmp_path):  # noqa: 
 def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
     code, _, err = moca("learn", taught("february", 2), "--model", "bars", "--learner", "er")
     assert code == 1
-    assert "learner cannot be changed" in err
+    assert "'bars' already exists, so --learner cannot be changed; leave it out, or create another model" in err
+    _, _, err = moca("learn", "february", "--model", "bars", *QUICK, "--image-size", "16", "--seed", "1")
+    assert "so --image-size, --seed cannot be changed; leave them out" in err
+    assert moca("learn", "february", "--model", "bars", *QUICK)[0] == 0, "as it was created"
+    assert "For a new model" in moca("learn", "--help")[1]
     (tmp_path / "broken.png").write_bytes(b"no image")
     (tmp_path / "empty").mkdir()
     for words, said in {

@@ -92,6 +92,11 @@ class ModelFolder:
         """The about.json of a version, by default of the one in use."""
         return self._read(self._version_folder(version) / _ABOUT)
 
+    def created_with(self) -> dict[str, str]:
+        """The options that the model was created with, as text; empty if its first version does not record them."""
+        numbers = self._version_numbers()
+        return dict(self.about(numbers[0])["lesson"].get("options", {})) if numbers else {}
+
     def taught_in(self) -> dict[Label, int]:
         """For each class of the version in use, the version that learnt it, found by following parents. A class that
         was forgotten in between counts from when it was learnt again."""

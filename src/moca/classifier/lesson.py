@@ -95,7 +95,8 @@ def teach(
     say: Callable[[str], None] | None = None,
     read: Said | None = None,
 ) -> Lesson:
-    """Teach a model the new images among labelled ones; create it with these options if there is none.
+    """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
+    model takes only options with the values that it was created with.
 
     The new version is put into use unless the accuracy on old classes fell by more than `tolerate`. A lesson that fails
     changes nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
@@ -173,7 +174,10 @@ def teach(
             first_copy=first_copy,
         )
         classifier.kept_ = both.learnt(digests, y)
-        folder.add(classifier, asdict(lesson), lesson.used)
+        record = asdict(lesson)
+        if not known:  # the options it was created with, except for the user's own objects
+            record["options"] = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}
+        folder.add(classifier, record, lesson.used)
         return lesson
 
 
@@ -211,10 +215,11 @@ def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -
     if not folder.exists() and not folder.is_run():
         folder.check_free()  # before training for nothing
         return Classifier(**options, device=device)
-    if options:
+    created_with = folder.created_with() if options else {}
+    if changed := [f"{name}=" for name, value in options.items() if created_with.get(name) != str(value)]:
         raise MocaError(
-            f"model '{folder.path}' already exists, so {', '.join(options)} cannot be changed; leave that out, or "
-            "create another model"
+            f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
+            f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
     classifier = folder.load(Classifier, device=device)
     if not folder.exists():

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
@@ -34,9 +34,12 @@ _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
 
 
-def _optional(help: str) -> Parameter:
+_NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
+
+
+def _optional(help: str, group: Group | None = None) -> Parameter:
     """A parameter whose default is described in its help text."""
-    return Parameter(help=help, show_default=False)
+    return Parameter(help=help, show_default=False, group=group)
 
 
 def learn(
@@ -44,22 +47,24 @@ def learn(
     /,
     *,
     model: Annotated[Path, Parameter(help="folder of the model; created if it does not exist")],
-    learner: Annotated[str | None, _optional("training method [default: er_ace]")] = None,
+    learner: Annotated[str | None, _optional("training method [default: er_ace]", _NEW)] = None,
     perturb: Annotated[
         str | None,
-        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]"),
+        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]", _NEW),
     ] = None,
     memory: Annotated[
-        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]")
+        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]", _NEW)
     ] = None,
-    encoder: Annotated[str | None, _optional("network [default: chosen by the images]")] = None,
-    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained")] = None,
-    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]")] = None,
+    encoder: Annotated[str | None, _optional("network [default: chosen by the images]", _NEW)] = None,
+    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained", _NEW)] = None,
+    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]", _NEW)] = None,
     image_size: Annotated[
-        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]")
+        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", _NEW)
     ] = None,
-    augment: Annotated[str | None, _optional("random crops and, for colour images, mirroring [true|false]")] = None,
-    seed: Annotated[int | None, _optional("random seed [default: 0]")] = None,
+    augment: Annotated[
+        str | None, _optional("random crops and, for colour images, mirroring [true|false]", _NEW)
+    ] = None,
+    seed: Annotated[int | None, _optional("random seed [default: 0]", _NEW)] = None,
     held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
     tolerate: Annotated[
         float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")

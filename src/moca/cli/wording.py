@@ -8,7 +8,9 @@ from moca.settings import Bench, Run
 from moca.settings.suggestions import meant
 
 _OPTIONS = sorted(
-    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose"}, key=len, reverse=True
+    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose", "encoder"},
+    key=len,
+    reverse=True,
 )
 _SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(?=([\w'\"./-])?)")
 
