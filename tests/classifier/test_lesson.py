@@ -113,9 +113,10 @@ def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
     teach(model, folder("jan", 0, 1), options=given, device="cpu")
     harm = teach(model, folder("feb", 2, 3), device="cpu")
     assert harm.old_after < 0.5
-    assert (harm.used, harm.version, model.current) == (False, 2, 1)
+    assert (harm.used, harm.version, harm.in_use, model.current) == (False, 2, 1, 1)
     assert ContinualClassifier.load(model.path, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
-    assert teach(model, folder("mar", 4), tolerate=1, device="cpu").used
+    later = teach(model, folder("mar", 4), tolerate=1, device="cpu")
+    assert (later.used, later.version, later.in_use) == (True, 3, 3)
 
 
 @contextmanager

@@ -238,7 +238,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     assert (code, "the memory of 'bars' holds no images; leave out --sheet" in err) == (1, True)
     code, out, _ = moca("learn", folder("february", 2, 3), "--model", "bars")
     assert code == 1
-    assert "forgot too much and is kept, but not in use" in out
+    assert "Version 2 forgot too much and is kept, but not in use; version 1 still is. To use version 2" in out
     assert "moca model rollback bars --to 2" in out
 
 

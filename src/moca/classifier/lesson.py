@@ -49,6 +49,8 @@ class Lesson:
     version: int = 0
     used: bool = True
     """Whether the new version is in use."""
+    in_use: int = 0
+    """The version in use after the lesson: `version`, or the one that stayed if the lesson forgot too much."""
     otherwise: dict[str, int] = field(default_factory=dict)
     """Images that were learnt before as another class and are now corrected, counted by that class."""
     first_otherwise: str = ""
@@ -129,7 +131,7 @@ def teach(
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current, in_use=folder.current)
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
         number = {name: index for index, name in enumerate(classes)}
@@ -150,6 +152,7 @@ def teach(
         both = kept.beside(judged, answers)
         right = both.judged(classifier)
         old_after = share_of(right[: len(kept.labels)])
+        used = old_before is None or old_after is None or old_before - old_after <= tolerate
         lesson = Lesson(
             images=int((~held).sum()),
             known=int((~fresh).sum()) - len(repeated),
@@ -161,7 +164,8 @@ def teach(
             old_after=old_after,
             new_after=share_of(right[len(kept.labels) :]),
             version=folder.next,
-            used=old_before is None or old_after is None or old_before - old_after <= tolerate,
+            used=used,
+            in_use=folder.next if used else folder.current,
             otherwise=dict(otherwise),
             first_otherwise=first,
             old_held=len(kept.labels),

@@ -140,8 +140,8 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             say(cost, "red")
         return
     say(
-        f"Version {lesson.version} forgot too much and is kept, but not in use; the one before is. Use it "
-        f"nevertheless with: moca model rollback {model} --to {lesson.version}",
+        f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
+        f"use version {lesson.version} nevertheless: moca model rollback {model} --to {lesson.version}",
         "red",
     )
 

@@ -262,7 +262,7 @@ def _lesson(status: Status) -> answers.LessonStatus:
 
 
 def _describe(status: Status) -> str:
-    version = status.lesson.version if status.lesson else None
+    version, in_use = (status.lesson.version, status.lesson.in_use) if status.lesson else (None, None)
     match status.state:
         case "none":
             return "there has been no lesson yet"
@@ -271,7 +271,7 @@ def _describe(status: Status) -> str:
         case "used":
             return f"version {version} is in use"
         case "refused":
-            return f"version {version} forgot too much; it is saved but not in use, the one before it still is"
+            return f"version {version} forgot too much; it is saved but not in use, version {in_use} still is"
         case "nothing new":
             return "nothing new: all images were learnt before"
         case "stopped":
