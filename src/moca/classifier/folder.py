@@ -147,10 +147,19 @@ class ModelFolder:
         }
         return self._write(about, classifier, use)
 
-    def rewrite(self, version: int, classifier: Classifier) -> None:
-        """Replace the classifier of a version."""
-        facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
-        self._write(facts, classifier, use=False)
+    def rewrite(self, version: int, classifier: Classifier, lesson: dict[str, Any]) -> None:
+        """Replace the classifier of a version and the record of its lesson."""
+        facts = {name: self.about(version)[name] for name in ("version", "parent", "when")}
+        self._write(facts | {"lesson": lesson}, classifier, use=False)
+
+    def rewrite_lesson(self, version: int, lesson: dict[str, Any]) -> None:
+        """Replace the record of a version's lesson."""
+        about = self.about(version) | {"lesson": lesson}
+        try:
+            with whole(self._version_folder(version) / _ABOUT) as part:
+                part.write_text(_as_json(about), encoding="utf-8")
+        except OSError as error:
+            raise self._unwritten(error, f"version {version} is unchanged") from None
 
     def _settle_rewrites(self) -> None:
         """Settle rewrites that were killed halfway: restore a version whose replacement is missing, and delete one that
@@ -177,7 +186,7 @@ class ModelFolder:
             for leftover in (part, before):
                 shutil.rmtree(leftover, ignore_errors=True)
             part.mkdir(parents=True)
-            (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (part / _ABOUT).write_text(_as_json(about), encoding="utf-8")
             state = {"learning": classifier.learning_.state(), "extra": classifier.kept_.state()}
             (part / _STATE).write_bytes(torch_bytes(state))
             if classifier.frozen_ is not None and not (shared := self._frozen_path(classifier.frozen_.digest)).exists():
@@ -192,7 +201,7 @@ class ModelFolder:
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
             outcome = "it is unchanged" if self.exists() else "none was created"
-            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}") from None
+            raise self._unwritten(error, outcome) from None
         finally:
             with suppress(OSError):  # it is empty if the first version could not be written
                 place.parent.rmdir()
@@ -323,6 +332,9 @@ class ModelFolder:
             raise self._damaged(path, "cannot be read") from None
         return state
 
+    def _unwritten(self, error: OSError, outcome: str) -> MocaError:
+        return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}")
+
     def _damaged(self, path: Path, why: str) -> Damaged:
         """An error that says what is wrong with a file, and what to do about it."""
         remedy = "restore it"
@@ -333,3 +345,7 @@ class ModelFolder:
         elif path.name == _MODEL and (known := self._version_numbers()):
             remedy = f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
+
+
+def _as_json(about: dict[str, Any]) -> str:
+    return json.dumps(about, indent=2, ensure_ascii=False) + "\n"

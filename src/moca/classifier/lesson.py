@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,6 +24,9 @@ from moca.errors import MocaError
 
 if TYPE_CHECKING:
     import os
+
+UNNAMED = "a class"
+"""What a version forgot, if the class was removed from all versions."""
 
 
 @dataclass(frozen=True)
@@ -205,13 +209,44 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
         if folder.current in having or not having:
             without = folder.load(Classifier, device=device).forget(label)
             kept = without.kept_
-            folder.add(without, {"forgot": label, "correct": kept.by_class(kept.judged(without))})
-        for number in having if all_versions else ():
-            if folder.about(number)["classes"] == [label]:  # its only class
-                folder.remove(number)
-                continue
-            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label))
+            what = UNNAMED if all_versions else label
+            folder.add(without, {"forgot": what, "correct": kept.by_class(kept.judged(without))})
+        if all_versions:
+            _remove_everywhere(folder, label, having, device)
         return folder.current
+
+
+def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int], device: str) -> None:
+    """Remove a class from the versions that have it, and its name from the records of all. The versions that have it
+    come last: as long as there is one, the removal can be repeated."""
+    for about in sorted(folder.versions, key=lambda about: about["version"] in having):
+        number, lesson = about["version"], without_class(about["lesson"], label)
+        if number not in having:
+            if lesson != about["lesson"]:
+                folder.rewrite_lesson(number, lesson)
+        elif about["classes"] == [label]:  # its only class
+            folder.remove(number)
+        else:
+            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label), lesson)
+
+
+def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
+    """A lesson as recorded in about.json, without a class and without texts that name it or files of it."""
+    name = re.compile(rf"(?<!\w){re.escape(str(label))}(?!\w)")
+    left = dict(lesson)
+    for key in ("new_classes", "came_again", "unjudged"):
+        left |= {key: [one for one in lesson[key] if one != label]} if key in lesson else {}
+    if "correct" in lesson:
+        left["correct"] = [counts for counts in lesson["correct"] if counts[0] != label]
+    if "otherwise" in lesson:
+        left["otherwise"] = {one: count for one, count in lesson["otherwise"].items() if one != str(label)}
+    if lesson.get("forgot") == label:
+        left["forgot"] = UNNAMED
+    only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
+    for key, empty in (("left_out", ""), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
+        if lesson.get(key) and (only or name.search(str(lesson[key]))):
+            left[key] = empty
+    return left
 
 
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:

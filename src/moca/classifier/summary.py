@@ -30,6 +30,7 @@ def what_it_was(about: dict[str, Any]) -> str:
     more = [name for name in lesson.get("came_again", ()) if name in has]
     notes = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
     notes += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
+    notes += ["a class since forgotten"] * bool(lesson.get("images") and not news and not more)
     notes += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
     notes += ["forgot too much"] * (lesson.get("used") is False)
     return "; ".join(notes)
