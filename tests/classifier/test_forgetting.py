@@ -223,6 +223,31 @@ def test_only_texts_that_name_a_class_or_files_of_it_are_dropped():
     assert without_class(web, "ring") == {"new_classes": [], "came_again": [], "first_copy": []}
 
 
+def test_a_removal_that_fails_halfway_says_what_was_done_and_can_be_repeated(folder, tmp_path, monkeypatch):
+    model = ModelFolder(tmp_path / "model")
+    teach(model, folder("jan", 0, 1, 2, count=5), options=QUICK, held_out=0.2, device="cpu")
+    teach(model, folder("feb", 3, count=5), held_out=0.2, tolerate=1, device="cpu")
+    write = ModelFolder._write
+
+    def full(self, facts, classifier, use):
+        if facts["version"] == 2:
+            (self.path / "versions" / "2.part").touch()  # where a folder is to be made
+        return write(self, facts, classifier, use)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelFolder, "_write", full)
+        with pytest.raises(MocaError) as failed:
+            forget(model, "bar 1", all_versions=True, device="cpu")
+    assert str(failed.value) == (
+        f"model '{model.path}' cannot be written: File exists; version 2 is unchanged; version 3, which is in use, is "
+        "without 'bar 1'; to remove it from the others too, repeat the command"
+    )
+    (model.path / "versions" / "2.part").unlink()
+    assert ["bar 1" in about["classes"] for about in model.versions] == [False, True, False]
+    assert forget(model, "bar 1", all_versions=True, device="cpu") == 3
+    assert not any("bar 1" in about["classes"] for about in model.versions)
+
+
 def test_a_version_whose_rewrite_was_killed_is_restored_or_settled_by_the_next_change(folder, tmp_path):
     model = ModelFolder(tmp_path / "model")
     options = {"encoder": "convnet:width=4,features=8", "epochs": 1, "memory": 30}

@@ -181,6 +181,7 @@ class ModelFolder:
         number = facts["version"]
         place = self.path / _VERSIONS / str(number)
         part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}{_BEFORE}")
+        replaces = place.exists()
         about = {"format": _FORMAT, "moca": __version__} | facts | classifier.about()
         try:
             for leftover in (part, before):
@@ -201,7 +202,7 @@ class ModelFolder:
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
             outcome = "it is unchanged" if self.exists() else "none was created"
-            raise self._unwritten(error, outcome) from None
+            raise self._unwritten(error, f"version {number} is unchanged" if replaces else outcome) from None
         finally:
             with suppress(OSError):  # it is empty if the first version could not be written
                 place.parent.rmdir()

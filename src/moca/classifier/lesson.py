@@ -212,7 +212,13 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
             what = UNNAMED if all_versions else label
             folder.add(without, {"forgot": what, "correct": kept.by_class(kept.judged(without))})
         if all_versions:
-            _remove_everywhere(folder, label, having, device)
+            try:
+                _remove_everywhere(folder, label, having, device)
+            except MocaError as error:
+                raise MocaError(
+                    f"{error}; version {folder.current}, which is in use, is without {label!r}; to remove it from the "
+                    "others too, repeat the command"
+                ) from None
         return folder.current
 
 
