@@ -481,6 +481,24 @@ def test_a_label_that_was_wrong_is_corrected(model, options):
     assert teach(model, x[wrong], [1] * 6, device="cpu").known == 6
 
 
+@pytest.mark.parametrize("learner", ["er_ace", "lwf"])
+def test_a_class_whose_images_were_all_corrected_is_named(model, learner):
+    x, y = lesson(0, 1, count=6)
+    teach(model, x, y, options=OPTIONS | {"epochs": 1, "learner": learner}, device="cpu")
+    assert teach(model, x[:5], [1] * 5, tolerate=1, device="cpu").emptied == []
+    assert teach(model, x[5:6], [1], tolerate=1, device="cpu").emptied == [0]
+    assert model.about()["classes"] == [0, 1]
+    more = teach(model, bars(0, 6, seed=1), [0] * 6, tolerate=1, device="cpu")
+    assert more.emptied == []
+
+
+def test_a_class_that_gets_other_images_in_the_same_lesson_is_not_empty(model):
+    x, y = lesson(0, 1, count=6)
+    teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu")
+    both = np.concatenate([x[:6], bars(0, 6, seed=1)])
+    assert teach(model, both, [1] * 6 + [0] * 6, tolerate=1, device="cpu").emptied == []
+
+
 @pytest.mark.filterwarnings("ignore:the features of the frozen")
 def test_lessons_of_which_nothing_is_held_out_and_a_frozen_encoder(model):
     """Images to judge by are kept as features, and none of them may come before or after some."""

@@ -164,6 +164,10 @@ def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
     assert told in out
     assert "Learnt 2 images of 1 that came again, 0 held out." in out
     assert "Nothing new" in moca("learn", "other", "--model", "bars")[1]
+    for image in (tmp_path / "january" / "bar 0").iterdir():
+        image.rename(tmp_path / "other" / "bar 1" / image.name)
+    out = moca("learn", "other", "--model", "bars", "--tolerate", "1")[1]
+    assert "No images of 'bar 0' are left; to remove the class: moca model forget bars 'bar 0'\n" in out
 
 
 def test_what_it_knows(moca, taught, tmp_path):

@@ -75,6 +75,8 @@ class Lesson:
     """Images skipped because the same image comes earlier in this lesson as the same class."""
     first_copy: tuple[str, ...] = ()
     """The first of these: the image that counts, and its copy."""
+    emptied: list[Label] = field(default_factory=list)
+    """Classes that have no images left, because all were corrected to another class."""
 
     @property
     def missed(self) -> list[Label]:
@@ -180,6 +182,7 @@ def teach(
             first_twice=first_twice,
             copies=len(copies),
             first_copy=first_copy,
+            emptied=_without_images(classifier, {*relabelled.values()}, {*kept.seen_of, *y}),
         )
         classifier.kept_ = both.learnt(digests, y)
         record = asdict(lesson)
@@ -187,6 +190,13 @@ def teach(
             record["options"] = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}
         folder.add(classifier, record, lesson.used)
         return lesson
+
+
+def _without_images(classifier: Classifier, corrected: set[Label], taught: set[Label | None]) -> list[Label]:
+    """Those of the `corrected` classes that no image is left of, neither `taught` in a lesson nor in the memory."""
+    if None in taught:  # an early model, which did not store the classes of its images
+        return []
+    return sorted(corrected - taught - classifier.memory_contents().keys(), key=str)
 
 
 def share_of(right: Sequence[float]) -> float | None:
@@ -240,7 +250,7 @@ def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
     """A lesson as recorded in about.json, without a class and without texts that name it or files of it."""
     name = re.compile(rf"(?<!\w){re.escape(str(label))}(?!\w)")
     left = dict(lesson)
-    for key in ("new_classes", "came_again", "unjudged"):
+    for key in ("new_classes", "came_again", "unjudged", "emptied"):
         left |= {key: [one for one in lesson[key] if one != label]} if key in lesson else {}
     if "correct" in lesson:
         left["correct"] = [counts for counts in lesson["correct"] if counts[0] != label]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moca.classifier.lesson import Lesson
@@ -49,6 +49,15 @@ def otherwise_told(lesson: Lesson) -> str:
     were = counted(count, "image was", "images were")
     classes = _listed([f"{number} as '{name}'" for name, number in lesson.otherwise.items()])
     return f"{were} learnt before as another class, now corrected: {classes} (the first: {lesson.first_otherwise})."
+
+
+def emptied_told(lesson: Lesson, how: Callable[[Label], str]) -> str:
+    """A sentence about classes that have no images left, if the version is in use; `how` says how to remove a class."""
+    if not lesson.emptied or not lesson.used:
+        return ""
+    which = "the class" if len(lesson.emptied) == 1 else "the first"
+    names = _listed([f"'{name}'" for name in lesson.emptied])
+    return f"No images of {names} are left; to remove {which}: {how(lesson.emptied[0])}"
 
 
 def twice_told(lesson: Lesson) -> str:

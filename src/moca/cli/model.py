@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -105,7 +106,15 @@ def check_shares(held_out: float, tolerate: float) -> None:
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.summary import basis_told, copies_told, cost_told, counted, otherwise_told, twice_told
+    from moca.classifier.summary import (
+        basis_told,
+        copies_told,
+        cost_told,
+        counted,
+        emptied_told,
+        otherwise_told,
+        twice_told,
+    )
 
     if lesson.left_out:
         say(lesson.left_out, "red")
@@ -136,8 +145,10 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         say(basis, "dim")
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
-        if cost := cost_told(lesson, f"moca model rollback {model}"):
-            say(cost, "red")
+        cost = cost_told(lesson, f"moca model rollback {model}")
+        emptied = emptied_told(lesson, lambda name: shlex.join(["moca", "model", "forget", str(model), str(name)]))
+        for warning in filter(None, (cost, emptied)):
+            say(warning, "red")
         return
     say(
         f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from PIL import Image
 
 from moca import __version__
-from moca.classifier.summary import basis_told, copies_told, cost_told, otherwise_told, what_it_was
+from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told, what_it_was
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.data.source import Pixels
@@ -244,7 +244,10 @@ def _label(name: str, known: Sequence[Label]) -> Label:
 
 def _lesson(status: Status) -> answers.LessonStatus:
     lesson = status.lesson
-    warned = () if lesson is None else (otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK))
+    warned: tuple[str, ...] = ()
+    if lesson is not None:
+        emptied = emptied_told(lesson, lambda name: "forget it.")
+        warned = (otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
     keys = ("version", "held", "known", "old_before", "old_after", "new_after")
     return answers.LessonStatus(
         state=status.state,
