@@ -68,7 +68,8 @@ class Lesson:
     held_out: float = 0.0
     """The requested share of held-out images."""
     twice: int = 0
-    """Images skipped because the same image comes earlier in this lesson as another class."""
+    """Images skipped because the same image is in this lesson as another class too: the one it was learnt as before, or
+    else the one that comes first."""
     first_twice: tuple[str, ...] = ()
     """The first of these: the image that counts, and the one that was skipped."""
     copies: int = 0
@@ -129,6 +130,7 @@ def teach(
         repeated = list(_repeated(digests, kept.seen))
         copies = [(one, other) for one, other in repeated if y[one] == y[other]]
         twice = [(one, other) for one, other in repeated if y[one] != y[other]]
+        twice = sorted([*twice, *kept.otherwise_too(digests, y)], key=lambda pair: pair[1])
         first_copy, first_twice = (
             tuple(_display_name(index, files or names) for index in pairs[0]) if pairs else ()
             for pairs in (copies, twice)
@@ -137,7 +139,8 @@ def teach(
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current, in_use=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current, in_use=folder.current,
+                          twice=len(twice), first_twice=first_twice)  # fmt: skip
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
         number = {name: index for index, name in enumerate(classes)}

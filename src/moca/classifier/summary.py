@@ -66,7 +66,7 @@ def twice_told(lesson: Lesson) -> str:
         return ""
     (first, other), more = lesson.first_twice, f" (and {lesson.twice - 1} more)" if lesson.twice > 1 else ""
     there = counted(lesson.twice, "image is", "images are")
-    return f"{there} in two classes, and the first counts: {first}, not {other}{more}."
+    return f"{there} in two classes and counts in one: {first}, not {other}{more}."
 
 
 def copies_told(lesson: Lesson) -> str:
