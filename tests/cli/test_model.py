@@ -187,6 +187,29 @@ def test_what_it_knows(moca, taught, tmp_path):
         assert sheet.size > (100, 50)
 
 
+def test_for_programs(moca, taught, tmp_path):
+    code, out, err = moca("learn", taught("february", 2), "--model", "bars", "--format", "json")
+    lesson = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (lesson["version"], lesson["used"], lesson["in_use"], lesson["new_classes"]) == (2, True, 2, ["bar 2"])
+    assert lesson["images"] + lesson["held"] == 20
+    nothing = json.loads(moca("learn", "february", "--model", "bars", "--format", "json")[1])
+    assert (nothing["images"], nothing["known"], nothing["in_use"]) == (0, 20, 2)
+    code, out, err = moca("model", "show", "bars", "--format", "json", "--sheet", tmp_path / "memory.png")
+    model = json.loads(out)
+    assert (code, "memory.png" in err, (tmp_path / "memory.png").is_file()) == (0, True, True)
+    assert (model["learner"], model["shape"], model["in_use"]) == ("er_ace", [3, 12, 12], 2)
+    assert [(one["class"], one["version"], one["held"]) for one in model["classes"]] == [
+        ("bar 0", 1, 2), ("bar 1", 1, 2), ("bar 2", 2, 2),
+    ]  # fmt: skip
+    assert sum(one["in_memory"] for one in model["classes"]) == 54
+    assert [about["what"] for about in model["versions"]] == ["+ bar 0, bar 1", "+ bar 2"]
+    assert model["versions"][1]["lesson"] == lesson
+    for words in (("learn", "nowhere", "--model", "bars"), ("model", "show", "nothing")):
+        code, out, err = moca(*words, "--format", "json")
+        assert (code, out, err.count("\n")) == (1, "", 1)
+
+
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone cannot be set here")
 def test_when_is_told_in_local_time(moca, taught, monkeypatch):
     about = Path("bars/versions/1/about.json")

@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
@@ -23,12 +24,15 @@ from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 
 if TYPE_CHECKING:
+    from moca.classifier.classifier import Classifier
+    from moca.classifier.folder import ModelFolder
     from moca.classifier.lesson import Lesson
 
 app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, export.")
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
+Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
 
 _NO_BAR_BELOW = 1.0
@@ -70,6 +74,7 @@ def learn(
     tolerate: Annotated[
         float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
     ] = 0.2,
+    format: Format = "table",
     device: Device = "auto",
 ) -> int:
     """Train a model on what is new in a folder of images; creates the model if there is none.
@@ -93,7 +98,10 @@ def learn(
     except KeyboardInterrupt:
         state = f"'{model}' is unchanged" if folder.exists() or folder.is_run() else "no model was created"
         raise Interrupted(f"the lesson was stopped; {state}") from None
-    _show_lesson(lesson, model)
+    if format == "json":
+        _write_json(asdict(lesson))
+    else:
+        _show_lesson(lesson, model)
     return 0 if lesson.used else 1
 
 
@@ -195,8 +203,7 @@ def predict(
             {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
             for file, predicted in rows
         ]
-        json.dump(entries, sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        _write_json(entries)
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["image", "class", "share"])
@@ -218,12 +225,12 @@ def show(
     /,
     *,
     sheet: Annotated[Path | None, _optional("write the memory's images to this PNG file")] = None,
+    format: Format = "table",
 ) -> int:
     """Show a model's classes, its memory, and the accuracies of its versions."""
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.summary import what_it_was
 
     folder = ModelFolder(model)
     classifier = Classifier.load(model, device="cpu")
@@ -232,6 +239,57 @@ def show(
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     if sheet is not None and not memory:
         raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
+    if format == "json":
+        _write_json(_model_facts(model, folder, classifier))
+    else:
+        _show_model(model, folder, classifier)
+    if sheet is not None:
+        with loading():
+            from moca.data.sheet import PER_CLASS, write_sheet
+        write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
+        most = max(map(len, memory.values()), default=0)
+        some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
+        (aside if format == "json" else say)(f"Memory: {sheet}{some}")
+    return 0
+
+
+def _model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dict[str, Any]:
+    """What `moca model show` tells, for a JSON file."""
+    from moca.classifier.summary import what_it_was
+
+    run, versions, memory = classifier.settings_, folder.versions if folder.exists() else [], _in_memory(classifier)
+    came = folder.taught_in() if versions else {}
+    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
+    correct = {name: (right, held) for name, right, held in evaluated}
+    return {
+        "model": str(model),
+        "learner": str(run.learner),
+        "perturb": str(run.perturb),
+        "encoder": str(run.model),
+        "frozen": None if run.frozen is None else str(run.frozen),
+        "shape": list(classifier.shape_),
+        "in_use": folder.current if versions else None,
+        "classes": [
+            {"class": name, "version": came.get(name), "in_memory": kept, "correct": right, "held": held}
+            for name, kept in memory.items()
+            for right, held in [correct.get(name, (0, 0))]
+        ],
+        "versions": [
+            {key: about[key] for key in ("version", "parent", "when", "lesson")} | {"what": what_it_was(about)}
+            for about in versions
+        ],
+    }
+
+
+def _in_memory(classifier: Classifier) -> dict[Any, int]:
+    """For each class, how many of its samples are in memory."""
+    memory = classifier.memory_contents()
+    return {name: len(memory.get(name, ())) for name in classifier.classes_.tolist()}
+
+
+def _show_model(model: Path, folder: ModelFolder, classifier: Classifier) -> None:
+    from moca.classifier.summary import what_it_was
+
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
@@ -244,8 +302,8 @@ def show(
     correct = {name: f"{right} of {held}" for name, right, held in evaluated}
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(correct))
     came = folder.taught_in() if versions else {}
-    for name in names:
-        row = (str(came.get(name, "")), str(len(memory.get(name, ()))), correct.get(name, "none"))
+    for name, kept in _in_memory(classifier).items():
+        row = (str(came.get(name, "")), str(kept), correct.get(name, "none"))
         table.add_row(Text(str(name)), *row[: len(table.columns) - 1])
     console.print(table)
     if versions:
@@ -260,14 +318,6 @@ def show(
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
-    if sheet is not None:
-        with loading():
-            from moca.data.sheet import PER_CLASS, write_sheet
-        write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
-        most = max(map(len, memory.values()), default=0)
-        some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
-        say(f"Memory: {sheet}{some}")
-    return 0
 
 
 @app.command
@@ -353,6 +403,11 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     with ExitStack() as shown:
         yield advance
+
+
+def _write_json(content: Any) -> None:
+    json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
 
 
 def _percent(share: Any) -> str:
