@@ -96,6 +96,15 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     assert (code, len(out.splitlines())) == (1, 41)
     assert err.startswith("moca: 1 of 41 images left out: 'january/bar 0/text.png' cannot be used: not an image")
     assert err.count("\n") == 1
+    for number in range(4):
+        (tmp_path / "january" / "bar 0" / f"bad{number}.png").write_text("no image")
+    code, out, err = moca("predict", "bars", "january", "--format", "json")
+    entries = json.loads(out)
+    assert (code, len(entries), err.endswith("(and 2 more)\n")) == (1, 45, True)
+    assert [entry["image"] for entry in entries if "error" in entry] == [
+        *(f"january/bar 0/bad{number}.png" for number in range(4)), "january/bar 0/text.png",
+    ]  # fmt: skip
+    assert entries[-1]["error"].startswith("not an image of a known format") and entries[-1]["classes"] == []
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")

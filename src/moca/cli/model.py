@@ -199,10 +199,12 @@ def predict(
         for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
-        entries = [
+        entries: list[dict[str, Any]] = [
             {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
             for file, predicted in rows
         ]
+        left_out = [files[place] for place in sorted({*range(len(files))} - {*places})]
+        entries += [{"image": spelt(file), "classes": [], "error": _why_unreadable(file)} for file in left_out]
         _write_json(entries)
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -217,6 +219,17 @@ def predict(
     for line in unreadable:
         sys.stderr.write(f"moca: {line}\n")
     return 1 if unreadable else 0
+
+
+def _why_unreadable(file: str) -> str:
+    """Why an image file cannot be read, in a few words."""
+    from moca.data.decode import decode, reason
+
+    try:
+        decode(file)
+    except Exception as error:
+        return reason(error)
+    return "it could not be read"  # but can be now
 
 
 @app.command
