@@ -143,6 +143,19 @@ def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
     assert not Path("signs-3").exists()
 
 
+def test_what_photographs_were_scaled_down_from_is_told(moca, tmp_path):
+    for number in range(8):
+        place = tmp_path / "photos" / f"class {number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (120, 90), (200 * (number % 2), 9, number)).save(place / f"{number}.png")
+    words = ("learn", "photos", *QUICK, "--augment", "false", "--model")
+    told = moca(*words, "photos-1")[2]
+    assert "chosen: images of 32x32, scaled down from 120x90 (--image-size keeps more) (" in told
+    Image.new("RGB", (400, 300)).save(tmp_path / "photos" / "class 0" / "large.png")
+    assert "images of 32x32, scaled down from up to 400x300 (--image-size keeps more)" in moca(*words, "photos-2")[2]
+    assert "scaled" not in moca(*words, "photos-3", "--image-size", "48")[2]
+
+
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
     x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
     ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from moca.classifier.classifier import Classifier
@@ -19,6 +22,7 @@ from moca.classifier.folder import ModelFolder
 from moca.classifier.images import Said, digests_of, labelled
 from moca.data import splitting
 from moca.data.arrays import Label
+from moca.data.decode import FORMATS
 from moca.data.fingerprint import Digests
 from moca.errors import MocaError
 
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
 UNNAMED = "a class"
 """What a version forgot, if the class was removed from all versions."""
+_SIZES = 100
+"""How many image files are looked at to tell how large the images are."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +157,7 @@ def teach(
         old_before = share_of(kept.judged(classifier))
 
         def step(done: int, steps: int) -> None:
-            if done == 1 and not known and say and (line := _describe_choices(classifier, options or {})):
+            if done == 1 and not known and say and (line := _describe_choices(classifier, options or {}, files)):
                 say(line)
             if said:
                 said(done, steps)
@@ -306,14 +312,28 @@ def _display_name(index: int, names: Sequence[str] | None) -> str:
     return names[index] if names else f"image {index + 1}"
 
 
-def _describe_choices(classifier: Classifier, given: Container[str]) -> str:
+def _describe_choices(classifier: Classifier, given: Container[str], files: Sequence[str]) -> str:
     """A line that names the settings chosen for a new model; empty if all were given."""
     _, height, width = classifier.shape_
-    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",
+    size = f"images of {width}x{height}{_scaled_from(files, width, height)}"
+    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": size,
                "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
     chosen = ", ".join(words for option, words in choices.items() if words and option not in given)
     return chosen and f"chosen: {chosen} (by the size and number of the images; any option given wins)"
+
+
+def _scaled_from(files: Sequence[str], width: int, height: int) -> str:
+    """A clause that tells how large the images were before they were scaled down; empty if they were not larger. Looks
+    at some of the files only, because there may be many."""
+    sizes = set[tuple[int, int]]()
+    for file in files[:: 1 + len(files) // _SIZES]:
+        with suppress(Exception), Image.open(file, formats=FORMATS) as image:  # a name may not be spelt as it is
+            sizes.add(image.size)
+    largest = max(sizes, key=math.prod, default=(0, 0))
+    if math.prod(largest) <= width * height:
+        return ""
+    return f", scaled down from {'up to ' * (len(sizes) > 1)}{largest[0]}x{largest[1]} (--image-size keeps more)"
 
 
 def _repeated(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
