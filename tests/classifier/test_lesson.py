@@ -324,6 +324,23 @@ def test_which_version_is_in_use_cannot_be_read(model, small, content, said, men
         assert told.read_text() == content
 
 
+def test_of_damaged_versions_none_is_offered(model, small):
+    classifier = small(epochs=1, memory=4).learn(*lesson(0, 1, count=2))
+    for _ in range(4):
+        classifier.save(model.path)
+    (model.path / "model.json").write_text("")
+    (model.path / "versions" / "4" / "state.pt").write_bytes(b"PK")
+    (model.path / "versions" / "3" / "about.json").write_text("{")
+    with pytest.raises(MocaError, match=r"model.json cannot be read .*; moca model rollback .* --to 2 \(of 1, 2\)"):
+        model.load(ContinualClassifier)
+    with pytest.raises(MocaError, match=r"versions/4/state.pt cannot be read; remove .*/versions/4$"):
+        model.rollback(to=4)
+    for number in (1, 2):
+        (model.path / "versions" / str(number) / "state.pt").unlink()
+    with pytest.raises(MocaError, match=r"model.json cannot be read .*; restore it$"):
+        model.load(ContinualClassifier)
+
+
 def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
     teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
     for _ in range(2):

@@ -333,6 +333,22 @@ class ModelFolder:
             raise self._damaged(path, "cannot be read") from None
         return state
 
+    def _current_if_known(self) -> int | None:
+        """The version in use; None if model.json does not say."""
+        try:
+            number: int = json.loads((self.path / _MODEL).read_text(encoding="utf-8"))["current"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return number
+
+    def _loads(self, version: int) -> bool:
+        """Whether the files of a version can be read."""
+        try:
+            self.contents(version)
+        except MocaError:
+            return False
+        return True
+
     def _unwritten(self, error: OSError, outcome: str) -> MocaError:
         return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}")
 
@@ -341,9 +357,9 @@ class ModelFolder:
         remedy = "restore it"
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
-            if path.parent.name == str(self.current):
+            if path.parent.name == str(self._current_if_known()):
                 remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
-        elif path.name == _MODEL and (known := self._version_numbers()):
+        elif path.name == _MODEL and (known := [number for number in self._version_numbers() if self._loads(number)]):
             remedy = f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
 
