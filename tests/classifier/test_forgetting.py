@@ -182,6 +182,14 @@ def test_in_every_version(folder, tmp_path):
     assert again.new_classes == ["bar 1", "bar 2"], "January's folder has both, and what was forgotten is new"
 
 
+def test_a_class_that_only_one_earlier_version_has(folder, tmp_path):
+    model = ModelFolder(tmp_path / "model")
+    teach(model, folder("jan", 0, 1, count=5), options=QUICK, device="cpu")
+    forget(model, "bar 1", device="cpu")
+    with pytest.raises(MocaError, match="; version 1 still has it; --all-versions removes it from there too"):
+        forget(model, "bar 1", device="cpu")
+
+
 QUICK = {"encoder": "convnet:width=4,features=8", "epochs": 1, "memory": 30}
 
 

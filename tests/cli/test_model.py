@@ -23,7 +23,7 @@ QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory"
 def taught(moca, folder):  # noqa: F811
     code, out, err = moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK)
     assert code == 0
-    assert "chosen: images of 12x12 (by the size and number of the images; any option given wins)" in err
+    assert "chosen: images of 12x12 (from the size and number of the images; options override)" in err
     assert "The accuracies rest on few held-out images: 4 of this lesson." in out
     assert "Learnt 36 images of 2 new classes, 4 held out." in out
     assert "Version 1 of bars is in use." in out
@@ -107,7 +107,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     assert entries[-1]["error"].startswith("not an image of a known format") and entries[-1]["classes"] == []
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")
+    assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: must be 1 or more\n")
 
 
 def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught, folder):  # noqa: F811
@@ -184,7 +184,7 @@ def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
     out = moca("learn", "other", "--model", "bars")[1]
     told = "2 images were learnt before as another class, now corrected: 2 as 'bar 0' (the first: other/bar 1"
     assert told in out
-    assert "Learnt 2 images of 1 that came again, 0 held out." in out
+    assert "Learnt 2 images of 1 known class, 0 held out." in out
     assert "Nothing new" in moca("learn", "other", "--model", "bars")[1]
     for image in (tmp_path / "january" / "bar 0").iterdir():
         image.rename(tmp_path / "other" / "bar 1" / image.name)
@@ -271,7 +271,7 @@ def test_a_class_is_forgotten(moca, taught):
     assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
     assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0
     code, _, err = moca("model", "forget", "bars", "bar 0")
-    assert (code, "1, 2 still have it; --all-versions removes it from them too" in err) == (1, True)
+    assert (code, "versions 1, 2 still have it; --all-versions removes it from them too" in err) == (1, True)
     code, out, _ = moca("model", "forget", "bars", "bar 0", "--all-versions")
     assert (code, "version 5 of bars is in use" in out) == (0, True), "nothing new to put to use"
     versions = ModelFolder(Path("bars")).versions
@@ -294,13 +294,16 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("predict", "nothing", "a.png"), "'nothing' is not there; moca learn FOLDER --model nothing makes a model"),
-        (("predict", __file__, "a.png"), "is no model; give the folder of one; moca learn FOLDER --model NAME makes"),
-        (("predict", "a.png"), "a model and images are needed, and 'a.png' is no model: moca predict MODEL IMAGES"),
-        (("model", "show", "nothing"), "'nothing' is not there"),
-        (("model", "rollback", "nothing"), "'nothing' is not there"),
-        (("model", "forget", "nothing", "bar 0"), "'nothing' is not there"),
-        (("model", "export", "nothing"), "'nothing' is not there"),
+        (("predict", "nothing", "a.png"), "there is no model 'nothing'; moca learn FOLDER --model nothing makes it"),
+        (
+            ("predict", __file__, "a.png"),
+            "is not a model; give the folder of one; moca learn FOLDER --model NAME makes",
+        ),
+        (("predict", "a.png"), "a model and images are needed, and 'a.png' is not a model: moca predict MODEL IMAGES"),
+        (("model", "show", "nothing"), "there is no model 'nothing'"),
+        (("model", "rollback", "nothing"), "there is no model 'nothing'"),
+        (("model", "forget", "nothing", "bar 0"), "there is no model 'nothing'"),
+        (("model", "export", "nothing"), "there is no model 'nothing'"),
         (("learn", "nowhere", "--model", "bars"), "folder 'nowhere' is not there; give one with a folder of images"),
         (("learn", ".", "--model", "bars"), "'.' is no folder with a folder of images for each class: "),
         (("learn", __file__, "--model", "bars"), "is no folder with a folder of images for each class: it is a file"),
@@ -347,6 +350,7 @@ def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
     assert "For a new model" in moca("learn", "--help")[1]
     (tmp_path / "broken.png").write_bytes(b"no image")
     (tmp_path / "empty").mkdir()
+    assert "moca: 'empty' has no subfolders; each class needs one\n" in moca("learn", "empty", "--model", "bars")[2]
     for words, said in {
         ("bars", tmp_path / "broken.png"): "broken.png' cannot be used: not an image of a known format (PNG, JPEG,",
         ("bars", "nowhere.png"): "'nowhere.png' cannot be used: there is no such file; check its path",

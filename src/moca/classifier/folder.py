@@ -266,14 +266,17 @@ class ModelFolder:
     def check(self) -> None:
         """Raise if there is no model."""
         if not self.exists():
-            what, hint = "is no model", "give the folder of one; moca learn FOLDER --model NAME makes one"
+            what, hint = (
+                f"'{self.path}' is not a model",
+                "give the folder of one; moca learn FOLDER --model NAME makes one",
+            )
             if self.is_run():
                 hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
             elif not self.path.exists():
-                what, hint = "is not there", f"moca learn FOLDER --model {self.path} makes a model of that name"
-            raise MocaError(f"'{self.path}' {what}; {hint}")
+                what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self.path} makes it"
+            raise MocaError(f"{what}; {hint}")
 
     def check_free(self) -> None:
         """Raise if the folder holds anything but a model or a finished run."""

@@ -221,9 +221,11 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
     with folder.teaching():
         having = [about["version"] for about in folder.versions if label in about["classes"]]
         if having and folder.current not in having and not all_versions:
+            several = len(having) > 1
             raise MocaError(
                 f"version {folder.current} of model '{folder.path}', which is in use, has no class {label!r}; "
-                f"{', '.join(map(str, having))} still have it; --all-versions removes it from them too"
+                f"version{'s' * several} {', '.join(map(str, having))} still {'have' if several else 'has'} it; "
+                f"--all-versions removes it from {'them' if several else 'there'} too"
             )
         if folder.current in having or not having:
             without = folder.load(Classifier, device=device).forget(label)
@@ -320,7 +322,7 @@ def _describe_choices(classifier: Classifier, given: Container[str], files: Sequ
                "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
     chosen = ", ".join(words for option, words in choices.items() if words and option not in given)
-    return chosen and f"chosen: {chosen} (by the size and number of the images; any option given wins)"
+    return chosen and f"chosen: {chosen} (from the size and number of the images; options override)"
 
 
 def _scaled_from(files: Sequence[str], width: int, height: int) -> str:

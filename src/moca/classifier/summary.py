@@ -41,6 +41,10 @@ def _listed(names: Sequence[Label]) -> str:
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
+def _quoted(names: Sequence[Label]) -> str:
+    return _listed([f"'{name}'" for name in names])
+
+
 def otherwise_told(lesson: Lesson) -> str:
     """A sentence about images that were taught before as another class; empty if there are none."""
     if not lesson.otherwise:
@@ -56,8 +60,7 @@ def emptied_told(lesson: Lesson, how: Callable[[Label], str]) -> str:
     if not lesson.emptied or not lesson.used:
         return ""
     which = "the class" if len(lesson.emptied) == 1 else "the first"
-    names = _listed([f"'{name}'" for name in lesson.emptied])
-    return f"No images of {names} are left; to remove {which}: {how(lesson.emptied[0])}"
+    return f"No images of {_quoted(lesson.emptied)} are left; to remove {which}: {how(lesson.emptied[0])}"
 
 
 def twice_told(lesson: Lesson) -> str:
@@ -102,9 +105,10 @@ def basis_told(lesson: Lesson) -> str:
     if few:
         warnings.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
     if lesson.held and lesson.unjudged:
-        warnings.append(f"No image of {_listed(lesson.unjudged)} is held out, so its accuracy is not known.")
+        whose = "its" if len(lesson.unjudged) == 1 else "their"
+        warnings.append(f"No image of {_quoted(lesson.unjudged)} is held out, so {whose} accuracy is not known.")
     if lesson.missed:
-        warnings.append(f"No held-out image of {_listed(lesson.missed)} is classified correctly.")
+        warnings.append(f"No held-out image of {_quoted(lesson.missed)} is classified correctly.")
     if lesson.old_after is None and lesson.version > 1:
         warnings.append("No images of classes known before are held out, so whether any were forgotten is not known.")
     return " ".join(warnings)

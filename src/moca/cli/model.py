@@ -133,7 +133,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         say(f"Nothing new: {all_known} learnt before. Model: {model}")
         return
     what = [counted(len(lesson.new_classes), "new class", "new classes")] * bool(lesson.new_classes)
-    what += [f"{len(lesson.came_again)} that came again"] * bool(lesson.came_again)
+    what += [counted(len(lesson.came_again), "known class", "known classes")] * bool(lesson.came_again)
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
     say(f"Learnt {learnt}, {lesson.held} held out{left}.")
@@ -146,7 +146,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             table.add_row(name, _percent(before), _percent(after))
     alike = _percent(lesson.each_alike)
     if alike not in (_percent(lesson.old_after), _percent(lesson.new_after)):
-        table.add_row("all classes, each counting alike", "", alike)
+        table.add_row("mean over classes", "", alike)
     if table.row_count:
         console.print(table)
     if basis := basis_told(lesson):
@@ -182,10 +182,10 @@ def predict(
 
     if not images:
         folder = ModelFolder(model)
-        which = "" if folder.exists() or folder.is_run() else f", and '{model}' is no model"
+        which = "" if folder.exists() or folder.is_run() else f", and '{model}' is not a model"
         raise MocaError(f"a model and images are needed{which}: moca predict MODEL IMAGES")
     if top < 1:
-        raise MocaError(f"--top {top}: name at least one class")
+        raise MocaError(f"--top {top}: must be 1 or more")
     classifier = Classifier.load(model, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
@@ -392,7 +392,8 @@ def export(
     takes = f"uint8 images (n, {channels}, {height}, {width})"
     if classifier.takes_vectors:
         takes = f"float32 vectors (n, {channels})"
-    say(f"{file}: {takes} to scores and probabilities of {len(classifier.classes_)} classes, the same as here.")
+    gives = f"scores and probabilities of {len(classifier.classes_)} classes"
+    say(f"{file}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
 
 

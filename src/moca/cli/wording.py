@@ -29,7 +29,7 @@ def hinted(error: CycloptsError) -> str:
         return (
             f"{error.keyword} needs a value: {hint}"
             if error.keyword
-            else f"{called} needs {error.argument.name}: {hint}"
+            else f"{' '.join(command or ())} needs {error.argument.name}: {hint}"
         )
     if isinstance(error, CoercionError) and command == ("compare",) and error.token and "," in error.token.value:
         option, given = error.token.keyword, error.token.value
