@@ -223,8 +223,14 @@ def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
 def test_only_texts_that_name_a_class_or_files_of_it_are_dropped():
     lesson = {"new_classes": ["ring", "cube"], "correct": [["ring", 1, 2], ["cube", 2, 2]], "otherwise": {"ring": 1},
               "left_out": "jan/cube/string.png cannot be used", "first_copy": ["jan/ring/a.png", "jan/ring/b.png"],
-              "first_twice": [], "first_otherwise": "", "images": 9}  # fmt: skip
-    left = {"new_classes": ["cube"], "correct": [["cube", 2, 2]], "otherwise": {}, "first_copy": []}
+              "first_twice": [], "first_otherwise": "feb/cube/0.png", "images": 9}  # fmt: skip
+    left = {
+        "new_classes": ["cube"],
+        "correct": [["cube", 2, 2]],
+        "otherwise": {},
+        "first_otherwise": "",
+        "first_copy": [],
+    }
     assert without_class(lesson, "ring") == lesson | left
     assert without_class({"forgot": 7}, 7) == {"forgot": "a class"}
     web = {"new_classes": ["ring"], "came_again": [], "first_copy": ["me.png", "me too.png"]}

@@ -267,11 +267,12 @@ def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
         left["correct"] = [counts for counts in lesson["correct"] if counts[0] != label]
     if "otherwise" in lesson:
         left["otherwise"] = {one: count for one, count in lesson["otherwise"].items() if one != str(label)}
+        left["first_otherwise"] = lesson.get("first_otherwise", "") if left["otherwise"] else ""
     if lesson.get("forgot") == label:
         left["forgot"] = UNNAMED
     only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
     for key, empty in (("left_out", ""), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
-        if lesson.get(key) and (only or name.search(str(lesson[key]))):
+        if left.get(key) and (only or name.search(str(left[key]))):
             left[key] = empty
     return left
 
