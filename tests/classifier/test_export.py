@@ -3,10 +3,12 @@
 import json
 import sys
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 import moca
@@ -240,3 +242,21 @@ def test_a_frozen_encoder_is_inside_and_vectors_go_in_as_they_are(opened, tmp_pa
     np.testing.assert_allclose(told, model.predict_proba(x), atol=1e-4)
     shape = json.loads(session.get_modelmeta().custom_metadata_map["moca"])["shape"]
     assert shape == ([1, SIDE, SIDE] if frozen else [SIDE, 1, 1]), "of what goes in, not of what learns sees"
+
+
+@pytest.mark.parametrize("kind", ["16-bit", "grey", "transparent", "palette"])
+def test_the_guides_program_sees_an_image_as_moca_does(opened, taught, kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = taught()
+    model.export("birds.onnx")
+    deep = np.random.default_rng(0).integers(0, 65536, (20, 30), dtype=np.uint16)
+    grey = Image.fromarray((deep >> 8).astype(np.uint8))
+    clear = grey.convert("RGBA")
+    clear.putalpha(grey)
+    images = {"16-bit": Image.fromarray(deep), "grey": grey, "transparent": clear, "palette": grey.convert("P")}
+    images[kind].save("wren.jpg", format="PNG")
+    guide = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+    program = guide.partition("```python\n")[2].partition("```")[0]
+    ran = {}
+    exec(program, ran)
+    np.testing.assert_allclose(ran["probabilities"], model.predict_proba(["wren.jpg"]), atol=1e-5)

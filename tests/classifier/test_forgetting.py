@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
-from moca.classifier.lesson import forget, teach
+from moca.classifier.lesson import forget, teach, without_class
+from moca.classifier.summary import what_it_was
 from moca.learners.er import ER
 from tests.classifier.conftest import bars, lesson
 
@@ -179,6 +180,86 @@ def test_in_every_version(folder, tmp_path):
         assert "bar 2" not in kept.labels + kept.seen_of
     again = teach(model, folder("jan", 2), held_out=0.2, tolerate=1, device="cpu")
     assert again.new_classes == ["bar 1", "bar 2"], "January's folder has both, and what was forgotten is new"
+
+
+def test_a_class_that_only_one_earlier_version_has(folder, tmp_path):
+    model = ModelFolder(tmp_path / "model")
+    teach(model, folder("jan", 0, 1, count=5), options=QUICK, device="cpu")
+    forget(model, "bar 1", device="cpu")
+    with pytest.raises(MocaError, match="; version 1 still has it; --all-versions removes it from there too"):
+        forget(model, "bar 1", device="cpu")
+
+
+QUICK = {"encoder": "convnet:width=4,features=8", "epochs": 1, "memory": 30}
+
+
+def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
+    """Also from lessons that named it otherwise: as known, as corrected, with files of it, as forgotten."""
+    model = ModelFolder(tmp_path / "model")
+    january = folder("jan", 0, 1, 2)
+    (january / "bar 1" / "broken.png").write_bytes(b"no image")
+    (january / "bar 1" / "copy.png").write_bytes((january / "bar 1" / "0-3.png").read_bytes())
+    (january / "bar 2" / "both.png").write_bytes((january / "bar 1" / "0-4.png").read_bytes())
+    teach(model, january, options=QUICK, held_out=0.2, device="cpu")
+    february = folder("feb", 1, count=10, seed=1)
+    (february / "bar 3").mkdir()
+    (january / "bar 1" / "0-5.png").rename(february / "bar 3" / "was another.png")
+    teach(model, february, held_out=0.2, tolerate=1, device="cpu")
+    teach(model, folder("mar", 1, count=10, seed=2), held_out=0.2, tolerate=1, device="cpu")
+    forget(model, "bar 1", device="cpu")
+    assert model.about()["lesson"]["forgot"] == "bar 1"
+    folder("apr", 4, count=5)
+    teach(model, folder("apr", 1, count=5, seed=3), held_out=0.2, tolerate=1, device="cpu")
+    records = [path.read_text() for path in model.path.rglob("*.json")]
+    assert sum("bar 1" in record for record in records) == 5
+    assert forget(model, "bar 1", all_versions=True, device="cpu") == 6
+    assert not [path for path in model.path.rglob("*.json") if "bar 1" in path.read_text()]
+    assert [what_it_was(about) for about in model.versions] == [
+        "+ bar 0, bar 2", "+ bar 3", "a class since forgotten", "forgot a class", "+ bar 4", "forgot a class",
+    ]  # fmt: skip
+    assert model.about(1)["lesson"]["options"] == {name: str(value) for name, value in QUICK.items()}
+
+
+def test_only_texts_that_name_a_class_or_files_of_it_are_dropped():
+    lesson = {"new_classes": ["ring", "cube"], "correct": [["ring", 1, 2], ["cube", 2, 2]], "otherwise": {"ring": 1},
+              "left_out": "jan/cube/string.png cannot be used", "first_copy": ["jan/ring/a.png", "jan/ring/b.png"],
+              "first_twice": [], "first_otherwise": "feb/cube/0.png", "images": 9}  # fmt: skip
+    left = {
+        "new_classes": ["cube"],
+        "correct": [["cube", 2, 2]],
+        "otherwise": {},
+        "first_otherwise": "",
+        "first_copy": [],
+    }
+    assert without_class(lesson, "ring") == lesson | left
+    assert without_class({"forgot": 7}, 7) == {"forgot": "a class"}
+    web = {"new_classes": ["ring"], "came_again": [], "first_copy": ["me.png", "me too.png"]}
+    assert without_class(web, "ring") == {"new_classes": [], "came_again": [], "first_copy": []}
+
+
+def test_a_removal_that_fails_halfway_says_what_was_done_and_can_be_repeated(folder, tmp_path, monkeypatch):
+    model = ModelFolder(tmp_path / "model")
+    teach(model, folder("jan", 0, 1, 2, count=5), options=QUICK, held_out=0.2, device="cpu")
+    teach(model, folder("feb", 3, count=5), held_out=0.2, tolerate=1, device="cpu")
+    write = ModelFolder._write
+
+    def full(self, facts, classifier, use):
+        if facts["version"] == 2:
+            (self.path / "versions" / "2.part").touch()  # where a folder is to be made
+        return write(self, facts, classifier, use)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelFolder, "_write", full)
+        with pytest.raises(MocaError) as failed:
+            forget(model, "bar 1", all_versions=True, device="cpu")
+    assert str(failed.value) == (
+        f"model '{model.path}' cannot be written: File exists; version 2 is unchanged; version 3, which is in use, is "
+        "without 'bar 1'; to remove it from the others too, repeat the command"
+    )
+    (model.path / "versions" / "2.part").unlink()
+    assert ["bar 1" in about["classes"] for about in model.versions] == [False, True, False]
+    assert forget(model, "bar 1", all_versions=True, device="cpu") == 3
+    assert not any("bar 1" in about["classes"] for about in model.versions)
 
 
 def test_a_version_whose_rewrite_was_killed_is_restored_or_settled_by_the_next_change(folder, tmp_path):

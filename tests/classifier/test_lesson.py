@@ -113,9 +113,10 @@ def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
     teach(model, folder("jan", 0, 1), options=given, device="cpu")
     harm = teach(model, folder("feb", 2, 3), device="cpu")
     assert harm.old_after < 0.5
-    assert (harm.used, harm.version, model.current) == (False, 2, 1)
+    assert (harm.used, harm.version, harm.in_use, model.current) == (False, 2, 1, 1)
     assert ContinualClassifier.load(model.path, device="cpu").classes_.tolist() == ["bar 0", "bar 1"]
-    assert teach(model, folder("mar", 4), tolerate=1, device="cpu").used
+    later = teach(model, folder("mar", 4), tolerate=1, device="cpu")
+    assert (later.used, later.version, later.in_use) == (True, 3, 3)
 
 
 @contextmanager
@@ -199,12 +200,31 @@ def test_one_teacher_at_a_time(model, folder):
 
 def test_what_was_chosen_stays(model, folder):
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")
-    with pytest.raises(MocaError, match="already exists, so learner, memory cannot be changed; leave that out"):
-        teach(model, folder("feb", 2), options={"learner": "er", "memory": 10}, device="cpu")
+    february = folder("feb", 2)
+    for options, said in (
+        ({"learner": "er", "memory": 10}, "already exists, so learner=, memory= cannot be changed; leave them out, or"),
+        (OPTIONS | {"memory": 10}, "already exists, so memory= cannot be changed; leave it out, or create another"),
+    ):
+        with pytest.raises(MocaError, match=said):
+            teach(model, february, options=options, device="cpu")
+    assert teach(model, february, options=OPTIONS, device="cpu").version == 2
+    assert teach(model, folder("mar", 3), options={"memory": "60"}, device="cpu").version == 3
+    model.rollback(to=1)
+    about = model.about(1)
+    del about["lesson"]["options"]
+    (model.path / "versions" / "1" / "about.json").write_text(json.dumps(about))
+    with pytest.raises(MocaError, match="so memory= cannot be changed"):
+        teach(model, february, options={"memory": 60}, device="cpu")
+
+
+def test_options_that_are_objects_are_not_recorded(model):
+    given = OPTIONS | {"encoder": torch.nn.Flatten(), "epochs": 1}
+    teach(model, *lesson(0, 1, count=2), options=given, device="cpu")
+    assert model.created_with() == {"perturb": "none", "epochs": "1", "memory": "60"}
 
 
 def test_damaged_and_strange_folders(model, folder, tmp_path):
-    with pytest.raises(MocaError, match="is not there; moca learn FOLDER --model"):
+    with pytest.raises(MocaError, match=r"there is no model '.*'; moca learn FOLDER --model"):
         model.load(ContinualClassifier)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").touch()
@@ -302,6 +322,23 @@ def test_which_version_is_in_use_cannot_be_read(model, small, content, said, men
         with pytest.raises(MocaError, match=said):
             model.rollback(to=2)
         assert told.read_text() == content
+
+
+def test_of_damaged_versions_none_is_offered(model, small):
+    classifier = small(epochs=1, memory=4).learn(*lesson(0, 1, count=2))
+    for _ in range(4):
+        classifier.save(model.path)
+    (model.path / "model.json").write_text("")
+    (model.path / "versions" / "4" / "state.pt").write_bytes(b"PK")
+    (model.path / "versions" / "3" / "about.json").write_text("{")
+    with pytest.raises(MocaError, match=r"model.json cannot be read .*; moca model rollback .* --to 2 \(of 1, 2\)"):
+        model.load(ContinualClassifier)
+    with pytest.raises(MocaError, match=r"versions/4/state.pt cannot be read; remove .*/versions/4$"):
+        model.rollback(to=4)
+    for number in (1, 2):
+        (model.path / "versions" / str(number) / "state.pt").unlink()
+    with pytest.raises(MocaError, match=r"model.json cannot be read .*; restore it$"):
+        model.load(ContinualClassifier)
 
 
 def test_what_is_damaged_says_so_and_one_can_go_back(model, folder):
@@ -405,12 +442,23 @@ def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, 
         f"1 image is a copy of another and does not count (the first: {place / 'bar 0/same.png'} is "
         f"{place / 'bar 0/0-4.png'})."
     )
-    counts = f"the first counts: {both[0]}, not {both[1]}."
-    assert twice_told(lesson) == f"1 image is in two classes, and {counts}"
+    told = f"1 image is in two classes and counts in one: {both[0]}, not {both[1]}."
+    assert twice_told(lesson) == told
     again = teach(model, place, device="cpu")
-    assert (again.twice, again.otherwise) == (0, {}), "by now it was learnt as the first, which has not changed"
-    assert twice_told(again) == copies_told(again) == ""
-    assert again.known == 42
+    assert (again.images, again.known, again.otherwise) == (0, 42, {}), "it was learnt as the first, which stays"
+    assert (twice_told(again), copies_told(again)) == (told, "")
+
+
+def test_an_image_of_two_classes_counts_for_the_one_it_was_learnt_as(model, folder):
+    teach(model, folder("jan", 1, 2), options=OPTIONS | {"epochs": 1}, device="cpu")
+    place = folder("feb", 3, count=5)
+    for name in ("bar 0", "bar 1"):
+        (place / name).mkdir()
+        shutil.copy(folder("jan", 1) / "bar 1/0-3.png", place / name / "x.png")
+    lesson = teach(model, place, tolerate=1, device="cpu")
+    assert (lesson.images + lesson.held, lesson.known, lesson.new_classes) == (5, 2, ["bar 3"])
+    assert (lesson.twice, lesson.first_twice) == (1, (str(place / "bar 1/x.png"), str(place / "bar 0/x.png")))
+    assert teach(model, place, device="cpu").first_twice == lesson.first_twice
 
 
 @pytest.mark.parametrize(
@@ -459,6 +507,24 @@ def test_a_label_that_was_wrong_is_corrected(model, options):
     assert counts[2] == 6 and (counts[0] + counts[1] + counts[3] == 6 or given.get("learner") == "lwf")
     assert len(after[2]) == 40, "each image was taught once"
     assert teach(model, x[wrong], [1] * 6, device="cpu").known == 6
+
+
+@pytest.mark.parametrize("learner", ["er_ace", "lwf"])
+def test_a_class_whose_images_were_all_corrected_is_named(model, learner):
+    x, y = lesson(0, 1, count=6)
+    teach(model, x, y, options=OPTIONS | {"epochs": 1, "learner": learner}, device="cpu")
+    assert teach(model, x[:5], [1] * 5, tolerate=1, device="cpu").emptied == []
+    assert teach(model, x[5:6], [1], tolerate=1, device="cpu").emptied == [0]
+    assert model.about()["classes"] == [0, 1]
+    more = teach(model, bars(0, 6, seed=1), [0] * 6, tolerate=1, device="cpu")
+    assert more.emptied == []
+
+
+def test_a_class_that_gets_other_images_in_the_same_lesson_is_not_empty(model):
+    x, y = lesson(0, 1, count=6)
+    teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu")
+    both = np.concatenate([x[:6], bars(0, 6, seed=1)])
+    assert teach(model, both, [1] * 6 + [0] * 6, tolerate=1, device="cpu").emptied == []
 
 
 @pytest.mark.filterwarnings("ignore:the features of the frozen")

@@ -3,7 +3,7 @@
 import pytest
 
 from moca.classifier.lesson import Lesson
-from moca.classifier.summary import basis_told, cost_told, otherwise_told, what_it_was
+from moca.classifier.summary import basis_told, cost_told, emptied_told, otherwise_told, what_it_was
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,20 @@ def test_on_how_little_it_rests():
     assert told(held=9) == "The accuracies rest on few held-out images: 9 of this lesson."
     assert told(held=1, old_held=4).endswith("held-out images: 4 of the old classes and 1 of this lesson.")
     assert told(held=0).startswith("There were too few images to hold any out")
-    assert told(unjudged=["ring", 7]) == "No image of ring, 7 is held out, so its accuracy is not known."
-    assert told(correct=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image of bar is classified correctly."
+    assert told(unjudged=["ring", 7]) == "No image of 'ring', '7' is held out, so their accuracy is not known."
+    assert told(unjudged=["ring"]) == "No image of 'ring' is held out, so its accuracy is not known."
+    assert told(correct=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image of 'bar' is classified correctly."
     assert told(held=0, held_out=0.0, unjudged=["ring"]) == ""
     assert "whether any were forgotten is not known" in told(version=2, old_held=0)
+
+
+def test_classes_without_images_are_told_with_how_to_remove_them():
+    def told(*emptied, used=True):
+        return emptied_told(Lesson(9, 0, 1, emptied=[*emptied], used=used), lambda name: f"forget {name}")
+
+    assert told("ring") == "No images of 'ring' are left; to remove the class: forget ring"
+    assert told("ring", 7) == "No images of 'ring', '7' are left; to remove the first: forget ring"
+    assert told() == told("ring", used=False) == ""
 
 
 def test_images_of_another_class_are_told_with_their_class():

@@ -335,8 +335,8 @@ MISTAKES = [
     ("paper run table2 --record --dry-run", "--record needs a value: "),
     ("analyse used --only", "--only needs a value: see moca analyse --help"),
     ("runs --state", "--state needs a value: "),
-    ("analyse", "moca analyse needs RUNS: see moca analyse --help"),
-    ("model show", "moca model show needs MODEL: folder of a model"),
+    ("analyse", "analyse needs RUNS: see moca analyse --help"),
+    ("model show", "model show needs MODEL: folder of a model"),
     (
         "run --protocol proxy",
         "leave it out (one pass a task is --epochs 1, prototypes in place of a memory are --learn",

@@ -23,7 +23,7 @@ QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory"
 def taught(moca, folder):  # noqa: F811
     code, out, err = moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK)
     assert code == 0
-    assert "chosen: images of 12x12 (by the size and number of the images; any option given wins)" in err
+    assert "chosen: images of 12x12 (from the size and number of the images; options override)" in err
     assert "The accuracies rest on few held-out images: 4 of this lesson." in out
     assert "Learnt 36 images of 2 new classes, 4 held out." in out
     assert "Version 1 of bars is in use." in out
@@ -96,9 +96,18 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     assert (code, len(out.splitlines())) == (1, 41)
     assert err.startswith("moca: 1 of 41 images left out: 'january/bar 0/text.png' cannot be used: not an image")
     assert err.count("\n") == 1
+    for number in range(4):
+        (tmp_path / "january" / "bar 0" / f"bad{number}.png").write_text("no image")
+    code, out, err = moca("predict", "bars", "january", "--format", "json")
+    entries = json.loads(out)
+    assert (code, len(entries), err.endswith("(and 2 more)\n")) == (1, 45, True)
+    assert [entry["image"] for entry in entries if "error" in entry] == [
+        *(f"january/bar 0/bad{number}.png" for number in range(4)), "january/bar 0/text.png",
+    ]  # fmt: skip
+    assert entries[-1]["error"].startswith("not an image of a known format") and entries[-1]["classes"] == []
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
-    assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: name at least one class\n")
+    assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: must be 1 or more\n")
 
 
 def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught, folder):  # noqa: F811
@@ -134,6 +143,19 @@ def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
     assert not Path("signs-3").exists()
 
 
+def test_what_photographs_were_scaled_down_from_is_told(moca, tmp_path):
+    for number in range(8):
+        place = tmp_path / "photos" / f"class {number % 2}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (120, 90), (200 * (number % 2), 9, number)).save(place / f"{number}.png")
+    words = ("learn", "photos", *QUICK, "--augment", "false", "--model")
+    told = moca(*words, "photos-1")[2]
+    assert "chosen: images of 32x32, scaled down from 120x90 (--image-size keeps more) (" in told
+    Image.new("RGB", (400, 300)).save(tmp_path / "photos" / "class 0" / "large.png")
+    assert "images of 32x32, scaled down from up to 400x300 (--image-size keeps more)" in moca(*words, "photos-2")[2]
+    assert "scaled" not in moca(*words, "photos-3", "--image-size", "48")[2]
+
+
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
     x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
     ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")
@@ -162,8 +184,12 @@ def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
     out = moca("learn", "other", "--model", "bars")[1]
     told = "2 images were learnt before as another class, now corrected: 2 as 'bar 0' (the first: other/bar 1"
     assert told in out
-    assert "Learnt 2 images of 1 that came again, 0 held out." in out
+    assert "Learnt 2 images of 1 known class, 0 held out." in out
     assert "Nothing new" in moca("learn", "other", "--model", "bars")[1]
+    for image in (tmp_path / "january" / "bar 0").iterdir():
+        image.rename(tmp_path / "other" / "bar 1" / image.name)
+    out = moca("learn", "other", "--model", "bars", "--tolerate", "1")[1]
+    assert "No images of 'bar 0' are left; to remove the class: moca model forget bars 'bar 0'\n" in out
 
 
 def test_what_it_knows(moca, taught, tmp_path):
@@ -181,6 +207,29 @@ def test_what_it_knows(moca, taught, tmp_path):
     assert "memory.png (the first 10 of each class, of up to 18)" in out
     with Image.open(tmp_path / "memory.png") as sheet:
         assert sheet.size > (100, 50)
+
+
+def test_for_programs(moca, taught, tmp_path):
+    code, out, err = moca("learn", taught("february", 2), "--model", "bars", "--format", "json")
+    lesson = json.loads(out)
+    assert (code, err) == (0, "")
+    assert (lesson["version"], lesson["used"], lesson["in_use"], lesson["new_classes"]) == (2, True, 2, ["bar 2"])
+    assert lesson["images"] + lesson["held"] == 20
+    nothing = json.loads(moca("learn", "february", "--model", "bars", "--format", "json")[1])
+    assert (nothing["images"], nothing["known"], nothing["in_use"]) == (0, 20, 2)
+    code, out, err = moca("model", "show", "bars", "--format", "json", "--sheet", tmp_path / "memory.png")
+    model = json.loads(out)
+    assert (code, "memory.png" in err, (tmp_path / "memory.png").is_file()) == (0, True, True)
+    assert (model["learner"], model["shape"], model["in_use"]) == ("er_ace", [3, 12, 12], 2)
+    assert [(one["class"], one["version"], one["held"]) for one in model["classes"]] == [
+        ("bar 0", 1, 2), ("bar 1", 1, 2), ("bar 2", 2, 2),
+    ]  # fmt: skip
+    assert sum(one["in_memory"] for one in model["classes"]) == 54
+    assert [about["what"] for about in model["versions"]] == ["+ bar 0, bar 1", "+ bar 2"]
+    assert model["versions"][1]["lesson"] == lesson
+    for words in (("learn", "nowhere", "--model", "bars"), ("model", "show", "nothing")):
+        code, out, err = moca(*words, "--format", "json")
+        assert (code, out, err.count("\n")) == (1, "", 1)
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the time zone cannot be set here")
@@ -222,7 +271,7 @@ def test_a_class_is_forgotten(moca, taught):
     assert "Earlier" not in moca("learn", taught("march", 4), "--model", "bars")[1]
     assert moca("model", "forget", "bars", "bar 1", "--all-versions")[0] == 0
     code, _, err = moca("model", "forget", "bars", "bar 0")
-    assert (code, "1, 2 still have it; --all-versions removes it from them too" in err) == (1, True)
+    assert (code, "versions 1, 2 still have it; --all-versions removes it from them too" in err) == (1, True)
     code, out, _ = moca("model", "forget", "bars", "bar 0", "--all-versions")
     assert (code, "version 5 of bars is in use" in out) == (0, True), "nothing new to put to use"
     versions = ModelFolder(Path("bars")).versions
@@ -238,20 +287,23 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     assert (code, "the memory of 'bars' holds no images; leave out --sheet" in err) == (1, True)
     code, out, _ = moca("learn", folder("february", 2, 3), "--model", "bars")
     assert code == 1
-    assert "forgot too much and is kept, but not in use" in out
+    assert "Version 2 forgot too much and is kept, but not in use; version 1 still is. To use version 2" in out
     assert "moca model rollback bars --to 2" in out
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("predict", "nothing", "a.png"), "'nothing' is not there; moca learn FOLDER --model nothing makes a model"),
-        (("predict", __file__, "a.png"), "is no model; give the folder of one; moca learn FOLDER --model NAME makes"),
-        (("predict", "a.png"), "a model and images are needed, and 'a.png' is no model: moca predict MODEL IMAGES"),
-        (("model", "show", "nothing"), "'nothing' is not there"),
-        (("model", "rollback", "nothing"), "'nothing' is not there"),
-        (("model", "forget", "nothing", "bar 0"), "'nothing' is not there"),
-        (("model", "export", "nothing"), "'nothing' is not there"),
+        (("predict", "nothing", "a.png"), "there is no model 'nothing'; moca learn FOLDER --model nothing makes it"),
+        (
+            ("predict", __file__, "a.png"),
+            "is not a model; give the folder of one; moca learn FOLDER --model NAME makes",
+        ),
+        (("predict", "a.png"), "a model and images are needed, and 'a.png' is not a model: moca predict MODEL IMAGES"),
+        (("model", "show", "nothing"), "there is no model 'nothing'"),
+        (("model", "rollback", "nothing"), "there is no model 'nothing'"),
+        (("model", "forget", "nothing", "bar 0"), "there is no model 'nothing'"),
+        (("model", "export", "nothing"), "there is no model 'nothing'"),
         (("learn", "nowhere", "--model", "bars"), "folder 'nowhere' is not there; give one with a folder of images"),
         (("learn", ".", "--model", "bars"), "'.' is no folder with a folder of images for each class: "),
         (("learn", __file__, "--model", "bars"), "is no folder with a folder of images for each class: it is a file"),
@@ -291,9 +343,14 @@ def test_folders_that_may_be_classes_are_told(moca, folder, tmp_path):  # noqa: 
 def test_options_of_a_model_that_is_there(moca, taught, tmp_path):
     code, _, err = moca("learn", taught("february", 2), "--model", "bars", "--learner", "er")
     assert code == 1
-    assert "learner cannot be changed" in err
+    assert "'bars' already exists, so --learner cannot be changed; leave it out, or create another model" in err
+    _, _, err = moca("learn", "february", "--model", "bars", *QUICK, "--image-size", "16", "--seed", "1")
+    assert "so --image-size, --seed cannot be changed; leave them out" in err
+    assert moca("learn", "february", "--model", "bars", *QUICK)[0] == 0, "as it was created"
+    assert "For a new model" in moca("learn", "--help")[1]
     (tmp_path / "broken.png").write_bytes(b"no image")
     (tmp_path / "empty").mkdir()
+    assert "moca: 'empty' has no subfolders; each class needs one\n" in moca("learn", "empty", "--model", "bars")[2]
     for words, said in {
         ("bars", tmp_path / "broken.png"): "broken.png' cannot be used: not an image of a known format (PNG, JPEG,",
         ("bars", "nowhere.png"): "'nowhere.png' cannot be used: there is no such file; check its path",

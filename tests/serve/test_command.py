@@ -67,7 +67,7 @@ def _answers(client):
 
 def test_what_is_wrong_is_told_in_one_line(model, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("MOCA_API_KEY", raising=False)
-    assert "is not there; moca learn FOLDER --model" in typed(tmp_path / "none", capsys=capsys)
+    assert "there is no model '" in typed(tmp_path / "none", capsys=capsys)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = typed(model.path, "--port", port, capsys=capsys)

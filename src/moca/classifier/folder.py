@@ -93,6 +93,11 @@ class ModelFolder:
         """The about.json of a version, by default of the one in use."""
         return self._read(self._version_folder(version) / _ABOUT)
 
+    def created_with(self) -> dict[str, str]:
+        """The options that the model was created with, as text; empty if its first version does not record them."""
+        numbers = self._version_numbers()
+        return dict(self.about(numbers[0])["lesson"].get("options", {})) if numbers else {}
+
     def taught_in(self) -> dict[Label, int]:
         """For each class of the version in use, the version that learnt it, found by following parents. A class that
         was forgotten in between counts from when it was learnt again."""
@@ -163,10 +168,19 @@ class ModelFolder:
                 f"version {version}; load it again, save to another folder, or use replace=True"
             )
 
-    def rewrite(self, version: int, classifier: Classifier) -> None:
-        """Replace the classifier of a version."""
-        facts = {name: self.about(version)[name] for name in ("version", "parent", "when", "lesson")}
-        self._write(facts, classifier, use=False)
+    def rewrite(self, version: int, classifier: Classifier, lesson: dict[str, Any]) -> None:
+        """Replace the classifier of a version and the record of its lesson."""
+        facts = {name: self.about(version)[name] for name in ("version", "parent", "when")}
+        self._write(facts | {"lesson": lesson}, classifier, use=False)
+
+    def rewrite_lesson(self, version: int, lesson: dict[str, Any]) -> None:
+        """Replace the record of a version's lesson."""
+        about = self.about(version) | {"lesson": lesson}
+        try:
+            with whole(self._version_folder(version) / _ABOUT) as part:
+                part.write_text(_as_json(about), encoding="utf-8")
+        except OSError as error:
+            raise self._unwritten(error, f"version {version} is unchanged") from None
 
     def _settle_rewrites(self) -> None:
         """Settle rewrites that were killed halfway: restore a version whose replacement is missing, and delete one that
@@ -188,12 +202,13 @@ class ModelFolder:
         number = facts["version"]
         place = self.path / _VERSIONS / str(number)
         part, before = place.with_name(f"{number}.part"), place.with_name(f"{number}{_BEFORE}")
+        replaces = place.exists()
         about = {"format": _FORMAT, "moca": __version__} | facts | classifier.about()
         try:
             for leftover in (part, before):
                 shutil.rmtree(leftover, ignore_errors=True)
             part.mkdir(parents=True)
-            (part / _ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (part / _ABOUT).write_text(_as_json(about), encoding="utf-8")
             learning = classifier.learning_.state()
             if learning["memory"] is not None:
                 learning["memory"] = packed(learning["memory"])
@@ -211,7 +226,7 @@ class ModelFolder:
         except OSError as error:
             shutil.rmtree(part, ignore_errors=True)
             outcome = "it is unchanged" if self.exists() else "none was created"
-            raise MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}") from None
+            raise self._unwritten(error, f"version {number} is unchanged" if replaces else outcome) from None
         finally:
             with suppress(OSError):  # it is empty if the first version could not be written
                 place.parent.rmdir()
@@ -278,14 +293,17 @@ class ModelFolder:
     def check(self) -> None:
         """Raise if there is no model."""
         if not self.exists():
-            what, hint = "is no model", "give the folder of one; moca learn FOLDER --model NAME makes one"
+            what, hint = (
+                f"'{self.path}' is not a model",
+                "give the folder of one; moca learn FOLDER --model NAME makes one",
+            )
             if self.is_run():
                 hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
             elif not self.path.exists():
-                what, hint = "is not there", f"moca learn FOLDER --model {self.path} makes a model of that name"
-            raise MocaError(f"'{self.path}' {what}; {hint}")
+                what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self.path} makes it"
+            raise MocaError(f"{what}; {hint}")
 
     def check_free(self) -> None:
         """Raise if the folder holds anything but a model or a finished run."""
@@ -345,13 +363,36 @@ class ModelFolder:
             raise self._damaged(path, "cannot be read") from None
         return state
 
+    def _current_if_known(self) -> int | None:
+        """The version in use; None if model.json does not say."""
+        try:
+            number: int = json.loads((self.path / _MODEL).read_text(encoding="utf-8"))["current"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+        return number
+
+    def _loads(self, version: int) -> bool:
+        """Whether the files of a version can be read."""
+        try:
+            self.contents(version)
+        except MocaError:
+            return False
+        return True
+
+    def _unwritten(self, error: OSError, outcome: str) -> MocaError:
+        return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}")
+
     def _damaged(self, path: Path, why: str) -> Damaged:
         """An error that says what is wrong with a file, and what to do about it."""
         remedy = "restore it"
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
-            if path.parent.name == str(self.current):
+            if path.parent.name == str(self._current_if_known()):
                 remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
-        elif path.name == _MODEL and (known := self._version_numbers()):
+        elif path.name == _MODEL and (known := [number for number in self._version_numbers() if self._loads(number)]):
             remedy = f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
+
+
+def _as_json(about: dict[str, Any]) -> str:
+    return json.dumps(about, indent=2, ensure_ascii=False) + "\n"

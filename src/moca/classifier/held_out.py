@@ -53,11 +53,26 @@ class Kept:
     def otherwise(self, digests: Digests, labels: list[Label]) -> dict[int, Label]:
         """Indices of images that were taught before as another class, with that class. An image that is given again
         with its old label, too, is not among them."""
-        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
-        taught = {row: name for row, name in zip(rows, self.seen_of, strict=True) if name is not None}
+        taught = self._taught()
         given = [(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
         as_before = {row for row, label in given if taught.get(row, label) == label}
         return {index: taught[row] for index, (row, _) in enumerate(given) if row not in as_before}
+
+    def otherwise_too(self, digests: Digests, labels: list[Label]) -> list[tuple[int, int]]:
+        """Index pairs of images that are given both as the class they were taught as (the first of the pair) and as
+        another (the second)."""
+        taught, given = self._taught(), [row.tobytes() for row in digests]
+        as_before = dict[bytes, int]()
+        for index, (row, label) in enumerate(zip(given, labels, strict=True)):
+            if taught.get(row) == label:
+                as_before.setdefault(row, index)
+        return [(as_before[row], index) for index, row in enumerate(given)
+                if row in as_before and labels[index] != taught[row]]  # fmt: skip
+
+    def _taught(self) -> dict[bytes, Label]:
+        """The class of each image seen so far, by its digest, where it is known."""
+        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
+        return {row: name for row, name in zip(rows, self.seen_of, strict=True) if name is not None}
 
     def beside(self, images: Tensor, labels: list[Label]) -> Kept:
         """With more held-out images, without a limit."""

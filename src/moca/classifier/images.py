@@ -72,6 +72,8 @@ def labelled(
         if not path.exists():
             raise MocaError(f"folder '{path}' is not there; give one with a folder of images for each class")
         if not path.is_dir() or not has_classes(path):
+            if path.is_dir() and not any(path.iterdir()):
+                raise MocaError(f"'{path}' has no subfolders; each class needs one")
             why = why_not(path) or (": there is no image in it" if path.is_dir() else ": it is a file")
             raise MocaError(f"'{path}' is no folder with a folder of images for each class{why}")
         if parts := splits(path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from moca.classifier.classifier import Classifier
@@ -18,11 +22,17 @@ from moca.classifier.folder import ModelFolder
 from moca.classifier.images import Said, digests_of, labelled
 from moca.data import splitting
 from moca.data.arrays import Label
+from moca.data.decode import FORMATS
 from moca.data.fingerprint import Digests
 from moca.errors import MocaError
 
 if TYPE_CHECKING:
     import os
+
+UNNAMED = "a class"
+"""What a version forgot, if the class was removed from all versions."""
+_SIZES = 100
+"""How many image files are looked at to tell how large the images are."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,8 @@ class Lesson:
     version: int = 0
     used: bool = True
     """Whether the new version is in use."""
+    in_use: int = 0
+    """The version in use after the lesson: `version`, or the one that stayed if the lesson forgot too much."""
     otherwise: dict[str, int] = field(default_factory=dict)
     """Images that were learnt before as another class and are now corrected, counted by that class."""
     first_otherwise: str = ""
@@ -62,13 +74,16 @@ class Lesson:
     held_out: float = 0.0
     """The requested share of held-out images."""
     twice: int = 0
-    """Images skipped because the same image comes earlier in this lesson as another class."""
+    """Images skipped because the same image is in this lesson as another class too: the one it was learnt as before, or
+    else the one that comes first."""
     first_twice: tuple[str, ...] = ()
     """The first of these: the image that counts, and the one that was skipped."""
     copies: int = 0
     """Images skipped because the same image comes earlier in this lesson as the same class."""
     first_copy: tuple[str, ...] = ()
     """The first of these: the image that counts, and its copy."""
+    emptied: list[Label] = field(default_factory=list)
+    """Classes that have no images left, because all were corrected to another class."""
 
     @property
     def missed(self) -> list[Label]:
@@ -95,7 +110,8 @@ def teach(
     say: Callable[[str], None] | None = None,
     read: Said | None = None,
 ) -> Lesson:
-    """Teach a model the new images among labelled ones; create it with these options if there is none.
+    """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
+    model takes only options with the values that it was created with.
 
     The new version is put into use unless the accuracy on old classes fell by more than `tolerate`. A lesson that fails
     changes nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
@@ -120,6 +136,7 @@ def teach(
         repeated = list(_repeated(digests, kept.seen))
         copies = [(one, other) for one, other in repeated if y[one] == y[other]]
         twice = [(one, other) for one, other in repeated if y[one] != y[other]]
+        twice = sorted([*twice, *kept.otherwise_too(digests, y)], key=lambda pair: pair[1])
         first_copy, first_twice = (
             tuple(_display_name(index, files or names) for index in pairs[0]) if pairs else ()
             for pairs in (copies, twice)
@@ -128,7 +145,8 @@ def teach(
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
         if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current)
+            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current, in_use=folder.current,
+                          twice=len(twice), first_twice=first_twice)  # fmt: skip
         x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
         classes = sorted(set(y), key=str)
         number = {name: index for index, name in enumerate(classes)}
@@ -139,7 +157,7 @@ def teach(
         old_before = share_of(kept.judged(classifier))
 
         def step(done: int, steps: int) -> None:
-            if done == 1 and not known and say and (line := _describe_choices(classifier, options or {})):
+            if done == 1 and not known and say and (line := _describe_choices(classifier, options or {}, files)):
                 say(line)
             if said:
                 said(done, steps)
@@ -149,6 +167,7 @@ def teach(
         both = kept.beside(judged, answers)
         right = both.judged(classifier)
         old_after = share_of(right[: len(kept.labels)])
+        used = old_before is None or old_after is None or old_before - old_after <= tolerate
         lesson = Lesson(
             images=int((~held).sum()),
             known=int((~fresh).sum()) - len(repeated),
@@ -160,7 +179,8 @@ def teach(
             old_after=old_after,
             new_after=share_of(right[len(kept.labels) :]),
             version=folder.next,
-            used=old_before is None or old_after is None or old_before - old_after <= tolerate,
+            used=used,
+            in_use=folder.next if used else folder.current,
             otherwise=dict(otherwise),
             first_otherwise=first,
             old_held=len(kept.labels),
@@ -171,10 +191,21 @@ def teach(
             first_twice=first_twice,
             copies=len(copies),
             first_copy=first_copy,
+            emptied=_without_images(classifier, {*relabelled.values()}, {*kept.seen_of, *y}),
         )
         classifier.kept_ = both.learnt(digests, y)
-        folder.add(classifier, asdict(lesson), lesson.used)
+        record = asdict(lesson)
+        if not known:  # the options it was created with, except for the user's own objects
+            record["options"] = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}
+        folder.add(classifier, record, lesson.used)
         return lesson
+
+
+def _without_images(classifier: Classifier, corrected: set[Label], taught: set[Label | None]) -> list[Label]:
+    """Those of the `corrected` classes that no image is left of, neither `taught` in a lesson nor in the memory."""
+    if None in taught:  # an early model, which did not store the classes of its images
+        return []
+    return sorted(corrected - taught - classifier.memory_contents().keys(), key=str)
 
 
 def share_of(right: Sequence[float]) -> float | None:
@@ -190,20 +221,60 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
     with folder.teaching():
         having = [about["version"] for about in folder.versions if label in about["classes"]]
         if having and folder.current not in having and not all_versions:
+            several = len(having) > 1
             raise MocaError(
                 f"version {folder.current} of model '{folder.path}', which is in use, has no class {label!r}; "
-                f"{', '.join(map(str, having))} still have it; --all-versions removes it from them too"
+                f"version{'s' * several} {', '.join(map(str, having))} still {'have' if several else 'has'} it; "
+                f"--all-versions removes it from {'them' if several else 'there'} too"
             )
         if folder.current in having or not having:
             without = folder.load(Classifier, device=device).forget(label)
             kept = without.kept_
-            folder.add(without, {"forgot": label, "correct": kept.by_class(kept.judged(without))})
-        for number in having if all_versions else ():
-            if folder.about(number)["classes"] == [label]:  # its only class
-                folder.remove(number)
-                continue
-            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label))
+            what = UNNAMED if all_versions else label
+            folder.add(without, {"forgot": what, "correct": kept.by_class(kept.judged(without))})
+        if all_versions:
+            try:
+                _remove_everywhere(folder, label, having, device)
+            except MocaError as error:
+                raise MocaError(
+                    f"{error}; version {folder.current}, which is in use, is without {label!r}; to remove it from the "
+                    "others too, repeat the command"
+                ) from None
         return folder.current
+
+
+def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int], device: str) -> None:
+    """Remove a class from the versions that have it, and its name from the records of all. The versions that have it
+    come last: as long as there is one, the removal can be repeated."""
+    for about in sorted(folder.versions, key=lambda about: about["version"] in having):
+        number, lesson = about["version"], without_class(about["lesson"], label)
+        if number not in having:
+            if lesson != about["lesson"]:
+                folder.rewrite_lesson(number, lesson)
+        elif about["classes"] == [label]:  # its only class
+            folder.remove(number)
+        else:
+            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label), lesson)
+
+
+def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
+    """A lesson as recorded in about.json, without a class and without texts that name it or files of it."""
+    name = re.compile(rf"(?<!\w){re.escape(str(label))}(?!\w)")
+    left = dict(lesson)
+    for key in ("new_classes", "came_again", "unjudged", "emptied"):
+        left |= {key: [one for one in lesson[key] if one != label]} if key in lesson else {}
+    if "correct" in lesson:
+        left["correct"] = [counts for counts in lesson["correct"] if counts[0] != label]
+    if "otherwise" in lesson:
+        left["otherwise"] = {one: count for one, count in lesson["otherwise"].items() if one != str(label)}
+        left["first_otherwise"] = lesson.get("first_otherwise", "") if left["otherwise"] else ""
+    if lesson.get("forgot") == label:
+        left["forgot"] = UNNAMED
+    only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
+    for key, empty in (("left_out", ""), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
+        if left.get(key) and (only or name.search(str(left[key]))):
+            left[key] = empty
+    return left
 
 
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
@@ -211,10 +282,11 @@ def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -
     if not folder.exists() and not folder.is_run():
         folder.check_free()  # before training for nothing
         return Classifier(**options, device=device)
-    if options:
+    created_with = folder.created_with() if options else {}
+    if changed := [f"{name}=" for name, value in options.items() if created_with.get(name) != str(value)]:
         raise MocaError(
-            f"model '{folder.path}' already exists, so {', '.join(options)} cannot be changed; leave that out, or "
-            "create another model"
+            f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
+            f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
     classifier = folder.load(Classifier, device=device)
     if not folder.exists():
@@ -243,14 +315,28 @@ def _display_name(index: int, names: Sequence[str] | None) -> str:
     return names[index] if names else f"image {index + 1}"
 
 
-def _describe_choices(classifier: Classifier, given: Container[str]) -> str:
+def _describe_choices(classifier: Classifier, given: Container[str], files: Sequence[str]) -> str:
     """A line that names the settings chosen for a new model; empty if all were given."""
     _, height, width = classifier.shape_
-    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": f"images of {width}x{height}",
+    size = f"images of {width}x{height}{_scaled_from(files, width, height)}"
+    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": size,
                "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
                "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
     chosen = ", ".join(words for option, words in choices.items() if words and option not in given)
-    return chosen and f"chosen: {chosen} (by the size and number of the images; any option given wins)"
+    return chosen and f"chosen: {chosen} (from the size and number of the images; options override)"
+
+
+def _scaled_from(files: Sequence[str], width: int, height: int) -> str:
+    """A clause that tells how large the images were before they were scaled down; empty if they were not larger. Looks
+    at some of the files only, because there may be many."""
+    sizes = set[tuple[int, int]]()
+    for file in files[:: 1 + len(files) // _SIZES]:
+        with suppress(Exception), Image.open(file, formats=FORMATS) as image:  # a name may not be spelt as it is
+            sizes.add(image.size)
+    largest = max(sizes, key=math.prod, default=(0, 0))
+    if math.prod(largest) <= width * height:
+        return ""
+    return f", scaled down from {'up to ' * (len(sizes) > 1)}{largest[0]}x{largest[1]} (--image-size keeps more)"
 
 
 def _repeated(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:

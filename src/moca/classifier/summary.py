@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moca.classifier.lesson import Lesson
@@ -30,6 +30,7 @@ def what_it_was(about: dict[str, Any]) -> str:
     more = [name for name in lesson.get("came_again", ()) if name in has]
     notes = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
     notes += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
+    notes += ["a class since forgotten"] * bool(lesson.get("images") and not news and not more)
     notes += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
     notes += ["forgot too much"] * (lesson.get("used") is False)
     return "; ".join(notes)
@@ -38,6 +39,10 @@ def what_it_was(about: dict[str, Any]) -> str:
 def _listed(names: Sequence[Label]) -> str:
     shown = ", ".join(map(str, names[:_NAMED]))
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
+
+
+def _quoted(names: Sequence[Label]) -> str:
+    return _listed([f"'{name}'" for name in names])
 
 
 def otherwise_told(lesson: Lesson) -> str:
@@ -50,13 +55,21 @@ def otherwise_told(lesson: Lesson) -> str:
     return f"{were} learnt before as another class, now corrected: {classes} (the first: {lesson.first_otherwise})."
 
 
+def emptied_told(lesson: Lesson, how: Callable[[Label], str]) -> str:
+    """A sentence about classes that have no images left, if the version is in use; `how` says how to remove a class."""
+    if not lesson.emptied or not lesson.used:
+        return ""
+    which = "the class" if len(lesson.emptied) == 1 else "the first"
+    return f"No images of {_quoted(lesson.emptied)} are left; to remove {which}: {how(lesson.emptied[0])}"
+
+
 def twice_told(lesson: Lesson) -> str:
     """A sentence about images that are in two classes, saying which of them counts; empty if there are none."""
     if not lesson.twice:
         return ""
     (first, other), more = lesson.first_twice, f" (and {lesson.twice - 1} more)" if lesson.twice > 1 else ""
     there = counted(lesson.twice, "image is", "images are")
-    return f"{there} in two classes, and the first counts: {first}, not {other}{more}."
+    return f"{there} in two classes and counts in one: {first}, not {other}{more}."
 
 
 def copies_told(lesson: Lesson) -> str:
@@ -92,9 +105,10 @@ def basis_told(lesson: Lesson) -> str:
     if few:
         warnings.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
     if lesson.held and lesson.unjudged:
-        warnings.append(f"No image of {_listed(lesson.unjudged)} is held out, so its accuracy is not known.")
+        whose = "its" if len(lesson.unjudged) == 1 else "their"
+        warnings.append(f"No image of {_quoted(lesson.unjudged)} is held out, so {whose} accuracy is not known.")
     if lesson.missed:
-        warnings.append(f"No held-out image of {_listed(lesson.missed)} is classified correctly.")
+        warnings.append(f"No held-out image of {_quoted(lesson.missed)} is classified correctly.")
     if lesson.old_after is None and lesson.version > 1:
         warnings.append("No images of classes known before are held out, so whether any were forgotten is not known.")
     return " ".join(warnings)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import App, Group, Parameter
 from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
@@ -22,21 +24,27 @@ from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 
 if TYPE_CHECKING:
+    from moca.classifier.classifier import Classifier
+    from moca.classifier.folder import ModelFolder
     from moca.classifier.lesson import Lesson
 
 app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, export.")
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
+Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
 
 _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
 
 
-def _optional(help: str) -> Parameter:
+_NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
+
+
+def _optional(help: str, group: Group | None = None) -> Parameter:
     """A parameter whose default is described in its help text."""
-    return Parameter(help=help, show_default=False)
+    return Parameter(help=help, show_default=False, group=group)
 
 
 def learn(
@@ -44,26 +52,29 @@ def learn(
     /,
     *,
     model: Annotated[Path, Parameter(help="folder of the model; created if it does not exist")],
-    learner: Annotated[str | None, _optional("training method [default: er_ace]")] = None,
+    learner: Annotated[str | None, _optional("training method [default: er_ace]", _NEW)] = None,
     perturb: Annotated[
         str | None,
-        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]"),
+        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]", _NEW),
     ] = None,
     memory: Annotated[
-        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]")
+        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]", _NEW)
     ] = None,
-    encoder: Annotated[str | None, _optional("network [default: chosen by the images]")] = None,
-    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained")] = None,
-    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]")] = None,
+    encoder: Annotated[str | None, _optional("network [default: chosen by the images]", _NEW)] = None,
+    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained", _NEW)] = None,
+    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]", _NEW)] = None,
     image_size: Annotated[
-        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]")
+        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", _NEW)
     ] = None,
-    augment: Annotated[str | None, _optional("random crops and, for colour images, mirroring [true|false]")] = None,
-    seed: Annotated[int | None, _optional("random seed [default: 0]")] = None,
+    augment: Annotated[
+        str | None, _optional("random crops and, for colour images, mirroring [true|false]", _NEW)
+    ] = None,
+    seed: Annotated[int | None, _optional("random seed [default: 0]", _NEW)] = None,
     held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
     tolerate: Annotated[
         float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
     ] = 0.2,
+    format: Format = "table",
     device: Device = "auto",
 ) -> int:
     """Train a model on what is new in a folder of images; creates the model if there is none.
@@ -87,7 +98,10 @@ def learn(
     except KeyboardInterrupt:
         state = f"'{model}' is unchanged" if folder.exists() or folder.is_run() else "no model was created"
         raise Interrupted(f"the lesson was stopped; {state}") from None
-    _show_lesson(lesson, model)
+    if format == "json":
+        _write_json(asdict(lesson))
+    else:
+        _show_lesson(lesson, model)
     return 0 if lesson.used else 1
 
 
@@ -100,7 +114,15 @@ def check_shares(held_out: float, tolerate: float) -> None:
 
 
 def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.summary import basis_told, copies_told, cost_told, counted, otherwise_told, twice_told
+    from moca.classifier.summary import (
+        basis_told,
+        copies_told,
+        cost_told,
+        counted,
+        emptied_told,
+        otherwise_told,
+        twice_told,
+    )
 
     if lesson.left_out:
         say(lesson.left_out, "red")
@@ -111,7 +133,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         say(f"Nothing new: {all_known} learnt before. Model: {model}")
         return
     what = [counted(len(lesson.new_classes), "new class", "new classes")] * bool(lesson.new_classes)
-    what += [f"{len(lesson.came_again)} that came again"] * bool(lesson.came_again)
+    what += [counted(len(lesson.came_again), "known class", "known classes")] * bool(lesson.came_again)
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
     say(f"Learnt {learnt}, {lesson.held} held out{left}.")
@@ -124,19 +146,21 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             table.add_row(name, _percent(before), _percent(after))
     alike = _percent(lesson.each_alike)
     if alike not in (_percent(lesson.old_after), _percent(lesson.new_after)):
-        table.add_row("all classes, each counting alike", "", alike)
+        table.add_row("mean over classes", "", alike)
     if table.row_count:
         console.print(table)
     if basis := basis_told(lesson):
         say(basis, "dim")
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
-        if cost := cost_told(lesson, f"moca model rollback {model}"):
-            say(cost, "red")
+        cost = cost_told(lesson, f"moca model rollback {model}")
+        emptied = emptied_told(lesson, lambda name: shlex.join(["moca", "model", "forget", str(model), str(name)]))
+        for warning in filter(None, (cost, emptied)):
+            say(warning, "red")
         return
     say(
-        f"Version {lesson.version} forgot too much and is kept, but not in use; the one before is. Use it "
-        f"nevertheless with: moca model rollback {model} --to {lesson.version}",
+        f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
+        f"use version {lesson.version} nevertheless: moca model rollback {model} --to {lesson.version}",
         "red",
     )
 
@@ -158,10 +182,10 @@ def predict(
 
     if not images:
         folder = ModelFolder(model)
-        which = "" if folder.exists() or folder.is_run() else f", and '{model}' is no model"
+        which = "" if folder.exists() or folder.is_run() else f", and '{model}' is not a model"
         raise MocaError(f"a model and images are needed{which}: moca predict MODEL IMAGES")
     if top < 1:
-        raise MocaError(f"--top {top}: name at least one class")
+        raise MocaError(f"--top {top}: must be 1 or more")
     classifier = Classifier.load(model, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
@@ -175,12 +199,13 @@ def predict(
         for place, share, chosen in zip(places, shares, best, strict=True)
     ]
     if format == "json":
-        entries = [
+        entries: list[dict[str, Any]] = [
             {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
             for file, predicted in rows
         ]
-        json.dump(entries, sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        left_out = [files[place] for place in sorted({*range(len(files))} - {*places})]
+        entries += [{"image": spelt(file), "classes": [], "error": _why_unreadable(file)} for file in left_out]
+        _write_json(entries)
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["image", "class", "share"])
@@ -196,18 +221,29 @@ def predict(
     return 1 if unreadable else 0
 
 
+def _why_unreadable(file: str) -> str:
+    """Why an image file cannot be read, in a few words."""
+    from moca.data.decode import decode, reason
+
+    try:
+        decode(file)
+    except Exception as error:
+        return reason(error)
+    return "it could not be read"  # but can be now
+
+
 @app.command
 def show(
     model: Model,
     /,
     *,
     sheet: Annotated[Path | None, _optional("write the memory's images to this PNG file")] = None,
+    format: Format = "table",
 ) -> int:
     """Show a model's classes, its memory, and the accuracies of its versions."""
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.summary import what_it_was
 
     folder = ModelFolder(model)
     classifier = Classifier.load(model, device="cpu")
@@ -216,6 +252,57 @@ def show(
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     if sheet is not None and not memory:
         raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
+    if format == "json":
+        _write_json(_model_facts(model, folder, classifier))
+    else:
+        _show_model(model, folder, classifier)
+    if sheet is not None:
+        with loading():
+            from moca.data.sheet import PER_CLASS, write_sheet
+        write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
+        most = max(map(len, memory.values()), default=0)
+        some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
+        (aside if format == "json" else say)(f"Memory: {sheet}{some}")
+    return 0
+
+
+def _model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dict[str, Any]:
+    """What `moca model show` tells, for a JSON file."""
+    from moca.classifier.summary import what_it_was
+
+    run, versions, memory = classifier.settings_, folder.versions if folder.exists() else [], _in_memory(classifier)
+    came = folder.taught_in() if versions else {}
+    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
+    correct = {name: (right, held) for name, right, held in evaluated}
+    return {
+        "model": str(model),
+        "learner": str(run.learner),
+        "perturb": str(run.perturb),
+        "encoder": str(run.model),
+        "frozen": None if run.frozen is None else str(run.frozen),
+        "shape": list(classifier.shape_),
+        "in_use": folder.current if versions else None,
+        "classes": [
+            {"class": name, "version": came.get(name), "in_memory": kept, "correct": right, "held": held}
+            for name, kept in memory.items()
+            for right, held in [correct.get(name, (0, 0))]
+        ],
+        "versions": [
+            {key: about[key] for key in ("version", "parent", "when", "lesson")} | {"what": what_it_was(about)}
+            for about in versions
+        ],
+    }
+
+
+def _in_memory(classifier: Classifier) -> dict[Any, int]:
+    """For each class, how many of its samples are in memory."""
+    memory = classifier.memory_contents()
+    return {name: len(memory.get(name, ())) for name in classifier.classes_.tolist()}
+
+
+def _show_model(model: Path, folder: ModelFolder, classifier: Classifier) -> None:
+    from moca.classifier.summary import what_it_was
+
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
@@ -228,8 +315,8 @@ def show(
     correct = {name: f"{right} of {held}" for name, right, held in evaluated}
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(correct))
     came = folder.taught_in() if versions else {}
-    for name in names:
-        row = (str(came.get(name, "")), str(len(memory.get(name, ()))), correct.get(name, "none"))
+    for name, kept in _in_memory(classifier).items():
+        row = (str(came.get(name, "")), str(kept), correct.get(name, "none"))
         table.add_row(Text(str(name)), *row[: len(table.columns) - 1])
     console.print(table)
     if versions:
@@ -244,14 +331,6 @@ def show(
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
-    if sheet is not None:
-        with loading():
-            from moca.data.sheet import PER_CLASS, write_sheet
-        write_sheet({"memory": [(str(name), memory[name]) for name in names if name in memory]}, sheet)
-        most = max(map(len, memory.values()), default=0)
-        some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
-        say(f"Memory: {sheet}{some}")
-    return 0
 
 
 @app.command
@@ -313,7 +392,8 @@ def export(
     takes = f"uint8 images (n, {channels}, {height}, {width})"
     if classifier.takes_vectors:
         takes = f"float32 vectors (n, {channels})"
-    say(f"{file}: {takes} to scores and probabilities of {len(classifier.classes_)} classes, the same as here.")
+    gives = f"scores and probabilities of {len(classifier.classes_)} classes"
+    say(f"{file}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
 
 
@@ -337,6 +417,11 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     with ExitStack() as shown:
         yield advance
+
+
+def _write_json(content: Any) -> None:
+    json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
 
 
 def _percent(share: Any) -> str:

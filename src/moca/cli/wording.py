@@ -8,7 +8,9 @@ from moca.settings import Bench, Run
 from moca.settings.suggestions import meant
 
 _OPTIONS = sorted(
-    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose"}, key=len, reverse=True
+    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose", "encoder"},
+    key=len,
+    reverse=True,
 )
 _SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(?=([\w'\"./-])?)")
 
@@ -27,7 +29,7 @@ def hinted(error: CycloptsError) -> str:
         return (
             f"{error.keyword} needs a value: {hint}"
             if error.keyword
-            else f"{called} needs {error.argument.name}: {hint}"
+            else f"{' '.join(command or ())} needs {error.argument.name}: {hint}"
         )
     if isinstance(error, CoercionError) and command == ("compare",) and error.token and "," in error.token.value:
         option, given = error.token.keyword, error.token.value

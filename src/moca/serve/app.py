@@ -18,7 +18,7 @@ from PIL import Image
 
 from moca import __version__
 from moca.classifier.images import class_name
-from moca.classifier.summary import basis_told, copies_told, cost_told, otherwise_told, what_it_was
+from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told, what_it_was
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.data.source import Pixels
@@ -245,7 +245,10 @@ def _label(name: str, known: Sequence[Label]) -> Label:
 
 def _lesson(status: Status) -> answers.LessonStatus:
     lesson = status.lesson
-    warned = () if lesson is None else (otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK))
+    warned: tuple[str, ...] = ()
+    if lesson is not None:
+        emptied = emptied_told(lesson, lambda name: "forget it.")
+        warned = (otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
     keys = ("version", "held", "known", "old_before", "old_after", "new_after")
     return answers.LessonStatus(
         state=status.state,
@@ -263,7 +266,7 @@ def _lesson(status: Status) -> answers.LessonStatus:
 
 
 def _describe(status: Status) -> str:
-    version = status.lesson.version if status.lesson else None
+    version, in_use = (status.lesson.version, status.lesson.in_use) if status.lesson else (None, None)
     match status.state:
         case "none":
             return "there has been no lesson yet"
@@ -272,7 +275,7 @@ def _describe(status: Status) -> str:
         case "used":
             return f"version {version} is in use"
         case "refused":
-            return f"version {version} forgot too much; it is saved but not in use, the one before it still is"
+            return f"version {version} forgot too much; it is saved but not in use, version {in_use} still is"
         case "nothing new":
             return "nothing new: all images were learnt before"
         case "stopped":
