@@ -249,6 +249,15 @@ def known(moca):
     return moca("model", "show", "bars")[1].partition("version  ")[0]
 
 
+def test_an_earlier_version_can_be_asked(moca, taught):
+    february = taught("february", 2)
+    moca("learn", february, "--model", "bars", "--tolerate", 1)
+    code, out, _ = moca("predict", "bars", february, "--version", 1, "--format", "csv")
+    assert code == 0
+    assert "bar 2," not in out
+    assert "has no version 7; it has 1, 2" in moca("predict", "bars", february, "--version", 7)[2]
+
+
 def test_back_to_an_earlier_version(moca, taught):
     moca("learn", taught("february", 2), "--model", "bars")
     assert "Version 1 of bars is in use." in moca("model", "rollback", "bars")[1]

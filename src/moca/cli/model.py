@@ -170,6 +170,9 @@ def predict(
     /,
     *images: Annotated[Path, Parameter(help="images, or folders of them")],
     top: Annotated[int, Parameter(help="number of classes to print for each image")] = 1,
+    version: Annotated[
+        int | None, Parameter(help="version of the model [default: the one in use]", show_default=False)
+    ] = None,
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="output format")] = "table",
     device: Device = "auto",
 ) -> int:
@@ -186,7 +189,7 @@ def predict(
         raise MocaError(f"a model and images are needed{which}: moca predict MODEL IMAGES")
     if top < 1:
         raise MocaError(f"--top {top}: must be 1 or more")
-    classifier = Classifier.load(model, device=device)
+    classifier = Classifier.load(model, version=version, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
     files, unreadable = [file for path in images for file in files_of(path)], list[str]()
