@@ -124,6 +124,43 @@ def test_settings_that_do_not_compare_are_printed_apart_and_runs_need_no_name(mo
     assert "there is no folder 'runs' here; say where runs are: moca report FOLDER" in moca("report")[2]
 
 
+MINE = "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "told"),
+    [
+        ("mine.py", "--out mine.py", "'mine.py' must end in .html: a moca report is written there"),
+        ("runs/compare.json", "--out runs/compare.json", "'runs/compare.json' must end in .html"),
+        ("mine.html", "--out mine.html", "'mine.html' is not a moca report, so it is kept; remove it, or choose"),
+        ("mine.toml", "--latex mine.toml", "'mine.toml' must end in .tex"),
+        ("notes.tex", "--latex notes.tex", "'notes.tex' is not a LaTeX file of moca report, so it is kept"),
+        ("t/runs.csv", "--tables t", "'t/runs.csv' is not a moca table of runs, so it is kept"),
+        ("t/tidy.parquet", "--tables t", "'t/tidy.parquet' is not a moca table of numbers, so it is kept"),
+        ("f/final.png", "--figures f", "is not a picture drawn by moca, so it is kept"),
+    ],
+)
+def test_a_file_that_moca_did_not_write_is_kept(moca, runs, tmp_path, file, words, told):
+    shutil.rmtree(runs / "mnist")
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(MINE)
+    code, _, err = moca("report", "runs", *words.split())
+    assert (code, told in err.replace("\n", "")) == (1, True), err
+    assert path.read_text() == MINE
+
+
+def test_an_earlier_report_with_tables_and_figures_is_replaced(moca, runs, tmp_path):
+    words = ("--out", "page.html", "--tables", "t", "--figures", "f", "--latex", "t.tex")
+    assert [moca("report", "runs", *words)[0] for _ in range(2)] == [0, 0]
+    first = (tmp_path / "page.html").read_text()
+    shutil.rmtree(runs / "mnist")
+    assert moca("report", "runs", *words)[0] == 0
+    assert (tmp_path / "page.html").read_text() != first
+    (tmp_path / "t.tex").write_text("")
+    assert moca("report", "runs", *words)[0] == 0, "nothing is lost with an empty file"
+
+
 def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err

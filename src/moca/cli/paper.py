@@ -13,6 +13,7 @@ from rich.text import Text
 from moca.cli.show import aside, console, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
+from moca.overwriting import PAPER, replaceable
 from moca.settings import Run, validate
 
 if TYPE_CHECKING:
@@ -121,13 +122,14 @@ def run(
 def report(
     *,
     results: Results = _RESULTS,
-    out: Annotated[Path, Parameter(help="the page to write")] = Path("RESULTS.md"),
+    out: Annotated[Path, Parameter(help="the page to write, ending in .md")] = Path("RESULTS.md"),
     seeds: Seeds = 3,
 ) -> None:
     """Write a page with every number of the paper beside ours, and what the missing runs would cost."""
     with loading():
         from moca.recipes.page import render
 
+    replaceable(out, PAPER)
     standing = _standing(["all"], "", [results], seeds)
     if out.exists() and not standing.found.results:
         raise MocaError(
