@@ -13,7 +13,8 @@ from moca.report.tables import against_own_learner, p_value, signed
 
 def verdict(setting: Setting) -> str:
     """Whether a perturbation beat its learner, which learner did best, how certain that is, and which runs failed."""
-    parts = _perturbations(against_own_learner(setting)), _learners(setting), _unfinished(setting)
+    gains = against_own_learner(setting)
+    parts = _perturbations(gains), _without_learner(setting), _learners(setting), _unfinished(setting)
     return " ".join(filter(None, parts))
 
 
@@ -42,6 +43,22 @@ def _other_significant(best: Row, known: Sequence[tuple[Row, Row, Difference]]) 
     also = "Also more" if best.label in clear else "More"
     lists = [(f"{also} than chance", above), ("Worse, by more than chance", below)]
     return "".join(f" {what}: {some(labels)}." for what, labels in lists if labels)
+
+
+def _without_learner(setting: Setting) -> str:
+    """Methods with a perturbation that have no gain, since their learner was not run."""
+    if len(setting.rows) < 2:
+        return ""
+    alone: dict[str, list[str]] = {}
+    for row in setting.rows:
+        if row.perturbed and not setting.own_learner(row):
+            alone.setdefault(row.run.learner.name, []).append(row.label)
+    there = {row.run.learner.name for row in setting.rows if not row.perturbed}
+    return " ".join(
+        f"{some(labels)} {'are not compared with their' if len(labels) > 1 else 'is not compared with its'} learner: "
+        f"{learner}{' with the same settings' * (learner in there)} is not among the methods."
+        for learner, labels in alone.items()
+    )
 
 
 def _unfinished(setting: Setting) -> str:
