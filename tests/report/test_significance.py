@@ -118,6 +118,18 @@ def test_a_perturbation_without_its_learner_is_named(tmp_path):
     assert verdict(comparison(tmp_path, {"derpp+vt": [0.6]}).settings[0]) == "", "nothing is compared"
 
 
+def test_differences_that_can_be_tested_come_first(tmp_path):
+    runs = {"er": [0.50, 0.52, 0.51], "er+vt": [0.55, 0.58, 0.56], "er_ace": [0.7], "er_ace+wap": [0.9],
+            "derpp": [0.60, 0.63, 0.61]}  # fmt: skip
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert said.startswith("er+vt gains most over er: +5.33")
+    assert " Higher, but cannot be tested: er_ace+wap (+20.00 points, higher with 1 of 1 seed)." in said
+    assert "Without perturbation and with several seeds, derpp has the highest mean, ahead of er: +10.33" in said
+    assert said.endswith("Higher, but with one seed: er_ace.")
+    said = verdict(comparison(tmp_path, runs | {"er+vt": [0.45, 0.48, 0.46]}).settings[0])
+    assert said.startswith("er+vt loses least against er: \N{MINUS SIGN}4.67") and "No gain" not in said
+
+
 def test_seeds_that_were_lost_are_told(tmp_path):
     """The mean of the seeds that went well is above that of all."""
     bad = result(tmp_path, 0.1, 2, "diverged", perturb="wap")
