@@ -8,6 +8,8 @@ from tests.report.made_results import comparison, result, written
 
 from moca.cli.show import show_comparison, show_result
 from moca.engine.folder import RunFolder
+from moca.parts import PERTURBATIONS
+from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
 
@@ -170,6 +172,25 @@ def test_nothing_to_report(moca, runs):
         1,
         "moca: tables cannot be written to 'runs/er-s0/result.json/x': Not a directory; choose another folder",
     )
+
+
+def test_what_to_do_with_runs_of_a_part_that_was_registered_elsewhere(moca, runs, monkeypatch):
+    registered = dict(PERTURBATIONS.registered)
+    monkeypatch.setattr(PERTURBATIONS, "registered", registered)
+    registered["shuf"] = PERTURBATIONS.find("wap")
+    written(result(runs, 0.5, 7, perturb="shuf"), runs / "shuf")
+    assert len(Comparison.load(runs / "shuf").results) == 1
+    del registered["shuf"]
+    told = (
+        "run 'runs/shuf' has the perturbation 'shuf', which is not known here; register it in Python (moca.register) "
+        "and use moca.Comparison.load, moca.analyse or moca.resume there, or give new runs its dotted path (--perturb "
+        "mymodule.MyClass), which commands can import"
+    )
+    assert told in moca("report", "runs/shuf")[2]
+    assert told.replace("--perturb ", "perturb=") in moca("report", "runs")[1]
+    code, _, err = moca("analyse", "runs/er-s0", "runs/shuf", "--no-figures")
+    assert (code, told.replace("--perturb ", "perturb=") in err) == (1, True)
+    assert told in moca("analyse", "runs/shuf")[2]
 
 
 def test_trackers_are_added_however_progress_is_shown(moca, runs, monkeypatch):
