@@ -29,6 +29,7 @@ def test_show_has_the_papers_number_and_the_command(moca):
     assert "40.24 ± 0.78" in out
     assert "to be run" in out
     assert "1: moca compare --data cifar100 --learner er --perturb wap:lambda=1.5,step_size=100.0 --memory 500" in out
+    assert "--out results/cifar100_er+wap_lambda=1.5_step_size=100.0_" in out, "where moca paper finds the runs"
 
 
 def test_a_figure_without_numbers_is_shown_by_what_draws_it(moca):

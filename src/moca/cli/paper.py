@@ -55,7 +55,10 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
 
 @app.command
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
-    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them."""
+    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them.
+
+    The commands write below --results, where the other commands of moca paper find their runs.
+    """
     with loading():
         from moca.recipes.cells import drawn, exhibits
         from moca.recipes.matching import experiments
@@ -69,7 +72,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     standing = _standing(names, only, [results], seeds)
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
-        say(f"{number}: {one.command(seeds)}")
+        say(f"{number}: {one.command(seeds, results)}")
     _warn_if_empty(standing, results)
 
 
