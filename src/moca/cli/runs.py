@@ -107,7 +107,7 @@ def _show_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]
         if run.state not in ("finished", "running") and not (run.comparison and run.state == "stopped"):
             alone.append(run)
     for folder, states in comparisons.items():
-        there = {"stopped": states["stopped"], "running": states["running"], "not begun": not_begun(folder)}
+        there = {"stopped": states["stopped"], "running": states["running"], "not begun": len(not_begun(folder))}
         if there["stopped"] or (there["not begun"] and not there["running"]):
             left = ", ".join(f"{count} {state}" for state, count in there.items() if count)
             path = shlex.quote(str(folder))
