@@ -192,6 +192,10 @@ def test_the_command(runs, capsys, monkeypatch):
     for name in ("classifier_angles", "calibration"):
         assert {f"{name}.pdf", f"{name}.png"} <= drawn
     assert not {"confusion.pdf", "linear_probe.pdf"} & drawn
+    over_images = "is the mean over images; a run's final accuracy is the mean over tasks."
+    assert over_images not in " ".join(told.out.split())
+    told = said(capsys, runs / "er", "--only", "confusion", "--no-figures")[1]
+    assert over_images in " ".join(told.out.split()), "moca run prints the other one"
     assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
 
 
