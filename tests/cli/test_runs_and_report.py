@@ -43,6 +43,13 @@ def test_runs_are_listed(moca, runs):
     assert "* on a held-out share of the training data, not on the test set" in out
 
 
+def test_how_far_an_unfinished_run_came_is_listed(moca, runs):
+    for learned, told in ((0, "stopped "), (1, "stopped after 1 task "), (4, "stopped after 4 tasks ")):
+        (runs / "half" / "tasks.jsonl").write_text(json.dumps({"learned": learned, "seconds": 1.0}) + "\n")
+        out = moca("runs")[1]
+        assert told in next(line for line in out.splitlines() if line.split()[:1] == ["half"]) + " "
+
+
 def test_runs_can_be_chosen_and_sorted(moca, runs):
     _, out, _ = moca("runs", "runs", "--perturb", "wap", "--state", "finished", "--json")
     assert [run["folder"] for run in json.loads(out)] == [f"runs/compare/er+wap-s{seed}" for seed in (0, 1)]
@@ -58,7 +65,7 @@ def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
     code, out, _ = moca("runs")
     assert code == 0 and "No run in runs (there is no such folder here). Begin one: moca run; or name" in out
     code, _, err = moca("runs", "nowhere")
-    assert code == 1 and "'nowhere' is not a folder of runs: there is none" in err
+    assert code == 1 and "folder 'nowhere' does not exist" in err
 
 
 def test_names_with_markup_are_printed_as_they_are(moca, tmp_path):

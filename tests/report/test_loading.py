@@ -214,7 +214,7 @@ def test_nothing_to_compare(tmp_path):
     place(tmp_path / "lost", "wild", [[0.1, 0.1, 0.1]], status="diverged", message="the loss is no number")
     with pytest.raises(MocaError, match=r"no finished run in .*wild: the loss is no number; moca runs lists"):
         moca.Comparison.load(tmp_path / "lost")
-    with pytest.raises(MocaError, match="is not a folder of runs: there is none"):
+    with pytest.raises(MocaError, match=r"folder '.*nowhere' does not exist"):
         moca.Comparison.load(tmp_path / "nowhere")
     (empty := tmp_path / "empty").mkdir()
     with pytest.raises(MocaError, match=r"no finished run in .*; moca runs lists what is there"):

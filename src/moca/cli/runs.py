@@ -160,8 +160,9 @@ def _name(run: Listed, places: Sequence[Path]) -> str:
 
 
 def _state(run: Listed) -> Text:
-    unfinished = run.state in ("running", "stopped", "failed") and run.learned
-    return Text(run.state + (f", {run.learned} done" if unfinished else ""), _COLOURS.get(run.state, "red"))
+    tasks = f"{run.learned} task{'s' * (run.learned != 1)}" if run.learned else ""
+    after = {"running": f", {tasks} done", "stopped": f" after {tasks}", "failed": f" after {tasks}"}
+    return Text(run.state + (after.get(run.state, "") if tasks else ""), _COLOURS.get(run.state, "red"))
 
 
 def _accuracy(run: Listed) -> str:

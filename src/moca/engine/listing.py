@@ -36,8 +36,8 @@ def run_folders(*places: Path) -> list[Path]:
     found: dict[Path, None] = {}
     for place in places:
         if not place.is_dir():
-            why = "it is a file" if place.exists() else "there is none"
-            raise MocaError(f"'{place}' is not a folder of runs: {why}")
+            why = f"'{place}' is a file, not a folder of runs" if place.exists() else f"folder '{place}' does not exist"
+            raise MocaError(why)
         for folder, below, names in os.walk(place):
             below.sort()
             if SETTINGS in names:

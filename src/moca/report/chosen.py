@@ -93,7 +93,7 @@ def _paragraph(picks: Sequence[Pick], share: float, by: Sequence[int], tested: S
 
 def _picked(pick: Pick) -> str:
     if not pick.among:
-        return f"{pick.label} was the only one of its kind."
+        return f"{pick.label} had one combination, so nothing was chosen."
     others = sorted((a for label, a in pick.among.items() if label != pick.label and not math.isnan(a)), reverse=True)
     unfinished = sum(math.isnan(accuracy) for accuracy in pick.among.values())
     lost = f", {unfinished} of which did not finish" if unfinished else ""

@@ -283,7 +283,7 @@ def _table(setting: Setting) -> Table:
     single = all(len(row.finished) <= 1 for row in setting.rows)
     what = "of a single seed" if single else "mean ± standard deviation"
     table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %, {what}{where}")
-    for name in (*columns.values(), "s a run"):
+    for name in (*columns.values(), "s/run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:
         seconds = row.spread("seconds").mean
