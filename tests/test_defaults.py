@@ -171,7 +171,7 @@ def test_what_was_chosen_for_several_runs_is_told_in_one_line(digits):
     assert line == (
         "digits: tasks 5, model convnet, epochs 20, batch 32, optimiser sgd or adam:weight_decay=0.0002, schedule "
         "cosine, head cosine:scale=10.0 or linear, memory 30, perturb vt:lambda=0.5, learner "
-        "pass:prototypes=3.0,distillation=0.3 (by its 'small' recipe; any option given wins)"
+        "pass:prototypes=3.0,distillation=0.3 (from its 'small' recipe; options you give take precedence)"
     )
 
 

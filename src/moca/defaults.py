@@ -98,7 +98,9 @@ def choices_in_words(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
         (data, why): ", ".join(f"{name} {' or '.join(words)}" for name, words in values.items())
         for (data, why), values in found.items()
     }
-    return [f"{data}: {line} (by {why}; any option given wins)" for (data, why), line in lines.items() if line]
+    return [
+        f"{data}: {line} (from {why}; options you give take precedence)" for (data, why), line in lines.items() if line
+    ]
 
 
 def _in_words(value: Any) -> str:

@@ -161,6 +161,10 @@ class Kind:
         """Whether it has a page `docs/methods/NAME.md`, as every built-in method has."""
         return self in (LEARNERS, PERTURBATIONS) and name != "none" and name in self.built_in
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a built-in or registered part of that name."""
+        return name in self.built_in or name in self.registered
+
     def find(self, name: str) -> Any:
         """The part of that name."""
         if name in self.registered:

@@ -29,6 +29,7 @@ def test_show_has_the_papers_number_and_the_command(moca):
     assert "40.24 ± 0.78" in out
     assert "to be run" in out
     assert "1: moca compare --data cifar100 --learner er --perturb wap:lambda=1.5,step_size=100.0 --memory 500" in out
+    assert "--out results/cifar100_er+wap_lambda=1.5_step_size=100.0_" in out, "where moca paper finds the runs"
 
 
 def test_a_figure_without_numbers_is_shown_by_what_draws_it(moca):
@@ -61,6 +62,7 @@ def test_a_dry_run_writes_nothing(moca, tmp_path):
         (["run"], "say which: table1 to table13, fig1 to fig13, or all; moca paper ls lists them"),
         (["run", "table2", "--dry-run", "--record", "rulez"], "record = 'rulez': did you mean 'rules'?"),
         (["run", "table2", "--seeds", "0"], "seeds must be a whole number from 1 on (it is 0)"),
+        (["report", "--out", "mine.toml"], "'mine.toml' must end in .md: a page of moca paper report is written there"),
         (["report", "--out", "none/such.md"], "'none/such.md' cannot be written (No such file or directory); choose"),
     ],
 )
@@ -85,3 +87,8 @@ def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
     code, out, _ = moca("report", "--seeds", 1)
     assert "2 runs found; page: RESULTS.md" in out and "No run was found" not in out
     assert "reproduced (n = 1)" in (tmp_path / "RESULTS.md").read_text()
+    assert moca("report", "--seeds", 1)[0] == 0, "an earlier page is replaced"
+    (tmp_path / "notes.md").write_text("mine")
+    code, _, err = moca("report", "--seeds", 1, "--out", "notes.md")
+    assert (code, "'notes.md' is not a page of moca paper report, so it is kept" in err) == (1, True)
+    assert (tmp_path / "notes.md").read_text() == "mine"

@@ -8,6 +8,8 @@ from tests.report.made_results import comparison, result, written
 
 from moca.cli.show import show_comparison, show_result
 from moca.engine.folder import RunFolder
+from moca.parts import PERTURBATIONS
+from moca.report.comparison import Comparison
 from moca.settings import Run, validate
 
 
@@ -41,6 +43,13 @@ def test_runs_are_listed(moca, runs):
     assert "* on a held-out share of the training data, not on the test set" in out
 
 
+def test_how_far_an_unfinished_run_came_is_listed(moca, runs):
+    for learned, told in ((0, "stopped "), (1, "stopped after 1 task "), (4, "stopped after 4 tasks ")):
+        (runs / "half" / "tasks.jsonl").write_text(json.dumps({"learned": learned, "seconds": 1.0}) + "\n")
+        out = moca("runs")[1]
+        assert told in next(line for line in out.splitlines() if line.split()[:1] == ["half"]) + " "
+
+
 def test_runs_can_be_chosen_and_sorted(moca, runs):
     _, out, _ = moca("runs", "runs", "--perturb", "wap", "--state", "finished", "--json")
     assert [run["folder"] for run in json.loads(out)] == [f"runs/compare/er+wap-s{seed}" for seed in (0, 1)]
@@ -56,7 +65,7 @@ def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
     code, out, _ = moca("runs")
     assert code == 0 and "No run in runs (there is no such folder here). Begin one: moca run; or name" in out
     code, _, err = moca("runs", "nowhere")
-    assert code == 1 and "'nowhere' is not a folder of runs: there is none" in err
+    assert code == 1 and "folder 'nowhere' does not exist" in err
 
 
 def test_names_with_markup_are_printed_as_they_are(moca, tmp_path):
@@ -124,6 +133,43 @@ def test_settings_that_do_not_compare_are_printed_apart_and_runs_need_no_name(mo
     assert "there is no folder 'runs' here; say where runs are: moca report FOLDER" in moca("report")[2]
 
 
+MINE = "# mine\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "told"),
+    [
+        ("mine.py", "--out mine.py", "'mine.py' must end in .html: a moca report is written there"),
+        ("runs/compare.json", "--out runs/compare.json", "'runs/compare.json' must end in .html"),
+        ("mine.html", "--out mine.html", "'mine.html' is not a moca report, so it is kept; remove it, or choose"),
+        ("mine.toml", "--latex mine.toml", "'mine.toml' must end in .tex"),
+        ("notes.tex", "--latex notes.tex", "'notes.tex' is not a LaTeX file of moca report, so it is kept"),
+        ("t/runs.csv", "--tables t", "'t/runs.csv' is not a moca table of runs, so it is kept"),
+        ("t/tidy.parquet", "--tables t", "'t/tidy.parquet' is not a moca table of numbers, so it is kept"),
+        ("f/final.png", "--figures f", "is not a picture drawn by moca, so it is kept"),
+    ],
+)
+def test_a_file_that_moca_did_not_write_is_kept(moca, runs, tmp_path, file, words, told):
+    shutil.rmtree(runs / "mnist")
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(MINE)
+    code, _, err = moca("report", "runs", *words.split())
+    assert (code, told in err.replace("\n", "")) == (1, True), err
+    assert path.read_text() == MINE
+
+
+def test_an_earlier_report_with_tables_and_figures_is_replaced(moca, runs, tmp_path):
+    words = ("--out", "page.html", "--tables", "t", "--figures", "f", "--latex", "t.tex")
+    assert [moca("report", "runs", *words)[0] for _ in range(2)] == [0, 0]
+    first = (tmp_path / "page.html").read_text()
+    shutil.rmtree(runs / "mnist")
+    assert moca("report", "runs", *words)[0] == 0
+    assert (tmp_path / "page.html").read_text() != first
+    (tmp_path / "t.tex").write_text("")
+    assert moca("report", "runs", *words)[0] == 0, "nothing is lost with an empty file"
+
+
 def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
@@ -133,6 +179,25 @@ def test_nothing_to_report(moca, runs):
         1,
         "moca: tables cannot be written to 'runs/er-s0/result.json/x': Not a directory; choose another folder",
     )
+
+
+def test_what_to_do_with_runs_of_a_part_that_was_registered_elsewhere(moca, runs, monkeypatch):
+    registered = dict(PERTURBATIONS.registered)
+    monkeypatch.setattr(PERTURBATIONS, "registered", registered)
+    registered["shuf"] = PERTURBATIONS.find("wap")
+    written(result(runs, 0.5, 7, perturb="shuf"), runs / "shuf")
+    assert len(Comparison.load(runs / "shuf").results) == 1
+    del registered["shuf"]
+    told = (
+        "run 'runs/shuf' has the perturbation 'shuf', which is not known here; register it in Python (moca.register) "
+        "and use moca.Comparison.load, moca.analyse or moca.resume there, or give new runs its dotted path (--perturb "
+        "mymodule.MyClass), which commands can import"
+    )
+    assert told in moca("report", "runs/shuf")[2]
+    assert told.replace("--perturb ", "perturb=") in moca("report", "runs")[1]
+    code, _, err = moca("analyse", "runs/er-s0", "runs/shuf", "--no-figures")
+    assert (code, told.replace("--perturb ", "perturb=") in err) == (1, True)
+    assert told in moca("analyse", "runs/shuf")[2]
 
 
 def test_trackers_are_added_however_progress_is_shown(moca, runs, monkeypatch):

@@ -32,7 +32,8 @@ def test_tasks_follow_the_protocol(known_set, tmp_path):
 
 
 def test_grey_images_and_embedded_sets(tmp_path):
-    shown = show("digits", tmp_path / "digits.png", tasks=5)
+    show("digits", tmp_path / "digits.png")
+    shown = show("digits", tmp_path / "digits.png", tasks=5)  # replaces it
     with Image.open(shown.path) as picture:
         assert len(shown.tasks) == 5 and picture.size[0] > 100
 
@@ -45,6 +46,11 @@ def test_mistakes(tmp_path):
         show("digits", tmp_path / "a.png", tasks=11)
     with pytest.raises(MocaError, match=r"cannot write .* choose another place for the sheet"):
         show("digits", tmp_path / "nowhere" / "a.png")
+    for mine, told in (("a.py", "must end in .png"), ("a.png", "not a picture drawn by moca, so it is kept")):
+        (tmp_path / mine).write_text("mine")
+        with pytest.raises(MocaError, match=told):
+            show("digits", tmp_path / mine)
+        assert (tmp_path / mine).read_text() == "mine"
 
 
 def test_names_are_drawn_in_their_own_letters(tmp_path):

@@ -16,6 +16,7 @@ from moca.data import Split
 from moca.engine.choose import Pick, best, methods, seeds_apart
 from moca.engine.plan import folder_name, plan
 from moca.errors import Interrupted
+from moca.report.chosen import _picked
 from moca.report.comparison import Comparison
 from tests.engine.test_run import assert_same_run
 
@@ -135,6 +136,7 @@ def test_the_best_one():
     assert best(["a", "b"], {"a": math.nan, "b": 0.1}).label == "b", "one that did not finish is not chosen"
     assert best(["a", "b"], {"a": math.nan, "b": math.nan}) is None
     assert best(["a"], {}) == Pick("a", {}), "there is nothing to choose"
+    assert _picked(Pick("a", {})) == "a had one combination, so nothing was chosen."
 
 
 def test_a_combination_counts_with_all_of_its_seeds_only(toy, tmp_path):

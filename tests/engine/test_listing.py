@@ -109,7 +109,7 @@ def test_settings_of_another_version(tmp_path):
 def test_folders_are_found_at_any_depth_and_once(tmp_path):
     folders = [place(tmp_path, name) for name in ("a", "b/c", "b/d/e")]
     assert run_folders(tmp_path, tmp_path / "b", tmp_path / "a") == folders
-    with pytest.raises(MocaError, match="is not a folder of runs: it is a file"):
+    with pytest.raises(MocaError, match="is a file, not a folder of runs"):
         run_folders(folders[0] / "result.json")
 
 

@@ -60,7 +60,7 @@ def test_a_run_that_goes_on_is_called_in_short():
         (
             {"perturb": ["gaussian", "gaussian:lambda=1"]},
             (0,),
-            "'er.gaussian:lambda=1.0' are the same run once open",
+            "'er.gaussian:lambda=1.0' are the same run with the recipe's defaults",
         ),
         ({}, (1, 1), "'er' with seed 1 is given twice"),
         ({}, (), "nothing to run: seeds is empty"),

@@ -41,3 +41,15 @@ def test_a_run_that_goes_on_knows_its_accuracy(tmp_path):
     told = []
     moca.resume(tmp_path / "a", progress=lambda _, where: told.append(where))
     assert f"task 2/2, acc {100 * half.accuracy_matrix[1][0]:.1f} %" in told[:2]
+
+
+def test_what_was_done_before_has_no_speed():
+    with ProgressBar(1000, shown=False) as bar:
+        bar(10, "run 1/3 er done before")
+        bar(700, "run 2/3 er done before")
+        bar(80, "run 3/3 er resumed")
+        (task,) = bar.progress.tasks
+        assert (task.completed, task.speed) == (790, None)
+        for _ in range(3):
+            bar(1, "run 3/3 er task 2/2")
+        assert task.completed == 793 and task.speed is not None

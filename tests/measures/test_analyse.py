@@ -192,6 +192,10 @@ def test_the_command(runs, capsys, monkeypatch):
     for name in ("classifier_angles", "calibration"):
         assert {f"{name}.pdf", f"{name}.png"} <= drawn
     assert not {"confusion.pdf", "linear_probe.pdf"} & drawn
+    over_images = "is the mean over images; a run's final accuracy is the mean over tasks."
+    assert over_images not in " ".join(told.out.split())
+    told = said(capsys, runs / "er", "--only", "confusion", "--no-figures")[1]
+    assert over_images in " ".join(told.out.split()), "moca run prints the other one"
     assert (runs / "figures/calibration.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -211,7 +215,7 @@ def test_what_was_asked_for_and_is_not_there_is_one_line(runs, capsys):
         assert (code, told.out, told.err) == (1, "", f"moca: {line}\n")
     code, told = said(capsys, runs, "--only", "perturbation_angle", "angle_deviation", "--no-figures")
     assert code == 0
-    assert "Not there: angle deviation in training: was not recorded; run again with --record angles (g" in told.out
+    assert "Skipped: angle deviation in training: was not recorded; run again with --record angles (g" in told.out
     for analysis, why in (
         ("perturbation_angle", "angle of the perturbation: the run has no perturbation"),
         ("batch_norm_rules", "accuracy under other rules of BatchNorm: the encoder has no BatchNorm"),
@@ -285,7 +289,7 @@ def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
     assert "there is no run in" in said(capsys, tmp_path / "empty")[1].err
     code, told = said(capsys, runs / "er", runs / "gaussian-0", tmp_path / "begun", "--no-figures")
     assert code == 1
-    assert "Not there: angle deviation in training: was not recorded; run again with --record angles (gaus" in told.out
+    assert "Skipped: angle deviation in training: was not recorded; run again with --record angles (gaus" in told.out
     assert "Intra-class angle deviation" in told.out
     assert "moca: run " in told.err
 

@@ -172,7 +172,7 @@ class TestOwnEncoders:
                 r"model 'Conv2d' must make one feature vector .*: \(2, d\) of 2 images, not \(2, 2, 6",
             ),
             (nn.Flatten(0), r"model 'Flatten' must make one feature vector of each image"),
-            (lambda: 5, r"model '<lambda>' must be a torch module or make one; it is a int"),
+            (lambda: 5, r"model '<lambda>' must be a torch module or make one; it is of type int"),
         ],
     )
     def test_what_is_no_encoder_is_told_in_one_line(self, build, given, says):

@@ -127,6 +127,19 @@ def test_every_seed_is_a_dot_and_the_mean_a_stroke(facet):
     assert traces[1]["error_x"]["array"] == pytest.approx([200**0.5], abs=0.001)
 
 
+def test_the_name_of_a_method_is_above_its_stroke_and_below_the_one_before(tmp_path):
+    margins, text = 60, 18
+    for count in (1, 3, 8):
+        made = setting(tmp_path, {f"er lr={i}": [result(tmp_path, 0.5, lr=i + 0.1)] for i in range(count)})
+        plot = final_accuracies(facets(made)[0], "test images")
+        stroke = 0.7 * plot["data"][1]["marker"]["size"]  # as far as plotly draws it to either side of its line
+        last, first = plot["layout"]["yaxis"]["range"]
+        row = (plot["height"] - margins) / (last - first)
+        for name in plot["layout"]["annotations"]:
+            assert name["yanchor"] == "bottom" and stroke + 2 < name["yshift"] < row - stroke - text
+        assert -first * row > name["yshift"] + text, "the first has room, too"
+
+
 STRENGTHS = {"gaussian": (2, 0.5, 1), "wap": (4, 1, 3), "vt": (1, 2)}
 
 

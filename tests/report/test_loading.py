@@ -180,6 +180,19 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     assert told["stopped"].startswith("stopped before its end; resume it with: moca resume ")
 
 
+def test_runs_of_a_comparison_that_have_not_begun_are_named(tmp_path):
+    place(tmp_path, "s2/er-s0")
+    folder = tmp_path / "runs" / "s2"
+    asked = {"options": {}, "runs": ["er-s0", "er+wap-s0", "er+wap-s1"]}
+    (folder / "compare.json").write_text(json.dumps(asked))
+    told = [f"{folder}/er+wap-s{seed}: not begun; begin it with: moca resume {folder}" for seed in (0, 1)]
+    assert moca.Comparison.load(folder).left_out == told
+    assert moca.Comparison.load(tmp_path / "runs").left_out == told
+    assert moca.Comparison.load(folder / "er-s0").left_out == [], "only this run was asked for"
+    (folder / "compare.json").write_text("{")
+    assert moca.Comparison.load(folder).left_out == []
+
+
 def test_of_twins_the_one_that_was_looked_into_is_kept(tmp_path):
     place(tmp_path, "a")
     analysed(result(tmp_path, 0.5), place(tmp_path, "b"))
@@ -201,7 +214,7 @@ def test_nothing_to_compare(tmp_path):
     place(tmp_path / "lost", "wild", [[0.1, 0.1, 0.1]], status="diverged", message="the loss is no number")
     with pytest.raises(MocaError, match=r"no finished run in .*wild: the loss is no number; moca runs lists"):
         moca.Comparison.load(tmp_path / "lost")
-    with pytest.raises(MocaError, match="is not a folder of runs: there is none"):
+    with pytest.raises(MocaError, match=r"folder '.*nowhere' does not exist"):
         moca.Comparison.load(tmp_path / "nowhere")
     (empty := tmp_path / "empty").mkdir()
     with pytest.raises(MocaError, match=r"no finished run in .*; moca runs lists what is there"):

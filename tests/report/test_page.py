@@ -267,7 +267,7 @@ def test_ids_are_unique(tmp_path):
 def test_notes_name_their_methods(tmp_path):
     full = result(tmp_path, 0.7, notes=["nothing need be forgotten"])
     page = text_of(render(comparison(tmp_path, {"er": [full], "derpp": [full], "joint": [0.9]})))
-    assert "nothing need be forgotten (er, derpp)" in page
+    assert "er, derpp: nothing need be forgotten" in page
 
 
 def test_settings_that_differ_are_marked_and_the_others_listed(tmp_path):

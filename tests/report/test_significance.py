@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from moca.report.page import render
 from moca.report.significance import difference, holm, paired
 from moca.report.verdict import verdict
 from tests.report.made_results import comparison, result
@@ -100,6 +101,33 @@ def test_the_surest_gain_is_named_beside_the_largest_and_what_is_worse_for_sure(
     said = verdict(comparison(tmp_path, runs).settings[0])
     assert said.startswith("No perturbation has a higher mean final accuracy than its learner. er+vt loses least")
     assert said.endswith("Worse, by more than chance: er+vmf.")
+
+
+def test_a_perturbation_without_its_learner_is_named(tmp_path):
+    runs = {"er": [0.5, 0.52], "er+wap": [0.6, 0.63], "derpp+gaussian": [0.7, 0.72]}
+    made = comparison(tmp_path, runs)
+    told = "derpp+gaussian is not compared with its learner: derpp is not among the methods."
+    assert told in verdict(made.settings[0])
+    assert told in " ".join(str(made).split()) and told in render(made)
+    said = verdict(comparison(tmp_path, {"derpp+gaussian": [0.7], "derpp+vt": [0.6]}).settings[0])
+    told = "derpp+gaussian, derpp+vt are not compared with their learner: derpp is not among the methods."
+    assert said == told
+    other = [result(tmp_path, 0.6, seed, perturb="wap", lr=0.7) for seed in (0, 1)]
+    said = verdict(comparison(tmp_path, {"er": [0.5, 0.52], "er+wap": other}).settings[0])
+    assert said == "er+wap is not compared with its learner: er with the same settings is not among the methods."
+    assert verdict(comparison(tmp_path, {"derpp+vt": [0.6]}).settings[0]) == "", "nothing is compared"
+
+
+def test_differences_that_can_be_tested_come_first(tmp_path):
+    runs = {"er": [0.50, 0.52, 0.51], "er+vt": [0.55, 0.58, 0.56], "er_ace": [0.7], "er_ace+wap": [0.9],
+            "derpp": [0.60, 0.63, 0.61]}  # fmt: skip
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert said.startswith("er+vt gains most over er: +5.33")
+    assert " Higher, but cannot be tested: er_ace+wap (+20.00 points, higher with 1 of 1 seed)." in said
+    assert "Without perturbation and with several seeds, derpp has the highest mean, ahead of er: +10.33" in said
+    assert said.endswith("Higher, but with one seed: er_ace.")
+    said = verdict(comparison(tmp_path, runs | {"er+vt": [0.45, 0.48, 0.46]}).settings[0])
+    assert said.startswith("er+vt loses least against er: \N{MINUS SIGN}4.67") and "No gain" not in said
 
 
 def test_seeds_that_were_lost_are_told(tmp_path):

@@ -142,7 +142,7 @@ def _show_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
     for line, names in lines.items():
         whose = "" if len(names) == len(runs) else f" ({', '.join(names[:3])}{', ...' * (len(names) > 3)})"
         end = "" if line.endswith("?") and not whose else "."
-        say(f"Not there: {line}{whose}{end}")
+        say(f"Skipped: {line}{whose}{end}")
 
 
 def _common_folder(folders: Sequence[Path]) -> Path:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from moca.measures.confusion import OVER_IMAGES
 from moca.report.labels import folded
 from moca.report.side_by_side import OF, analyses, grid, plain_numbers
 from moca.report.tables import any_scale
@@ -34,6 +35,8 @@ def tables(title: str, methods: Sequence[Group], console: Console) -> Iterator[T
         yield side
     elif side.row_count:
         yield from _transposed(labels, methods, console.width)
+    if "confusion" in analyses(methods):
+        yield Text(OVER_IMAGES, "dim")
     for name, found in analyses(methods).items():
         for label, method in zip(labels, methods, strict=True):
             if table := _grid(method, name):

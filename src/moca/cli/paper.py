@@ -13,6 +13,7 @@ from rich.text import Text
 from moca.cli.show import aside, console, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
+from moca.overwriting import PAPER, replaceable
 from moca.settings import Run, validate
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
 
 @app.command
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
-    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them."""
+    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them.
+
+    The commands write below --results, where the other commands of moca paper find their runs.
+    """
     with loading():
         from moca.recipes.cells import drawn, exhibits
         from moca.recipes.matching import experiments
@@ -68,7 +72,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     standing = _standing(names, only, [results], seeds)
     _show(standing)
     for number, one in enumerate(experiments(standing.entries), 1):
-        say(f"{number}: {one.command(seeds)}")
+        say(f"{number}: {one.command(seeds, results)}")
     _warn_if_empty(standing, results)
 
 
@@ -121,13 +125,14 @@ def run(
 def report(
     *,
     results: Results = _RESULTS,
-    out: Annotated[Path, Parameter(help="the page to write")] = Path("RESULTS.md"),
+    out: Annotated[Path, Parameter(help="the page to write, ending in .md")] = Path("RESULTS.md"),
     seeds: Seeds = 3,
 ) -> None:
     """Write a page with every number of the paper beside ours, and what the missing runs would cost."""
     with loading():
         from moca.recipes.page import render
 
+    replaceable(out, PAPER)
     standing = _standing(["all"], "", [results], seeds)
     if out.exists() and not standing.found.results:
         raise MocaError(

@@ -12,6 +12,7 @@ from moca.cli.show import busy, console, say
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
 from moca.importing import loading
+from moca.overwriting import LATEX, PAGE, replaceable
 from moca.paths import from_here
 
 _MOST_LINES = 8
@@ -19,7 +20,7 @@ _MOST_LINES = 8
 
 def report(
     *runs: Path,
-    out: Annotated[Path, Parameter(help="the page to write")] = Path("report.html"),
+    out: Annotated[Path, Parameter(help="the page to write, ending in .html")] = Path("report.html"),
     tables: Annotated[Path | None, Parameter(show_default=False)] = None,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
     latex: Annotated[Path | None, Parameter(show_default=False)] = None,
@@ -27,7 +28,8 @@ def report(
     """Write a report of finished runs from anywhere: one self-contained HTML page.
 
     Runs on different data, tasks or test images get separate sections. Runs that are not finished, or that this version
-    cannot read, are named and left out; runs that diverged count as seeds of their method, but have no numbers.
+    cannot read, are named and left out; runs that diverged count as seeds of their method, but have no numbers. Earlier
+    reports, tables and figures are replaced; files that moca did not write are kept.
 
     Parameters
     ----------
@@ -39,7 +41,7 @@ def report(
     figures
         Also write the figures as PDF and PNG, for print, into this folder.
     latex
-        Also write the tables as LaTeX to this file.
+        Also write the tables as LaTeX to this file, ending in .tex.
     """
     with loading():
         from moca.report.chosen import told_in
@@ -48,6 +50,9 @@ def report(
 
     if not runs and not RUNS.is_dir():
         raise MocaError(f"there is no folder '{RUNS}' here; say where runs are: moca report FOLDER")
+    replaceable(out, PAGE)
+    if latex:
+        replaceable(latex, LATEX)
     places = runs or (RUNS,)
     with busy("reading runs and writing the page"):
         comparison = Comparison.load(places)

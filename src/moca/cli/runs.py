@@ -107,7 +107,7 @@ def _show_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]
         if run.state not in ("finished", "running") and not (run.comparison and run.state == "stopped"):
             alone.append(run)
     for folder, states in comparisons.items():
-        there = {"stopped": states["stopped"], "running": states["running"], "not begun": not_begun(folder)}
+        there = {"stopped": states["stopped"], "running": states["running"], "not begun": len(not_begun(folder))}
         if there["stopped"] or (there["not begun"] and not there["running"]):
             left = ", ".join(f"{count} {state}" for state, count in there.items() if count)
             path = shlex.quote(str(folder))
@@ -160,8 +160,9 @@ def _name(run: Listed, places: Sequence[Path]) -> str:
 
 
 def _state(run: Listed) -> Text:
-    unfinished = run.state in ("running", "stopped", "failed") and run.learned
-    return Text(run.state + (f", {run.learned} done" if unfinished else ""), _COLOURS.get(run.state, "red"))
+    tasks = f"{run.learned} task{'s' * (run.learned != 1)}" if run.learned else ""
+    after = {"running": f", {tasks} done", "stopped": f" after {tasks}", "failed": f" after {tasks}"}
+    return Text(run.state + (after.get(run.state, "") if tasks else ""), _COLOURS.get(run.state, "red"))
 
 
 def _accuracy(run: Listed) -> str:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import torch
 from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from moca.data.in_memory import Dataset, Split
 from moca.data.loading import load
 from moca.data.protocol import deal
 from moca.data.source import Pixels
 from moca.errors import MocaError
+from moca.overwriting import PNG, replaceable
 
 _CELL, _GAP, _LABEL, _LINE = 40, 2, 130, 16
 PER_CLASS = 10
@@ -64,9 +66,11 @@ def show(
 def write_sheet(
     groups: Mapping[str, Sequence[tuple[str, list[Pixels]]]], out: Path, per_class: int = PER_CLASS
 ) -> Path:
-    """Write a PNG with one row of images per class, in groups with titles."""
+    """Write a PNG with one row of images per class, in groups with titles; an earlier one is replaced."""
+    about = PngInfo()
+    about.add_text("Software", "moca")
     try:
-        _sheet(groups, per_class).save(out, "PNG")
+        _sheet(groups, per_class).save(replaceable(out, PNG), "PNG", pnginfo=about)
     except OSError as error:
         raise MocaError(f"cannot write {out} ({error.strerror}); choose another place for the sheet") from None
     return out

@@ -17,7 +17,7 @@ from moca.engine.first_task import FirstTask, beginning
 from moca.engine.folder import RESULT, SETTINGS, TRACEBACK, RunFolder
 from moca.engine.pack import Job, take_turns
 from moca.engine.plan import Plan
-from moca.engine.progress import ProgressBar
+from moca.engine.progress import DONE_BEFORE, ProgressBar
 from moca.engine.request import ASKED, here_only
 from moca.engine.result import Result
 from moca.engine.run import Running
@@ -192,7 +192,7 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: Firs
     with _found(p) as found:
         if RESULT in found:
             result = Result.load(p.folder)
-            advance(result.steps, "done before")
+            advance(result.steps, DONE_BEFORE)
             first_task.drop(p.folder)
             return result
         made = [_made(watcher) for watcher in watchers]

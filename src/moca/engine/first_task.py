@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 SHARED = "its first task was trained by"
 """The start of the note of a run that took over its first task."""
-SHARED_IN_SHORT = "the first task, which nothing perturbs or adjusts, was trained once; its seconds count in each run"
+SHARED_IN_SHORT = (
+    "shares its first task with other runs, in which nothing is perturbed or adjusted; its seconds count in each run"
+)
 """The note for several runs."""
 _OWN = "perturbation"
 """The key, anywhere in the state, that each run keeps for itself: its perturbation has not been used yet."""

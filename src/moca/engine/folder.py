@@ -31,6 +31,7 @@ from moca import __version__, user_tracebacks
 from moca.engine.request import above
 from moca.errors import Held, MocaError, out_of_memory
 from moca.locking import is_held, lock
+from moca.parts import KINDS, Kind
 from moca.settings import Run, validate
 from moca.settings.migration import renewed
 
@@ -126,9 +127,17 @@ class RunFolder:
 
     def settings(self) -> Run:
         """The settings of the run."""
+        saved = renewed(self.read_json(SETTINGS))
         try:
-            return validate(Run, renewed(self.read_json(SETTINGS)))
+            return validate(Run, saved)
         except MocaError as error:
+            for kind in KINDS.values():
+                if name := _unregistered(saved.get(kind.setting), kind):
+                    raise MocaError(
+                        f"run '{self.path}' has the {kind.name} '{name}', which is not known here; register it in "
+                        "Python (moca.register) and use moca.Comparison.load, moca.analyse or moca.resume there, or "
+                        f"give new runs its dotted path ({kind.setting}=mymodule.MyClass), which commands can import"
+                    ) from None
             raise MocaError(
                 f"the settings of run '{self.path}' cannot be read by moca {__version__}: {error}"
             ) from None
@@ -249,6 +258,12 @@ class RunFolder:
             except OSError:
                 _remove(temporary)
                 raise
+
+
+def _unregistered(part: Any, kind: Kind) -> str:
+    """The name of a saved part that must have been registered in another process; else empty."""
+    name = "" if not isinstance(part, dict) or part.get("own") else str(part.get("name", ""))
+    return name if "." not in name and not kind.knows(name) else ""
 
 
 def _how_to_resume(path: Path) -> str:

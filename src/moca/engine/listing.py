@@ -36,8 +36,8 @@ def run_folders(*places: Path) -> list[Path]:
     found: dict[Path, None] = {}
     for place in places:
         if not place.is_dir():
-            why = "it is a file" if place.exists() else "there is none"
-            raise MocaError(f"'{place}' is not a folder of runs: {why}")
+            why = f"'{place}' is a file, not a folder of runs" if place.exists() else f"folder '{place}' does not exist"
+            raise MocaError(why)
         for folder, below, names in os.walk(place):
             below.sort()
             if SETTINGS in names:
@@ -144,10 +144,10 @@ def listed(*places: Path) -> Iterator[Listed]:
     return (Listed.at(folder) for folder in run_folders(*places))
 
 
-def not_begun(comparison: Path) -> int:
-    """How many runs of a comparison have no folder yet; 0 if not known yet, since the best are to be chosen first."""
+def not_begun(comparison: Path) -> list[Path]:
+    """The runs of a comparison that have no folder yet; none if the best are still to be chosen."""
     _, runs = kept(comparison)
-    return sum(not (comparison / name / SETTINGS).is_file() for name in runs or ())
+    return [comparison / name for name in runs or () if not (comparison / name / SETTINGS).is_file()]
 
 
 def _files(folder: Path) -> tuple[dict[str, int], str]:

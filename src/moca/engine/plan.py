@@ -100,7 +100,7 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
         if (same := by_settings.setdefault(_identity(p.settings), p)) is not p:
             which = f"'{p.label}' with seed {p.settings.seed} is given twice"
             if same.label != p.label:
-                which = f"'{same.label}' and '{p.label}' are the same run once open settings are filled in"
+                which = f"'{same.label}' and '{p.label}' are the same run with the recipe's defaults"
             raise MocaError(f"{which}; give each value and seed once")
         if by_folder.setdefault(p.folder, p) is not p:
             raise MocaError(

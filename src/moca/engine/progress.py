@@ -11,6 +11,10 @@ _BAR, _NUMBERS = 8, len("1234/s 0:00:00") + 4
 _END = len("task 10/10, acc 99.9 %")
 
 
+RESUMED, DONE_BEFORE = "resumed", "done before"
+"""Where the work is, with steps that an earlier process did."""
+
+
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
         return Text(f"{task.speed:.0f}/s" if task.speed else "")
@@ -40,6 +44,9 @@ class ProgressBar:
     def __call__(self, steps: int, where: str) -> None:
         """Advance by `steps`, which is negative if steps will be done again; the work is now at `where`."""
         self.progress.start()
+        if where.endswith((RESUMED, DONE_BEFORE)):  # they took no time here, so the speed must not count them
+            self.progress.reset(self.bar, completed=int(self.progress.tasks[0].completed) + steps)
+            steps = 0
         self.progress.update(self.bar, advance=steps, description=self._cut(f"{self.title} {where}".strip()))
 
     def elsewhere(self, runs: int) -> None:

@@ -16,6 +16,7 @@ from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
 from moca.engine.journal import Journal
 from moca.engine.notes import notes
+from moca.engine.progress import RESUMED
 from moca.engine.result import Result, Status
 from moca.engine.step_reports import StepReports
 from moca.engine.tested import Tested, mean_over
@@ -296,4 +297,4 @@ class Running:
             ) from None
         self.tested.class_il, self.tested.task_il = state["class_il"], state["task_il"]
         self.seconds, self.images_before = state["seconds"], self.trainer.learning.images_trained
-        self.advance(self.steps_done, "resumed")
+        self.advance(self.steps_done, RESUMED)

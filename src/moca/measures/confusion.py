@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+OVER_IMAGES = "The accuracy on all test images is the mean over images; a run's final accuracy is the mean over tasks."
+
 
 def confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
     """The confusion matrix: entry (a, b) counts the samples of class a that were predicted as class b."""

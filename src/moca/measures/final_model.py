@@ -16,7 +16,7 @@ from moca.measures.analysis import Analyses, Analysis, Axis, Plot, listed, numbe
 from moca.measures.angles import angle_deviation, mean_over
 from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
-from moca.measures.confusion import by_task, confusion
+from moca.measures.confusion import OVER_IMAGES, by_task, confusion
 from moca.measures.fisher import angular_fisher_score
 from moca.measures.lead import MARKED, MULTIPLES, adjusted, summary
 from moca.measures.probe import probe_predictions
@@ -160,7 +160,7 @@ class OfModel:
             plots["confusion_of_tasks"] = _shares(numbered(len(blocks)), "task", blocks)
         return Analysis(
             "Confusion matrix",
-            "Of the test images of each class (a row), the share taken for each class.",
+            f"Of the test images of each class (a row), the share taken for each class. {OVER_IMAGES}",
             {
                 "accuracy on all test images (%)": 100 * (counts.diagonal().sum() / counts.sum()).item(),
                 "old classes taken for new ones (%)": taken,

@@ -96,7 +96,9 @@ def make_encoder(choice: Choice, shape: Shape) -> Any:
         takes_shape = "shape" in inspect.signature(choice.part).parameters
         body = choice.part(**({"shape": shape} if takes_shape else {}), **choice.options)
     if not isinstance(body, nn.Module):
-        raise MocaError(f"model '{choice.name}' must be a torch module or make one; it is a {type(body).__name__}")
+        raise MocaError(
+            f"model '{choice.name}' must be a torch module or make one; it is of type {type(body).__name__}"
+        )
     return body
 
 

@@ -7,13 +7,14 @@ import json
 import shlex
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from moca.data import Dataset, Split, catalogue, load
 from moca.defaults import complete
-from moca.engine.plan import label
+from moca.engine.plan import folder_name, label
 from moca.engine.schedule import batches_of
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
@@ -54,11 +55,12 @@ class Experiment:
         each = known.counts[0][0]
         return run.epochs * sum(batches_of(classes * each, run.batch) for classes in run.tasks)
 
-    def command(self, seeds: int) -> str:
-        """The command that starts its runs."""
+    def command(self, seeds: int, results: Path | None = None) -> str:
+        """The command that starts its runs, in a folder of their own below `results`."""
         fields = [name for name in Run.model_fields if name in self.given.model_fields_set]
         words = [word for name in fields for word in (f"--{name.replace('_', '-')}", spelt(getattr(self.given, name)))]
-        return shlex.join(["moca", "compare", *words, "--seeds", str(seeds)])
+        out = ["--out", str(results / folder_name(self.label))] if results else []
+        return shlex.join(["moca", "compare", *words, "--seeds", str(seeds), *out])
 
 
 def identity(run: Run) -> str:

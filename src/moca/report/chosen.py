@@ -11,6 +11,7 @@ from moca.atomic import whole
 from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
+from moca.overwriting import CHOICE, replaceable
 from moca.report.comparison import CHOSEN, Comparison
 
 
@@ -44,6 +45,7 @@ class Chosen(Comparison):
 
     def _write(self, folder: Path) -> None:
         """Also write chosen.json, with one entry per method."""
+        file = replaceable(folder / CHOSEN, CHOICE)
         super()._write(folder)
         entries = [
             {
@@ -55,7 +57,7 @@ class Chosen(Comparison):
             }
             for pick in self.picks
         ]
-        with whole(folder / CHOSEN) as path:
+        with whole(file) as path:
             path.write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:
@@ -91,7 +93,7 @@ def _paragraph(picks: Sequence[Pick], share: float, by: Sequence[int], tested: S
 
 def _picked(pick: Pick) -> str:
     if not pick.among:
-        return f"{pick.label} was the only one of its kind."
+        return f"{pick.label} had one combination, so nothing was chosen."
     others = sorted((a for label, a in pick.among.items() if label != pick.label and not math.isnan(a)), reverse=True)
     unfinished = sum(math.isnan(accuracy) for accuracy in pick.among.values())
     lost = f", {unfinished} of which did not finish" if unfinished else ""

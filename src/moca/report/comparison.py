@@ -25,6 +25,7 @@ from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
+from moca.overwriting import COST, METHODS, RUNS, replaceable
 from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.spread import Spread
@@ -230,7 +231,8 @@ class Comparison:
         """Write the tables to a folder, by default the comparison's own.
 
         These are runs.csv (a line per run), tidy.csv and, if pyarrow is installed, tidy.parquet (a line per run, task
-        and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
+        and number), comparison.json (an entry per method), and cost.json if runs were carried out just now. Earlier
+        ones are replaced; if a file of such a name is not ours, it is kept, with an error.
         """
         folder = Path(folder or self.folder)
         try:
@@ -242,9 +244,11 @@ class Comparison:
             ) from None
 
     def _write(self, folder: Path) -> None:
+        tidy.replaceable_in(folder)
+        runs, methods = replaceable(folder / "runs.csv", RUNS), replaceable(folder / "comparison.json", METHODS)
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (
-            whole(folder / "runs.csv") as path,
+            whole(runs) as path,
             path.open("w", newline="", encoding="utf-8", errors="replace") as file,
         ):
             writer = csv.writer(file)
@@ -255,10 +259,10 @@ class Comparison:
                 values = [known.get(name, math.nan) for name in numbers]
                 writer.writerow([label, result.settings.seed, result.status, *values, result.folder.name])
         tidy.write(self, folder)
-        with whole(folder / "comparison.json") as path:
+        with whole(methods) as path:
             path.write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
         if self.cost:
-            with whole(folder / "cost.json") as path:
+            with whole(replaceable(folder / "cost.json", COST)) as path:
                 path.write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 
@@ -285,7 +289,7 @@ def _table(setting: Setting) -> Table:
     single = all(len(row.finished) <= 1 for row in setting.rows)
     what = "of a single seed" if single else "mean ± standard deviation"
     table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %, {what}{where}")
-    for name in (*columns.values(), "s a run"):
+    for name in (*columns.values(), "s/run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:
         seconds = row.spread("seconds").mean

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from moca.engine.listing import Listed, listed
+from moca.engine.listing import Listed, listed, not_begun
 from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.measures.analysis import analyses_of
@@ -19,8 +20,9 @@ def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
 
     A run that diverged counts as a seed of its method, although it has no numbers.
     """
-    ended, left_out = [], []
-    for run in listed(*places):
+    runs = list(listed(*places))
+    ended, left_out = [], _not_begun(places, runs)
+    for run in runs:
         try:
             ended.append(_ended(run))
         except MocaError as error:
@@ -34,6 +36,16 @@ def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
         where = ", ".join(map(str, places))
         raise MocaError(f"no finished run in {where}{reason}{more}; moca runs lists what is there")
     return labelled(unique), left_out
+
+
+def _not_begun(places: Sequence[Path], runs: Sequence[Listed]) -> list[str]:
+    """The runs of comparisons at or below these places that have no folder yet, each with the command to begin it."""
+    lines = []
+    for folder in {run.comparison: None for run in runs if run.comparison}:
+        if any(place == folder or place in folder.parents for place in places):
+            command = f"moca resume {shlex.quote(str(folder))}"
+            lines += [f"{run}: not begun; begin it with: {command}" for run in not_begun(folder)]
+    return lines
 
 
 def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from moca.atomic import whole
 from moca.errors import MocaError
+from moca.overwriting import PAGE, replaceable
 from moca.report import conditions, plots, tables
 from moca.report.comparison import Comparison, Setting, notes
 from moca.report.exhibit import Exhibit, analyses
@@ -38,8 +39,11 @@ def write_report(
     about: str | None = None,
     path: str | Path | None = None,
 ) -> Path:
-    """Write the page, by default report.html in the comparison's folder; `about` is an introductory paragraph."""
-    path = Path(path or comparison.folder / REPORT)
+    """Write the page, by default report.html in the comparison's folder; `about` is an introductory paragraph.
+
+    An earlier report is replaced; any other file is kept, with an error.
+    """
+    path = replaceable(Path(path or comparison.folder / REPORT), PAGE)
     page = render(comparison, exhibits, about)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

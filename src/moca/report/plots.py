@@ -13,6 +13,9 @@ from moca.report.plotting import BARE, NAME, Plot, Trace, figure, heat, line, na
 from moca.report.spread import Spread
 from moca.report.sweeps import Sweep
 
+_STROKE = 15
+"""Length in pixels of the stroke at a mean, of which plotly draws 0.7 above the line; its label is above that."""
+
 
 def curves(facet: Facet, judged: str) -> Plot:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
@@ -63,18 +66,18 @@ def final_accuracies(facet: Facet, judged: str) -> Plot:
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
             "x": [number(spread.mean)], "y": [place], "customdata": [_plus_minus(number(spread.std))],
             "meta": {"colour": place, "stroke": True},
-            "marker": {"size": 15, "symbol": "line-ns", "line": {"width": 2.5}},
+            "marker": {"size": _STROKE, "symbol": "line-ns", "line": {"width": 2.5}},
             "error_x": {"type": "data", "array": [number(spread.std) or 0], "thickness": 1.5, "width": 0},
             "hovertemplate": f"{NAME}mean: %{{x:.2f}}%{{customdata}} % (n = {len(values)})<extra></extra>",
         })  # fmt: skip
         names.append({"text": shown(row.label, 48), "x": 0, "xref": "paper", "xanchor": "left", "y": place,
-                      "yshift": 15, "showarrow": False})  # fmt: skip
+                      "yanchor": "bottom", "yshift": _STROKE, "showarrow": False})  # fmt: skip
     layout = {
         "xaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}, "zeroline": False},
         "yaxis": {"range": [len(facet.rows) - 0.4, -0.75], "visible": False, "fixedrange": True},
         "annotations": names, "showlegend": False,
     }  # fmt: skip
-    height = max(340, 90 + 46 * len(facet.rows))
+    height = max(340, 90 + 52 * len(facet.rows))
     return figure("dots", "Final accuracy of every seed, a row for each method", traces, layout, height)
 
 

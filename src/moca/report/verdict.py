@@ -13,7 +13,8 @@ from moca.report.tables import against_own_learner, p_value, signed
 
 def verdict(setting: Setting) -> str:
     """Whether a perturbation beat its learner, which learner did best, how certain that is, and which runs failed."""
-    parts = _perturbations(against_own_learner(setting)), _learners(setting), _unfinished(setting)
+    gains = against_own_learner(setting)
+    parts = _perturbations(gains), _without_learner(setting), _learners(setting), _unfinished(setting)
     return " ".join(filter(None, parts))
 
 
@@ -23,15 +24,24 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
     known = [entry for entry in gains if not math.isnan(entry[2].spread.mean)]
     if not known:
         return "No perturbation finished with its learner, so nothing can be compared."
-    row, own, gain = max(known, key=lambda entry: entry[2].spread.mean)
-    test = _test(gain, [entry[2] for entry in known])
-    if gain.spread.mean <= 0:
+    row, own, gain = max(known, key=lambda entry: (bool(entry[2].test), entry[2].spread.mean))
+    test = _test(gain, [entry[2] for entry in known]) + _larger_untested(gain, known)
+    if all(entry[2].spread.mean <= 0 for entry in known):
         least = f"{row.label} loses least against {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
         none = "No perturbation has a higher mean final accuracy than its learner."
         return f"{none} {least}: {_size(gain)}. {test}{_other_significant(row, known)}"
-    worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0]
+    worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0 and entry[0] is not row]
     none = f" No gain: {some(worse)}." if worse else ""
-    return f"{row.label} gains most over {own.label}: {_size(gain)}. {test}{none}{_other_significant(row, known)}"
+    most = "gains most over" if gain.spread.mean > 0 else "loses least against"
+    return f"{row.label} {most} {own.label}: {_size(gain)}. {test}{none}{_other_significant(row, known)}"
+
+
+def _larger_untested(best: Difference, known: Sequence[tuple[Row, Row, Difference]]) -> str:
+    """Differences above the best one that can be tested, which cannot be tested themselves."""
+    larger = [entry for entry in known if not entry[2].test and entry[2].spread.mean > best.spread.mean]
+    if not best.test or not larger:
+        return ""
+    return f" Higher, but cannot be tested: {some([f'{row.label} ({_size(gain)})' for row, _, gain in larger])}."
 
 
 def _other_significant(best: Row, known: Sequence[tuple[Row, Row, Difference]]) -> str:
@@ -42,6 +52,22 @@ def _other_significant(best: Row, known: Sequence[tuple[Row, Row, Difference]]) 
     also = "Also more" if best.label in clear else "More"
     lists = [(f"{also} than chance", above), ("Worse, by more than chance", below)]
     return "".join(f" {what}: {some(labels)}." for what, labels in lists if labels)
+
+
+def _without_learner(setting: Setting) -> str:
+    """Methods with a perturbation that have no gain, since their learner was not run."""
+    if len(setting.rows) < 2:
+        return ""
+    alone: dict[str, list[str]] = {}
+    for row in setting.rows:
+        if row.perturbed and not setting.own_learner(row):
+            alone.setdefault(row.run.learner.name, []).append(row.label)
+    there = {row.run.learner.name for row in setting.rows if not row.perturbed}
+    return " ".join(
+        f"{some(labels)} {'are not compared with their' if len(labels) > 1 else 'is not compared with its'} learner: "
+        f"{learner}{' with the same settings' * (learner in there)} is not among the methods."
+        for learner, labels in alone.items()
+    )
 
 
 def _unfinished(setting: Setting) -> str:
@@ -61,13 +87,18 @@ def _learners(setting: Setting) -> str:
     known = [row for row in setting.finished if not (row.perturbed or math.isnan(means[row.label]))]
     if len(known) < 2:
         return ""
-    best, *others = sorted(known, key=lambda row: -means[row.label])
+    several = [row for row in known if len(row.finished) > 1]
+    testable = several if len(several) > 1 else known
+    best, *others = sorted(testable, key=lambda row: -means[row.label])
     leads = holm_adjusted([difference(best, other) for other in others])
-    among = f"Of the {len(known)} methods without perturbation" if len(known) > 2 else "Without perturbation"
+    among = f"Of the {len(testable)} methods without perturbation" if len(testable) > 2 else "Without perturbation"
+    among += " and with several seeds" * (len(testable) < len(known))
+    single = [row.label for row in known if row not in testable and means[row.label] > means[best.label]]
+    higher = f" Higher, but with one seed: {some(single)}." if single else ""
     # Its mean may be highest only because of seeds that the other does not have.
     shared = "" if leads[0].spread.mean > 0 else "; with the seeds that both have, it is not higher"
     lead = f"{among}, {best.label} has the highest mean, ahead of {others[0].label}{shared}"
-    return f"{lead}: {_size(leads[0])}. {_test(leads[0], leads)}"
+    return f"{lead}: {_size(leads[0])}. {_test(leads[0], leads)}{higher}"
 
 
 def _size(gain: Difference) -> str:
