@@ -27,6 +27,7 @@ PARQUET = Kind("moca table of numbers", ".parquet", "perturb_name")
 METHODS = Kind("moca table of methods", ".json", '"not_finished"')
 COST = Kind("moca record of costs", ".json", '"images_per_second"')
 CHOICE = Kind("moca record of a choice", ".json", '"tested_with_seeds"')
+ONNX = Kind("model exported by moca", ".onnx", '{"moca": "')
 PDF = Kind("figure drawn by moca", ".pdf", "/Creator (moca)")
 PNG = Kind("picture drawn by moca", ".png", "Software\0moca")
 

@@ -155,13 +155,24 @@ def test_an_encoder_of_ones_own(taught, opened, tmp_path):
 )
 def test_what_cannot_be_exported_is_told_and_leaves_what_was_there(taught, opened, tmp_path, capfd, features, said):
     model = taught(encoder=Own(features))
-    (tmp_path / "model.onnx").write_text("an earlier one")
+    (tmp_path / "model.onnx").write_text('an earlier one: {"moca": "0.2.0"')
     with pytest.raises(MocaError, match=said) as told:
         model.export(tmp_path / "model.onnx")
     assert "\n" not in str(told.value)
     assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
-    assert (tmp_path / "model.onnx").read_text() == "an earlier one"
+    assert (tmp_path / "model.onnx").read_text().startswith("an earlier one")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_file_of_the_users_is_kept(taught, tmp_path):
+    (theirs := tmp_path / "model.onnx").write_text("mine")
+    with pytest.raises(MocaError, match="is not a model exported by moca, so it is kept"):
+        taught().export(theirs)
+    assert theirs.read_text() == "mine"
+    with pytest.raises(MocaError, match=r"must end in \.onnx"):
+        taught().export(tmp_path / "model.py")
+    taught().export(tmp_path / "again.onnx")
+    taught().export(tmp_path / "again.onnx")
 
 
 @pytest.mark.parametrize("missing", ["onnx", "onnxruntime"])

@@ -23,6 +23,7 @@ from moca.atomic import whole
 from moca.data import Transform
 from moca.engine.learning import Learning
 from moca.errors import MocaError, first_line
+from moca.overwriting import ONNX, replaceable
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier
@@ -45,6 +46,7 @@ def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
     target = Path(path).expanduser()
     if target.is_dir():
         raise MocaError(f"'{target}' is a folder; name a file, such as {target / 'model.onnx'}")
+    replaceable(target, ONNX)
     twin = _in_float32_on_the_cpu(classifier)
     model = onnx.load_from_string(_traced(twin))
     onnx.helper.set_model_props(model, {"moca": json.dumps(_about(twin))})
