@@ -1,4 +1,4 @@
-"""Which existing files moca may replace: those that it wrote itself, recognised by what they contain."""
+"""Files at a place of the user's choice replace only earlier ones that moca wrote, recognised by what they contain."""
 
 from __future__ import annotations
 
@@ -16,19 +16,14 @@ class Kind:
     ending: str
     mark: str
     """What every file of this kind contains, and hardly any other file."""
+    first: bool = False
+    """Whether the file begins with the mark; a file of the user's may quote it further down."""
 
 
 PAGE = Kind("moca report", ".html", "<footer>Written by moca.")
-LATEX = Kind("LaTeX file of moca report", ".tex", "% \\usepackage{booktabs}\n\\begin{table}")
-PAPER = Kind("page of moca paper report", ".md", "Written by `moca paper report`")
-RUNS = Kind("moca table of runs", ".csv", "method,seed,status,")
-TIDY = Kind("moca table of numbers", ".csv", ",perturb_name,")
-PARQUET = Kind("moca table of numbers", ".parquet", "perturb_name")
-METHODS = Kind("moca table of methods", ".json", '"not_finished"')
-COST = Kind("moca record of costs", ".json", '"images_per_second"')
-CHOICE = Kind("moca record of a choice", ".json", '"tested_with_seeds"')
+LATEX = Kind("LaTeX file of moca report", ".tex", "% \\usepackage{booktabs}", first=True)
+PAPER = Kind("page of moca paper report", ".md", "# The paper's numbers and ours", first=True)
 ONNX = Kind("model exported by moca", ".onnx", '{"moca": "')
-PDF = Kind("figure drawn by moca", ".pdf", "/Creator (moca)")
 PNG = Kind("picture drawn by moca", ".png", "Software\0moca")
 
 
@@ -43,6 +38,7 @@ def replaceable(path: Path, kind: Kind) -> Path:
         content = path.read_bytes() if path.is_file() else b""
     except OSError as error:
         raise MocaError(f"'{path}' exists and cannot be read: {error.strerror}; choose another name") from None
-    if content.strip() not in (b"", b"[]") and kind.mark.encode() not in content:
-        raise MocaError(f"'{path}' is not a {kind.what}, so it is kept; remove it, or choose another name or folder")
+    mark = kind.mark.encode()
+    if content.strip() and not (content.startswith(mark) if kind.first else mark in content):
+        raise MocaError(f"'{path}' is not a {kind.what}, so it is kept; remove it, or choose another name")
     return path

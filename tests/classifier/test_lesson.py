@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,7 +215,9 @@ def test_what_was_chosen_stays(model, folder):
     del about["lesson"]["options"]
     (model.path / "versions" / "1" / "about.json").write_text(json.dumps(about))
     with pytest.raises(MocaError, match="so memory= cannot be changed"):
-        teach(model, february, options={"memory": 60}, device="cpu")
+        teach(model, february, options={"memory": 10}, device="cpu")
+    as_it_is = {"memory": 60, "learner": "er_ace", "augment": True}
+    assert teach(model, february, options=as_it_is, device="cpu").version == 4, "by default or by an earlier moca"
 
 
 def test_options_that_are_objects_are_not_recorded(model):
@@ -632,6 +635,23 @@ def test_a_model_that_has_learnt_something_else_meanwhile_is_not_overwritten(mod
     with pytest.raises(MocaError, match="holds another model; save to another folder"):
         small().learn(*lesson(0, 1)).save(model.path)
     assert model.current == 4
+    with pytest.raises(MocaError, match="holds another model"):
+        mine.fit(*lesson(0, 1)).save(model.path)
+
+
+def test_a_rewrite_that_fails_leaves_the_version_in_its_place(model, folder, monkeypatch):
+    teach(model, folder("jan", 0, 1, 2), options=OPTIONS, device="cpu")
+    classifier, replace = model.load(Classifier, device="cpu"), Path.replace
+
+    def full(path, target):
+        if path.name == "1.part":
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(MocaError, match="No space left on device"):
+        model.rewrite(1, classifier, {})
+    assert model.about(1)["classes"] == ["bar 0", "bar 1", "bar 2"]
 
 
 def test_an_earlier_version_can_be_loaded(model, folder):
@@ -647,6 +667,8 @@ def test_a_name_in_two_spellings_is_one_class(model, folder, tmp_path):
     teach(model, tmp_path / "jan", options=OPTIONS, device="cpu")
     shutil.move(folder("feb", 0, seed=1) / "bar 0", tmp_path / "feb" / "Wu\u0308rfel ")
     assert teach(model, tmp_path / "feb", tolerate=1, device="cpu").came_again == ["W\u00fcrfel"]
+    taught = moca.load_model(model.path, device="cpu").learn(bars(0, 9, seed=2), ["Wu\u0308rfel"] * 9)
+    assert taught.classes_.tolist() == ["W\u00fcrfel", "bar 1"]
 
 
 def test_empty_slots_of_the_memory_take_no_room(model, folder):

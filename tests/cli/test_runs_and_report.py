@@ -133,7 +133,7 @@ def test_settings_that_do_not_compare_are_printed_apart_and_runs_need_no_name(mo
     assert "there is no folder 'runs' here; say where runs are: moca report FOLDER" in moca("report")[2]
 
 
-MINE = "# mine\n"
+MINE = "# mine\n% \\usepackage{booktabs}\n"
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,6 @@ MINE = "# mine\n"
         ("mine.html", "--out mine.html", "'mine.html' is not a moca report, so it is kept; remove it, or choose"),
         ("mine.toml", "--latex mine.toml", "'mine.toml' must end in .tex"),
         ("notes.tex", "--latex notes.tex", "'notes.tex' is not a LaTeX file of moca report, so it is kept"),
-        ("t/runs.csv", "--tables t", "'t/runs.csv' is not a moca table of runs, so it is kept"),
-        ("t/tidy.parquet", "--tables t", "'t/tidy.parquet' is not a moca table of numbers, so it is kept"),
-        ("f/final.png", "--figures f", "is not a picture drawn by moca, so it is kept"),
     ],
 )
 def test_a_file_that_moca_did_not_write_is_kept(moca, runs, tmp_path, file, words, told):

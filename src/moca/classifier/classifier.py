@@ -17,7 +17,17 @@ from torch import Tensor
 
 from moca.classifier.forgetting import without, without_samples
 from moca.classifier.held_out import Kept
-from moca.classifier.images import BadInput, Said, Shape, are_vectors, digests_of, labelled, pictures, vectors
+from moca.classifier.images import (
+    BadInput,
+    Said,
+    Shape,
+    are_vectors,
+    class_name,
+    digests_of,
+    labelled,
+    pictures,
+    vectors,
+)
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -71,8 +81,8 @@ class Classifier:
     """Epochs of the last lesson, even if it failed."""
     kept_: Kept = Kept()
     """Held-out images and digests of all images taught so far; only filled by lessons from folders."""
-    continues_: tuple[Path, int] | None = None
-    """The folder and version that it was loaded from or last saved as."""
+    continues_: tuple[Path, int, str] | None = None
+    """The folder and version that it was loaded from or last saved as, and when that was written."""
     _names: list[Label]
     _not_fitted: type[MocaError] = MocaError
     """Error to raise when a method needs a trained classifier and there has been no lesson yet."""
@@ -98,7 +108,7 @@ class Classifier:
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from scratch. All earlier classes are forgotten, even if the lesson fails."""
-        self._names, self.kept_ = [], Kept()
+        self._names, self.kept_, self.continues_ = [], Kept(), None
         return self.learn(X, y)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Iterable[Label] | None = None) -> Self:
@@ -140,8 +150,13 @@ class Classifier:
         return self
 
     def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:
-        """Labels of the same type as the known classes. Numbers may come as strings, because folder names do."""
+        """Labels of the same type and spelling as the known classes. Numbers may come as strings, because folder names
+        do."""
         taught = self.__sklearn_is_fitted__()
+        names = [name for name in self._names if isinstance(name, str)] if taught else []
+        spelling = {class_name(name): name for name in names} | {name: name for name in names}
+        labels = [spelling.get(label, spelling.get(class_name(label), label)) if isinstance(label, str) else label
+                  for label in labels]  # fmt: skip
         first = self._names[0] if taught else labels[0]
         others = [label for label in labels if isinstance(label, str) != isinstance(first, str)]
         if not others:
@@ -324,8 +339,9 @@ class Classifier:
         encoder equal up to rounding."""
         if self.frozen_ is not None:
             here = others.flatten(1).double().to(samples.device)
-            distances: Tensor = torch.cdist(samples.flatten(1).double(), here)
-            return distances.le(_ROUNDING * torch.linalg.vector_norm(here, dim=1)).any(1)
+            near = _ROUNDING * torch.linalg.vector_norm(here, dim=1)
+            parts = samples.flatten(1).split(1024)  # all at once would be a large matrix
+            return torch.cat([torch.cdist(some.double(), here).le(near).any(1) for some in parts])
         known, rows = (digests_of(some.reshape(-1, *self.sample_shape).cpu()) for some in (others, samples))
         wanted = {row.tobytes() for row in known}
         return torch.tensor([row.tobytes() in wanted for row in rows], dtype=torch.bool, device=samples.device)

@@ -144,21 +144,22 @@ class ModelFolder:
         self.check_free()
         if self.exists() and not replace:
             self._check_continued(classifier)
-        number = self.next
+        number, when = self.next, datetime.now(UTC).isoformat(timespec="seconds")
         about = {
             "version": number,
             "parent": self.current if self.exists() else None,
-            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "when": when,
             "lesson": lesson or {},
         }
         place = self._write(about, classifier, use)
-        classifier.continues_ = self.path.resolve(), number
+        classifier.continues_ = self.path.resolve(), number, when
         return place
 
     def _check_continued(self, classifier: Classifier) -> None:
         """Raise if the version in use is not the one that the classifier was loaded from or saved as."""
-        place, version = classifier.continues_ or (None, 0)
-        if place != self.path.resolve():
+        place, version, when = classifier.continues_ or (None, 0, "")
+        there = version in self._version_numbers()
+        if place != self.path.resolve() or not there or self.about(version)["when"] != when:
             raise MocaError(
                 f"'{self.path}' holds another model; save to another folder, or with replace=True as its next version"
             )
@@ -228,6 +229,9 @@ class ModelFolder:
             outcome = "it is unchanged" if self.exists() else "none was created"
             raise self._unwritten(error, f"version {number} is unchanged" if replaces else outcome) from None
         finally:
+            if before.exists() and not place.exists():  # the old version was moved away, and the new one is not there
+                with suppress(OSError):
+                    before.replace(place)
             with suppress(OSError):  # it is empty if the first version could not be written
                 place.parent.rmdir()
         return place
@@ -273,12 +277,14 @@ class ModelFolder:
             path = self._version_folder(version) / _STATE
             raise self._damaged(path, "does not fit what about.json says of it") from None
         if not self.is_run():
-            classifier.continues_ = self.path.resolve(), about["version"]
+            classifier.continues_ = self.path.resolve(), about["version"], about["when"]
         return classifier
 
     def contents(self, version: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
         """The `about()` and the state of the classifier of a version, or of a finished run."""
         if self.is_run():
+            if version is not None:
+                raise MocaError(f"'{self.path}' is a finished run, which has no versions; leave out the version")
             return RunFolder(self.path).load_model()
         about = self.about(version)
         self._check_format(self._version_folder(version) / _ABOUT, about)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
@@ -259,7 +260,7 @@ def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int]
 
 def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
     """A lesson as recorded in about.json, without a class and without texts that name it or files of it."""
-    name = re.compile(rf"(?<!\w){re.escape(str(label))}(?!\w)")
+    name = re.compile(rf"(?<!\w){re.escape(unicodedata.normalize('NFC', str(label)))}(?!\w)")
     left = dict(lesson)
     for key in ("new_classes", "came_again", "unjudged", "emptied"):
         left |= {key: [one for one in lesson[key] if one != label]} if key in lesson else {}
@@ -272,7 +273,8 @@ def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
         left["forgot"] = UNNAMED
     only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
     for key, empty in (("left_out", ""), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
-        if left.get(key) and (only or name.search(str(left[key]))):
+        texts = [left[key]] if isinstance(left.get(key), str) else left.get(key) or []
+        if left.get(key) and (only or any(name.search(unicodedata.normalize("NFC", text)) for text in texts)):
             left[key] = empty
     return left
 
@@ -282,13 +284,14 @@ def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -
     if not folder.exists() and not folder.is_run():
         folder.check_free()  # before training for nothing
         return Classifier(**options, device=device)
+    classifier = folder.load(Classifier, device=device)
     created_with = folder.created_with() if options else {}
-    if changed := [f"{name}=" for name, value in options.items() if created_with.get(name) != str(value)]:
+    now = {name: {created_with.get(name), str(getattr(classifier, name))} for name in options}
+    if changed := [f"{name}=" for name, value in options.items() if str(value) not in now[name]]:
         raise MocaError(
             f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
             f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
-    classifier = folder.load(Classifier, device=device)
     if not folder.exists():
         folder.add(classifier)
     return classifier

@@ -365,12 +365,14 @@ def forget(
     """Forget a class: remove it from the memory, the head, the prototypes and the held-out images."""
     with loading():
         from moca.classifier.folder import ModelFolder
+        from moca.classifier.images import class_name
         from moca.classifier.lesson import forget
 
     folder = ModelFolder(model)
     folder.check()  # before `forget` would create the folder of a model that does not exist
     known = (label for about in folder.versions for label in about["classes"])
-    label = next((label for label in known if str(label) == name), name)  # models taught in Python may have numbers
+    # Models taught in Python may have numbers, or names in another spelling.
+    label = next((label for label in known if class_name(str(label)) == class_name(name)), name)
     version = forget(folder, label, all_versions=all_versions, device="cpu")
     earlier = "" if all_versions else " Earlier versions still have it; repeat with --all-versions to remove it there."
     say(f"'{name}' is forgotten; version {version} of {model} is in use.{earlier}")

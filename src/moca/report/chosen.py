@@ -11,7 +11,6 @@ from moca.atomic import whole
 from moca.engine.choose import Pick
 from moca.engine.cost import Cost
 from moca.engine.result import Result, null_if_nan
-from moca.overwriting import CHOICE, replaceable
 from moca.report.comparison import CHOSEN, Comparison
 
 
@@ -45,7 +44,6 @@ class Chosen(Comparison):
 
     def _write(self, folder: Path) -> None:
         """Also write chosen.json, with one entry per method."""
-        file = replaceable(folder / CHOSEN, CHOICE)
         super()._write(folder)
         entries = [
             {
@@ -57,7 +55,7 @@ class Chosen(Comparison):
             }
             for pick in self.picks
         ]
-        with whole(file) as path:
+        with whole(folder / CHOSEN) as path:
             path.write_text(json.dumps(entries, indent=2) + "\n")
 
     def write_report(self) -> Path:

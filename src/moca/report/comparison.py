@@ -25,7 +25,6 @@ from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.engine.result import Result, null_if_nan
 from moca.errors import MocaError, nearest
-from moca.overwriting import COST, METHODS, RUNS, replaceable
 from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.spread import Spread
@@ -231,8 +230,7 @@ class Comparison:
         """Write the tables to a folder, by default the comparison's own.
 
         These are runs.csv (a line per run), tidy.csv and, if pyarrow is installed, tidy.parquet (a line per run, task
-        and number), comparison.json (an entry per method), and cost.json if runs were carried out just now. Earlier
-        ones are replaced; if a file of such a name is not ours, it is kept, with an error.
+        and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
         """
         folder = Path(folder or self.folder)
         try:
@@ -244,11 +242,9 @@ class Comparison:
             ) from None
 
     def _write(self, folder: Path) -> None:
-        tidy.replaceable_in(folder)
-        runs, methods = replaceable(folder / "runs.csv", RUNS), replaceable(folder / "comparison.json", METHODS)
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
         with (
-            whole(runs) as path,
+            whole(folder / "runs.csv") as path,
             path.open("w", newline="", encoding="utf-8", errors="replace") as file,
         ):
             writer = csv.writer(file)
@@ -259,10 +255,10 @@ class Comparison:
                 values = [known.get(name, math.nan) for name in numbers]
                 writer.writerow([label, result.settings.seed, result.status, *values, result.folder.name])
         tidy.write(self, folder)
-        with whole(methods) as path:
+        with whole(folder / "comparison.json") as path:
             path.write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
         if self.cost:
-            with whole(replaceable(folder / "cost.json", COST)) as path:
+            with whole(folder / "cost.json") as path:
                 path.write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
 
 

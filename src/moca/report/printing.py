@@ -13,7 +13,6 @@ from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from moca.errors import MocaError
-from moca.overwriting import PDF, PNG, replaceable
 from moca.report.labels import plain
 
 INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
@@ -58,13 +57,13 @@ def style() -> Iterator[None]:
 @style()
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Save a figure as PDF and PNG; return both paths."""
-    paths = [replaceable(folder / f"{name}{kind.ending}", kind) for kind in (PDF, PNG)]
+    paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # both files reuse the layout just computed
-        for path, about in zip(paths, ({"Creator": "moca", "CreationDate": None}, {"Software": "moca"}), strict=True):
-            figure.savefig(path, dpi=DOTS, metadata=about)
+        for path in paths:
+            figure.savefig(path, dpi=DOTS, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
     except OSError as error:
         raise MocaError(f"figures cannot be written to '{folder}': {error.strerror}; choose another folder") from None
     return paths

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from moca.atomic import whole
 from moca.engine.result import Result
-from moca.overwriting import PARQUET as TIDY_PARQUET
-from moca.overwriting import TIDY, replaceable
 from moca.settings import Run, word
 
 if TYPE_CHECKING:
@@ -61,12 +59,6 @@ def _numbers(result: Result) -> Iterator[tuple[int | None, str, float]]:
             yield j + 1, "accuracy_when_learned", matrix[j + 1][j]
     for j, value in enumerate(result.accuracy_over_tasks):
         yield (tasks if not one_by_one else j + 1), "accuracy_on_tasks_so_far", value
-
-
-def replaceable_in(folder: Path) -> None:
-    """Raise a `MocaError` if a file in this folder would be overwritten that moca did not write."""
-    replaceable(folder / FILE, TIDY)
-    replaceable(folder / PARQUET, TIDY_PARQUET)
 
 
 def write(comparison: Comparison, folder: Path) -> None:
