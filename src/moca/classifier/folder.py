@@ -328,9 +328,10 @@ class ModelFolder:
                     f"model '{self.path}' is damaged: it has no versions left; restore the folder {_VERSIONS}, "
                     "or remove the model and teach a new one"
                 )
+            remedy = f"; use the last of these with: moca model rollback {self.path} --to {known[-1]}"
             raise MocaError(
-                f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}; use the last of "
-                f"these with: moca model rollback {self.path} --to {known[-1]}"
+                f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}"
+                + remedy * (version is None)
             )
         return place
 

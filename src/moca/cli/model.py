@@ -255,10 +255,11 @@ def show(
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     if sheet is not None and not memory:
         raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
+    facts = _model_facts(model, folder, classifier)
     if format == "json":
-        _write_json(_model_facts(model, folder, classifier))
+        _write_json(facts)
     else:
-        _show_model(model, folder, classifier)
+        _show_model(facts, classifier)
     if sheet is not None:
         with loading():
             from moca.data.sheet import PER_CLASS, write_sheet
@@ -270,7 +271,7 @@ def show(
 
 
 def _model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dict[str, Any]:
-    """What `moca model show` tells, for a JSON file."""
+    """What `moca model show` tells: as JSON, or as tables."""
     from moca.classifier.summary import what_it_was
 
     run, versions, memory = classifier.settings_, folder.versions if folder.exists() else [], _in_memory(classifier)
@@ -303,34 +304,30 @@ def _in_memory(classifier: Classifier) -> dict[Any, int]:
     return {name: len(memory.get(name, ())) for name in classifier.classes_.tolist()}
 
 
-def _show_model(model: Path, folder: ModelFolder, classifier: Classifier) -> None:
-    from moca.classifier.summary import what_it_was
-
+def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
     run = classifier.settings_
     channels, height, width = classifier.shape_
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
     kind, samples = "images", f"{width}x{height}x{channels}"
     if classifier.takes_vectors:
         kind, samples = "vectors", f"{channels} numbers"
-    say(f"{model}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
-    versions = folder.versions if folder.exists() else []
-    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
-    correct = {name: f"{right} of {held}" for name, right, held in evaluated}
-    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(correct))
-    came = folder.taught_in() if versions else {}
-    for name, kept in _in_memory(classifier).items():
-        row = (str(came.get(name, "")), str(kept), correct.get(name, "none"))
-        table.add_row(Text(str(name)), *row[: len(table.columns) - 1])
+    say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
+    evaluated = any(one["held"] for one in facts["classes"])
+    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * evaluated)
+    for one in facts["classes"]:
+        correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
+        row = ("" if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
+        table.add_row(Text(str(one["class"])), *row[: len(table.columns) - 1])
     console.print(table)
-    if versions:
+    if facts["versions"]:
         table = _table("version", "when", "what", "images", "old classes", "new")
         table.columns[1].no_wrap = table.columns[4].no_wrap = True
         table.columns[2].justify, table.columns[2].overflow = "left", "fold"
-        for about in versions:
-            lesson, mark = about["lesson"], " *" * (about["version"] == folder.current)
+        for about in facts["versions"]:
+            lesson, mark = about["lesson"], " *" * (about["version"] == facts["in_use"])
             before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
             when = datetime.fromisoformat(about["when"]).astimezone()
-            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(what_it_was(about)),
+            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(about["what"]),
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
