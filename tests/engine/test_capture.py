@@ -7,6 +7,7 @@ import torch
 
 from moca.engine.capture import CapturedStep
 from moca.engine.outputs import Outputs
+from moca.random import Random
 from moca.state import tensors_in
 
 
@@ -58,6 +59,24 @@ def test_recording_leaves_no_trace(make_trainer, no_gpu, method):
     assert all(not t.any() for t in made_anew)
     if method.get("perturb") == "vt":
         assert not trainer.learning.learner.perturbation.means.any(), "means made while recording start at zero"
+
+
+def test_state_that_moves_while_recording_keeps_its_values(make_trainer, no_gpu, monkeypatch):
+    """As random numbers do that come from a checkpoint on the CPU and move to the GPU in the first step."""
+
+    def move(random, device):
+        random.key, random.count = random.key.clone(), random.count.clone()
+
+    trainer = make_trainer(perturb="gaussian")
+    list(trainer.steps())
+    trainer.next_task()
+    list(trainer.steps())
+    random = trainer.learning.learner.perturbation.random
+    drawn = random.count.item()
+    assert drawn > 0
+    monkeypatch.setattr(Random, "to", move)
+    CapturedStep(trainer.learning, trainer.feed)._record(trainer.schedule.tasks[1].train[:4])
+    assert random.count.item() == drawn
 
 
 @pytest.mark.parametrize(("epochs", "recorded"), [(1, {6}), (2, {6, 4, 5})])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from moca.engine.feed import Feed
 from moca.engine.learning import Learning, Step
-from moca.state import layout, tensors_in
+from moca.state import layout, placed_tensors
 
 _WARM_UP = 1
 
@@ -103,18 +103,16 @@ class CapturedStep:
     def _without_trace(self) -> Iterator[None]:
         """Undo the changes of the steps inside; state that they created, such as momentum, is set to zero."""
         learning, memory = self.learning, self.learning.memory
-        values = {t.data_ptr(): t.clone() for t in tensors_in(learning.state()) if t.numel()}
+        values = {path: tensor.clone() for path, tensor in placed_tensors(learning.state())}
         offered, images = memory.offered if memory is not None else 0, learning.images_trained
         due, learning.outputs.due = learning.outputs.due, True  # a recorded step always computes all requested outputs
         try:
             yield
         finally:
             learning.outputs.due = due
-            for tensor in tensors_in(learning.state()):
-                if not tensor.numel():
-                    continue  # empty tensors all have address 0
-                if tensor.data_ptr() in values:
-                    tensor.copy_(values[tensor.data_ptr()])
+            for path, tensor in placed_tensors(learning.state()):
+                if path in values:
+                    tensor.copy_(values[path])
                 else:
                     tensor.zero_()
             learning.images_trained = images

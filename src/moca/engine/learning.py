@@ -95,6 +95,7 @@ class Learning(Stateful):
         """Held-out samples for `adjust=auto`, if the learner uses it."""
         self.memory = self._build_memory(offered, balanced)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
+        moved.random.to(self.device)
         self.learner.attach(
             self.model,
             classes,
