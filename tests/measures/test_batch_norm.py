@@ -25,6 +25,7 @@ from moca.measures.batch_norm import (
     share_of_replay,
 )
 from moca.measures.record.rules import final_accuracies
+from moca.settings import Run, validate
 from tests.engine.helpers import begin, finish
 from tests.engine.test_reproducible import assert_identical
 from tests.engine.test_run import interrupt_when
@@ -242,11 +243,10 @@ def test_a_run_does_not_notice(settings, tmp_path, method):
 
 
 @pytest.mark.parametrize("form", ["mean", "cls", "mkd"])
-def test_a_teacher_that_is_tested_has_statistics_of_its_own(settings, tmp_path, form):
+def test_a_tested_teacher_is_refused_before_any_run_starts(form):
     """All rules would give one number, that of the teacher as it is; of mkd half of what they should."""
-    with pytest.raises(MocaError, match="is tested by one of its own; leave rules out, or test the student"):
-        begin(settings(learner=f"teacher:form={form}", record="rules"), tmp_path / "run")
-    assert not (tmp_path / "run").exists()
+    with pytest.raises(MocaError, match="leave rules out, or test the student: teacher:tested=student"):
+        validate(Run, {"learner": f"teacher:form={form}", "record": "rules"})
 
 
 def test_what_is_tested_is_what_was_mixed(settings, make_dataset, tmp_path):

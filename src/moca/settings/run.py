@@ -245,6 +245,11 @@ class Run(Settings):
         if why := learner.why_not(perturb):
             fits = "perturb=none" if learner.refuses else "another perturbation (gaussian, vmf, doa_new, vt)"
             raise Unfit(str(self.learner), self.perturb.name, why, fits)
+        if "rules" in self.record and not learner.tests_model:
+            raise MocaError(
+                "record=rules tests the network that learns with other BatchNorm statistics, but the network that "
+                f"'{name}' tests is another one; leave rules out, or test the student: {name}:tested=student"
+            )
         if self.bn_passes not in ("replay", "clean") and learner.together:
             raise MocaError(
                 f"bn_passes={self.bn_passes} means separate passes; use bn_passes=clean or er:passes=separate"

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from moca.engine.evaluate import evaluate
 from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
-from moca.errors import MocaError
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, RULES, Estimates, N, Rule, holding, layers_moved
 from moca.measures.record.base import Recording
-
-if TYPE_CHECKING:
-    from moca.engine.run import Running
 
 NAME = "batch_norm_rules"
 _BATCHES = 50
@@ -23,22 +17,13 @@ _BATCHES = 50
 class RulesTested(Recording):
     """Accuracy on the tasks learned so far under each rule; nothing for models without BatchNorm.
 
-    Only the statistics of the trained network change. A tested teacher has its own, and is refused; class means that a
-    learner keeps (icarl) stay those of the run. Samples that a learner would mix in the encoder pass unmixed.
+    Only the statistics of the trained network change; the settings refuse a tested teacher, which has its own. Class
+    means that a learner keeps (icarl) stay those of the run. Samples that a learner would mix in the encoder pass
+    unmixed.
     """
 
     leads_to, about = NAME, "accuracy under other rules of BatchNorm"
     of_batch_norm = True
-
-    def __init__(self, run: Running) -> None:
-        super().__init__(run)
-        name = run.settings.learner.name
-        if not run.trainer.learning.learner.tests_model:
-            raise MocaError(
-                "record=rules tests with other BatchNorm statistics of the network that learns, and "
-                f"'{name}' is tested by one of its own; leave rules out, or test the student: "
-                f"{name}:tested=student"
-            )
 
     def task(self, record: TaskRecord) -> None:
         """Test under each rule; rules that amount to the same are tested once."""
