@@ -45,6 +45,14 @@ class BadKind(MocaError, TypeError):
     """Raised for input of a type that cannot be used; scikit-learn expects a `TypeError`."""
 
 
+class Unreadable(MocaError):
+    """Raised for an image that cannot be read; `why` says it in a few words."""
+
+    def __init__(self, image: object, why: str) -> None:
+        super().__init__(f"'{spelt(str(image))}' cannot be used: {why}")
+        self.why = why
+
+
 class Labelled(NamedTuple):
     """Images, their labels, and the files they were read from (empty if not read from files)."""
 
@@ -96,9 +104,14 @@ def _of_folder(
     path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None], read: Said | None
 ) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
-    images, indices = readable([file for file, _ in files], shape, size, say, read)
-    found = [files[index] for index in indices]
-    return Labelled(images, [class_name(spelt(name)) for _, name in found], [spelt(file) for file, _ in found])
+    images, errors = readable([file for file, _ in files], shape, size, read)
+    if not images:
+        raise MocaError(left_out(errors, len(files)))
+    if errors:
+        say(left_out(errors, len(files)))
+    found = [place for index, place in enumerate(files) if index not in errors]
+    labels: list[Label] = [class_name(spelt(name)) for _, name in found]
+    return Labelled(_shaped(images, shape, size), labels, [spelt(file) for file, _ in found])
 
 
 def class_name(text: str) -> str:
@@ -108,30 +121,28 @@ def class_name(text: str) -> str:
 
 
 def readable(
-    files: Sequence[str],
-    shape: Shape | None,
-    size: int | None,
-    say: Callable[[str], None],
-    read: Said | None = None,
-) -> tuple[Tensor, list[int]]:
-    """The images that can be read, with their indices in `files`; the others are reported to `say`, and
-    `read(done, total)` is called after each file."""
-    images, indices, errors = list[Pixels](), list[int](), list[str]()
+    files: Sequence[str], shape: Shape | None, size: int | None, read: Said | None = None
+) -> tuple[list[Pixels], dict[int, Unreadable]]:
+    """The images that can be read, and the errors of the others by their index in `files`; `read(done, total)` is
+    called after each file."""
+    images, errors = list[Pixels](), dict[int, Unreadable]()
     for index, file in enumerate(files):
         try:
             images.append(_read(file, index, shape, size))
-            indices.append(index)
-        except MocaError as error:
-            errors.append(str(error))
+        except Unreadable as error:
+            errors[index] = error
         if read:
             read(index + 1, len(files))
-    if not images:
-        none = f"none of the {len(files)} images can be used; the first: " if len(files) > 1 else ""
-        raise MocaError(none + errors[0])
-    if errors:
-        more = f" (and {len(errors) - _NAMED} more)" if len(errors) > _NAMED else ""
-        say(f"{len(errors)} of {len(files)} images left out: {'; '.join(errors[:_NAMED])}{more}")
-    return _shaped(images, shape, size), indices
+    return images, errors
+
+
+def left_out(errors: dict[int, Unreadable], count: int) -> str:
+    """One line that names the first of the images, `count` in all, that cannot be read."""
+    lines = list(map(str, errors.values()))
+    if len(lines) == count:
+        return (f"none of the {count} images can be used; the first: " if count > 1 else "") + lines[0]
+    more = f" (and {len(lines) - _NAMED} more)" if len(lines) > _NAMED else ""
+    return f"{len(lines)} of {count} images left out: {'; '.join(lines[:_NAMED])}{more}"
 
 
 def digests_of(x: Tensor) -> Digests:
@@ -247,7 +258,7 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
-        raise MocaError(f"'{spelt(str(one))}' cannot be used: {reason(error)}") from None
+        raise Unreadable(one, reason(error)) from None
     given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
     return given_one
 

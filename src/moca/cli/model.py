@@ -42,9 +42,9 @@ _NO_BAR_BELOW = 1.0
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
 
 
-def _optional(help: str, group: Group | None = None) -> Parameter:
+def _optional(help: str, **more: Any) -> Parameter:
     """A parameter whose default is described in its help text."""
-    return Parameter(help=help, show_default=False, group=group)
+    return Parameter(help=help, show_default=False, **more)
 
 
 def learn(
@@ -52,24 +52,28 @@ def learn(
     /,
     *,
     model: Annotated[Path, Parameter(help="folder of the model; created if it does not exist")],
-    learner: Annotated[str | None, _optional("training method [default: er_ace]", _NEW)] = None,
+    learner: Annotated[str | None, _optional("training method [default: er_ace]", group=_NEW)] = None,
     perturb: Annotated[
         str | None,
-        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]", _NEW),
+        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]", group=_NEW),
     ] = None,
     memory: Annotated[
-        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]", _NEW)
+        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]", group=_NEW)
     ] = None,
-    encoder: Annotated[str | None, _optional("network [default: chosen by the images]", _NEW)] = None,
-    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained", _NEW)] = None,
-    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]", _NEW)] = None,
+    encoder: Annotated[str | None, _optional("network [default: chosen by the images]", group=_NEW)] = None,
+    frozen: Annotated[
+        str | None, _optional("frozen network, on whose features the model is trained", group=_NEW)
+    ] = None,
+    epochs: Annotated[
+        int | None, _optional("passes over the images [default: chosen by their number]", group=_NEW)
+    ] = None,
     image_size: Annotated[
-        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", _NEW)
+        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", group=_NEW)
     ] = None,
     augment: Annotated[
-        str | None, _optional("random crops and, for colour images, mirroring [true|false]", _NEW)
+        str | None, _optional("random crops and, for colour images, mirroring [true|false]", group=_NEW)
     ] = None,
-    seed: Annotated[int | None, _optional("random seed [default: 0]", _NEW)] = None,
+    seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
     held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
     tolerate: Annotated[
         float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
@@ -180,7 +184,7 @@ def predict(
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.images import files_of, readable
+        from moca.classifier.images import files_of, left_out, readable
         from moca.data.place import readable as spelt
 
     if not images:
@@ -192,47 +196,40 @@ def predict(
     classifier = Classifier.load(model, version=version, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
-    files, unreadable = [file for path in images for file in files_of(path)], list[str]()
+    files = [file for path in images for file in files_of(path)]
     with _progress("reading images") as read:
-        x, places = readable(files, classifier.shape_, None, unreadable.append, read)
-    shares, names = classifier.predict_proba(x), classifier.classes_
-    best = (-shares).argsort(1, kind="stable")[:, :top]
-    rows = [
-        (spelt(files[place]), [(names[c].item(), float(share[c])) for c in chosen])
-        for place, share, chosen in zip(places, shares, best, strict=True)
-    ]
+        found, errors = readable(files, classifier.shape_, None, read)
+    rows = []
+    if found:
+        shares, names = classifier.predict_proba(found), classifier.classes_
+        best = (-shares).argsort(1, kind="stable")[:, :top]
+        read_files = [spelt(file) for place, file in enumerate(files) if place not in errors]
+        rows = [
+            (file, [(names[c].item(), float(share[c])) for c in chosen])
+            for file, share, chosen in zip(read_files, shares, best, strict=True)
+        ]
+    unreadable = [(spelt(files[place]), error.why) for place, error in errors.items()]
     if format == "json":
         entries: list[dict[str, Any]] = [
             {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
             for file, predicted in rows
         ]
-        left_out = [files[place] for place in sorted({*range(len(files))} - {*places})]
-        entries += [{"image": spelt(file), "classes": [], "error": _why_unreadable(file)} for file in left_out]
+        entries += [{"image": file, "classes": [], "error": why} for file, why in unreadable]
         _write_json(entries)
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["image", "class", "share"])
-        writer.writerows([file, name, f"{share:.4f}"] for file, predicted in rows for name, share in predicted)
-    else:
+        writer.writerow(["image", "class", "share", "error"])
+        writer.writerows([file, name, f"{share:.4f}", ""] for file, predicted in rows for name, share in predicted)
+        writer.writerows([file, "", "", why] for file, why in unreadable)
+    elif rows:
         table = _table("image", "class", "share")
         for file, predicted in rows:
             for place, (name, share) in enumerate(predicted):
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
-    for line in unreadable:
-        sys.stderr.write(f"moca: {line}\n")
-    return 1 if unreadable else 0
-
-
-def _why_unreadable(file: str) -> str:
-    """Why an image file cannot be read, in a few words."""
-    from moca.data.decode import decode, reason
-
-    try:
-        decode(file)
-    except Exception as error:
-        return reason(error)
-    return "it could not be read"  # but can be now
+    if errors:
+        sys.stderr.write(f"moca: {left_out(errors, len(files))}\n")
+    return 1 if errors else 0
 
 
 @app.command
