@@ -217,7 +217,8 @@ def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
     assert [what_it_was(about) for about in model.versions] == [
         "+ bar 0, bar 2", "+ bar 3", "a class since forgotten", "forgot a class", "+ bar 4", "forgot a class",
     ]  # fmt: skip
-    assert model.about(1)["lesson"]["options"] == {name: str(value) for name, value in QUICK.items()}
+    options = {name: str(value) for name, value in QUICK.items()}
+    assert [about["options"] for about in model.versions] == [options] * 6
 
 
 def test_only_texts_that_name_a_class_or_files_of_it_are_dropped():

@@ -18,7 +18,7 @@ from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.cli import model as commands
 
-COMMANDS = ("show", "rollback", "forget", "export")
+COMMANDS = ("show", "rollback", "prune", "forget", "export")
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory", "60", "--device", "cpu")
 
 
@@ -300,6 +300,26 @@ def test_back_to_an_earlier_version(moca, taught):
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
 
 
+def test_old_versions_are_deleted(moca, taught):
+    for label in (2, 3, 4):
+        moca("learn", taught(f"month {label}", label, count=5), "--model", "bars", "--tolerate", 1)
+    sizes = {
+        number: sum(file.stat().st_size for file in Path(f"bars/versions/{number}").iterdir()) for number in (1, 2)
+    }
+    told = json.loads(moca("model", "show", "bars", "--format", "json")[1])["versions"]
+    assert {one["version"]: one["bytes"] for one in told if one["version"] < 3} == sizes
+    assert "To delete old ones: moca model prune bars" in moca("model", "show", "bars")[1]
+    code, out, _ = moca("model", "prune", "bars")
+    assert (code, out) == (0, "Nothing to delete. Left: 1, 2, 3, 4; 4 is in use.\n")
+    code, out, _ = moca("model", "prune", "bars", "--keep", 2)
+    freed = f"{sum(sizes.values()) / 1000:.0f} kB"
+    assert (code, out) == (0, f"Deleted 2 versions of bars (1, 2), {freed}. Left: 3, 4; 4 is in use.\n")
+    learnt_in = [line.split()[2] for line in known(moca).splitlines() if line.startswith(" bar ")]
+    assert learnt_in == ["deleted", "deleted", "deleted", "3", "4"]
+    assert moca("model", "prune", "bars", "--keep", 0)[::2] == (1, "moca: --keep 0: must be 1 or more\n")
+    assert moca("model", "prune", "nothing")[0] == 1 and not Path("nothing").exists()
+
+
 def test_a_class_is_forgotten(moca, taught):
     moca("learn", taught("february", 2), "--model", "bars")
     code, out, _ = moca("model", "forget", "bars", "bar 0")
@@ -330,6 +350,12 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     assert code == 1
     assert "Version 2 forgot too much and is kept, but not in use; version 1 still is. To use version 2" in out
     assert "moca model rollback bars --to 2" in out
+    code, again, _ = moca("learn", "february", "--model", "bars")
+    assert (code, len(ModelFolder(Path("bars")).versions)) == (1, 2)
+    assert again.startswith("Not taught again: version 2 has learnt these 40 images already.\n")
+    assert again.partition("\n")[2] == out.partition("\n")[2], "the accuracies and what to do"
+    code, out, _ = moca("learn", "february", "--model", "bars", "--tolerate", 1)
+    assert (code, "Version 2 of bars is in use." in out) == (0, True)
 
 
 @pytest.mark.parametrize(

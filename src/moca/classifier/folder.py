@@ -1,4 +1,4 @@
-"""The folder of a model: every lesson saves a new version, and no version is lost.
+"""The folder of a model: every lesson saves a new version, and earlier ones stay until they are pruned.
 
 model.json               which version is in use
 versions/3/about.json    settings, classes, time and accuracies of version 3
@@ -9,6 +9,7 @@ lock                     held while a lesson runs
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ from moca.state import torch_bytes
 from moca.user_tracebacks import noted
 
 if TYPE_CHECKING:
+    import os
+
     from moca.classifier.classifier import Classifier
 
 Kind = TypeVar("Kind", bound="Classifier")
@@ -37,6 +40,8 @@ _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
 _BEFORE = ".before"
 """Ends the name of a version's folder while the version is being replaced."""
+_GONE = ".gone"
+"""Ends it while the version is being deleted."""
 
 
 class Damaged(MocaError):
@@ -46,8 +51,8 @@ class Damaged(MocaError):
 class ModelFolder:
     """The saved versions of a classifier, one of which is in use."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path.expanduser()
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).expanduser()
 
     def exists(self) -> bool:
         """Whether there is a model, even one whose model.json is missing."""
@@ -94,19 +99,31 @@ class ModelFolder:
         return self._read(self._version_folder(version) / _ABOUT)
 
     def created_with(self) -> dict[str, str]:
-        """The options that the model was created with, as text; empty if its first version does not record them."""
-        numbers = self._version_numbers()
-        return dict(self.about(numbers[0])["lesson"].get("options", {})) if numbers else {}
+        """The options that the model was created with, as text; empty if the version in use does not record them."""
+        return dict(self.about().get("options", {}))
 
     def taught_in(self) -> dict[Label, int]:
         """For each class of the version in use, the version that learnt it, found by following parents. A class that
-        was forgotten in between counts from when it was learnt again."""
+        was forgotten in between counts from when it was learnt again. Classes whose version was pruned are left out."""
         about, known = self.about(), self._version_numbers()
         came = dict.fromkeys(about["classes"], about["version"])
         while about["parent"] in known:
             child, about = about["version"], self.about(about["parent"])
             came |= {name: about["version"] for name in about["classes"] if came.get(name) == child}
-        return came
+        news = about["classes"] if about["parent"] is None else about["lesson"].get("new_classes", ())
+        return {name: version for name, version in came.items() if version != about["version"] or name in news}
+
+    def rejected(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
+        for number in self._version_numbers():
+            with suppress(MocaError):  # damaged, or of another moca
+                about = self.about(number)
+                if about["parent"] == self.current and about["lesson"].get("used") is False:
+                    yield about["lesson"], self.contents(number)[1]["kept"]
+
+    def size(self, version: int) -> int:
+        """How many bytes a version takes."""
+        return sum(file.stat().st_size for file in self._version_folder(version).iterdir())
 
     @contextmanager
     def teaching(self) -> Iterator[None]:
@@ -126,7 +143,7 @@ class ModelFolder:
                 if not free:
                     raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
                 stack.callback((self.path / _LOCK).unlink, missing_ok=True)
-                self._settle_rewrites()
+                self._settle()
                 yield
         finally:
             with suppress(OSError):
@@ -138,9 +155,11 @@ class ModelFolder:
         lesson: dict[str, Any] | None = None,
         use: bool = True,
         replace: bool = False,
+        options: dict[str, str] | None = None,
     ) -> Path:
         """Save a new version atomically, and put it into use if `use`. The model in the folder must be the one that the
-        classifier continues, unless `replace`."""
+        classifier continues, unless `replace`. `options` are those that a new model is created with; every later
+        version has a copy, since the first may be pruned."""
         self.check_free()
         if self.exists() and not replace:
             self._check_continued(classifier)
@@ -149,6 +168,7 @@ class ModelFolder:
             "version": number,
             "parent": self.current if self.exists() else None,
             "when": when,
+            "options": self.created_with() if self.exists() and not replace else options or {},
             "lesson": lesson or {},
         }
         place = self._write(about, classifier, use)
@@ -171,7 +191,8 @@ class ModelFolder:
 
     def rewrite(self, version: int, classifier: Classifier, lesson: dict[str, Any]) -> None:
         """Replace the classifier of a version and the record of its lesson."""
-        facts = {name: self.about(version)[name] for name in ("version", "parent", "when")}
+        about = self.about(version)
+        facts = {name: about[name] for name in ("version", "parent", "when", "options") if name in about}
         self._write(facts | {"lesson": lesson}, classifier, use=False)
 
     def rewrite_lesson(self, version: int, lesson: dict[str, Any]) -> None:
@@ -183,9 +204,11 @@ class ModelFolder:
         except OSError as error:
             raise self._unwritten(error, f"version {version} is unchanged") from None
 
-    def _settle_rewrites(self) -> None:
-        """Settle rewrites that were killed halfway: restore a version whose replacement is missing, and delete one that
-        has been replaced."""
+    def _settle(self) -> None:
+        """Settle what was killed halfway: restore a version whose replacement is missing, and delete one that has been
+        replaced or was being deleted."""
+        for gone in (self.path / _VERSIONS).glob(f"*{_GONE}"):
+            shutil.rmtree(gone, ignore_errors=True)
         for before in (self.path / _VERSIONS).glob(f"*{_BEFORE}"):
             if (place := before.with_suffix("")).exists():
                 shutil.rmtree(before, ignore_errors=True)
@@ -193,11 +216,26 @@ class ModelFolder:
                 before.replace(place)
 
     def remove(self, version: int) -> None:
-        """Delete a version, which must not be in use."""
+        """Delete a version, which must not be in use. If this is killed halfway, the version is gone nevertheless."""
+        place = self._version_folder(version)
         try:
-            shutil.rmtree(self._version_folder(version))
+            shutil.rmtree(place.replace(place.with_name(f"{version}{_GONE}")))
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
+
+    def prune(self, keep: int = 5) -> dict[int, int]:
+        """Delete all versions but the `keep` newest, the one in use, and the one that `rollback` returns to. Return the
+        deleted versions and how many bytes each took."""
+        if keep < 1:
+            raise MocaError(f"keep={keep}: must be 1 or more")
+        self.check()
+        with self.teaching():
+            numbers = self._version_numbers()
+            stay = {*numbers[-keep:], self.current, self._parent()}
+            sizes = {number: self.size(number) for number in numbers if number not in stay}
+            for number in sizes:
+                self.remove(number)
+        return sizes
 
     def _write(self, facts: dict[str, Any], classifier: Classifier, use: bool) -> Path:
         number = facts["version"]
@@ -251,9 +289,17 @@ class ModelFolder:
         if target is None:
             self._version_folder(None)  # raises if the model has no versions at all
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
-        if target in self._version_numbers():
+        if target in (known := self._version_numbers()):
             self.contents(target)  # raises if it is damaged, so that a working version stays in use
-        self.use(target)
+        elif to is None:
+            raise MocaError(
+                f"version {target} of model '{self.path}', the one before version {self.current}, was deleted; it has "
+                f"{', '.join(map(str, known))}: moca model rollback {self.path} --to NUMBER"
+            )
+        try:
+            self.use(target)
+        except OSError as error:
+            raise self._unwritten(error, "it is unchanged") from None
         return int(target)
 
     def _parent(self) -> int | None:
@@ -387,7 +433,9 @@ class ModelFolder:
         return True
 
     def _unwritten(self, error: OSError, outcome: str) -> MocaError:
-        return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}")
+        full = error.errno == errno.ENOSPC and len(self._version_numbers()) > 2
+        room = f"; to make room: moca model prune {self.path} --keep 1" if full else ""
+        return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}{room}")
 
     def _damaged(self, path: Path, why: str) -> Damaged:
         """An error that says what is wrong with a file, and what to do about it."""

@@ -19,7 +19,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from moca.cli.show import aside, console, say
+from moca.cli.show import aside, console, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moca.classifier.folder import ModelFolder
     from moca.classifier.lesson import Lesson
 
-app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, export.")
+app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.")
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
@@ -140,7 +140,12 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
     what += [counted(len(lesson.came_again), "known class", "known classes")] * bool(lesson.came_again)
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
-    say(f"Learnt {learnt}, {lesson.held} held out{left}.")
+    if lesson.taught_before:
+        say(
+            f"Not taught again: version {lesson.version} has learnt these {lesson.images + lesson.held} images already."
+        )
+    else:
+        say(f"Learnt {learnt}, {lesson.held} held out{left}.")
     table = _table("accuracy on held-out images", "before", "after")
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
@@ -289,7 +294,8 @@ def _model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> di
             for right, held in [correct.get(name, (0, 0))]
         ],
         "versions": [
-            {key: about[key] for key in ("version", "parent", "when", "lesson")} | {"what": what_it_was(about)}
+            {key: about[key] for key in ("version", "parent", "when", "lesson")}
+            | {"what": what_it_was(about), "bytes": folder.size(about["version"])}
             for about in versions
         ],
     }
@@ -313,7 +319,8 @@ def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * evaluated)
     for one in facts["classes"]:
         correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
-        row = ("" if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
+        unknown = "deleted" if facts["versions"] else ""
+        row = (unknown if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
         table.add_row(Text(str(one["class"])), *row[: len(table.columns) - 1])
     console.print(table)
     if facts["versions"]:
@@ -328,6 +335,8 @@ def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
+        room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
+        say(f"All versions: {room}. To delete old ones: moca model prune {facts['model']}", "dim")
 
 
 @app.command
@@ -345,6 +354,28 @@ def rollback(
     with folder.teaching():
         version = folder.rollback(to)
     say(f"Version {version} of {model} is in use.")
+    return 0
+
+
+@app.command
+def prune(
+    model: Annotated[Path, Parameter(help="folder of a model")],
+    /,
+    *,
+    keep: Annotated[int, Parameter(help="how many of the newest versions to keep")] = 5,
+) -> int:
+    """Delete old versions of a model. The one in use and the one that moca model rollback returns to always stay."""
+    with loading():
+        from moca.classifier.folder import ModelFolder
+        from moca.classifier.summary import counted
+
+    folder = ModelFolder(model)
+    deleted = folder.prune(keep)
+    which, freed = ", ".join(map(str, deleted)), in_bytes(sum(deleted.values()))
+    done = (
+        f"Deleted {counted(len(deleted), 'version')} of {model} ({which}), {freed}" if deleted else "Nothing to delete"
+    )
+    say(f"{done}. Left: {', '.join(str(about['version']) for about in folder.versions)}; {folder.current} is in use.")
     return 0
 
 
