@@ -223,7 +223,7 @@ def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
 
 def test_only_texts_that_name_a_class_or_files_of_it_are_dropped():
     lesson = {"new_classes": ["ring", "cube"], "correct": [["ring", 1, 2], ["cube", 2, 2]], "otherwise": {"ring": 1},
-              "left_out": "jan/cube/string.png cannot be used", "first_copy": ["jan/ring/a.png", "jan/ring/b.png"],
+              "left_out": ["jan/cube/string.png cannot be used"], "first_copy": ["jan/ring/a.png", "jan/ring/b.png"],
               "first_twice": [], "first_otherwise": "feb/cube/0.png", "images": 9}  # fmt: skip
     left = {
         "new_classes": ["cube"],

@@ -153,7 +153,7 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
         hidden.write_bytes(b"a Mac's")
     code, out, _ = moca("learn", place, "--model", "bars")
     assert code == 0
-    assert "1 of 21 images left out:" in out
+    assert "1 image left out:" in out
     assert "scan.TIFF' cannot be used: TIFF files are not read; save it as PNG or JPEG" in out
     code, out, err = moca("predict", "bars", place, "--format", "csv")
     assert (code, len(out.splitlines())) == (1, 22)
@@ -362,6 +362,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     ("words", "said"),
     [
         (("predict", "nothing", "a.png"), "there is no model 'nothing'; moca learn FOLDER --model nothing makes it"),
+        (("predict", "no model", "a.png"), "there is no model 'no model'; moca learn FOLDER --model 'no model' makes"),
         (
             ("predict", __file__, "a.png"),
             "is not a model; give the folder of one; moca learn FOLDER --model NAME makes",

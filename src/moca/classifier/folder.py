@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -53,6 +54,11 @@ class ModelFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).expanduser()
+
+    @property
+    def _typed(self) -> str:
+        """The path as it is typed in a command."""
+        return shlex.quote(str(self.path))
 
     def exists(self) -> bool:
         """Whether there is a model, even one whose model.json is missing."""
@@ -294,7 +300,7 @@ class ModelFolder:
         elif to is None:
             raise MocaError(
                 f"version {target} of model '{self.path}', the one before version {self.current}, was deleted; it has "
-                f"{', '.join(map(str, known))}: moca model rollback {self.path} --to NUMBER"
+                f"{', '.join(map(str, known))}: moca model rollback {self._typed} --to NUMBER"
             )
         try:
             self.use(target)
@@ -350,11 +356,11 @@ class ModelFolder:
                 "give the folder of one; moca learn FOLDER --model NAME makes one",
             )
             if self.is_run():
-                hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
+                hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self._typed}"
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
             elif not self.path.exists():
-                what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self.path} makes it"
+                what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self._typed} makes it"
             raise MocaError(f"{what}; {hint}")
 
     def check_free(self) -> None:
@@ -374,7 +380,7 @@ class ModelFolder:
                     f"model '{self.path}' is damaged: it has no versions left; restore the folder {_VERSIONS}, "
                     "or remove the model and teach a new one"
                 )
-            remedy = f"; use the last of these with: moca model rollback {self.path} --to {known[-1]}"
+            remedy = f"; use the last of these with: moca model rollback {self._typed} --to {known[-1]}"
             raise MocaError(
                 f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}"
                 + remedy * (version is None)
@@ -434,7 +440,7 @@ class ModelFolder:
 
     def _unwritten(self, error: OSError, outcome: str) -> MocaError:
         full = error.errno == errno.ENOSPC and len(self._version_numbers()) > 2
-        room = f"; to make room: moca model prune {self.path} --keep 1" if full else ""
+        room = f"; to make room: moca model prune {self._typed} --keep 1" if full else ""
         return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}{room}")
 
     def _damaged(self, path: Path, why: str) -> Damaged:
@@ -443,9 +449,9 @@ class ModelFolder:
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
             if path.parent.name == str(self._current_if_known()):
-                remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
+                remedy = f"go back with: moca model rollback {self._typed}, and then {remedy}"
         elif path.name == _MODEL and (known := [number for number in self._version_numbers() if self._loads(number)]):
-            remedy = f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
+            remedy = f"moca model rollback {self._typed} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
 
 

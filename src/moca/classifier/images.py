@@ -66,14 +66,15 @@ def labelled(
     labels: Any = None,
     shape: Shape | None = None,
     size: int | None = None,
-    say: Callable[[str], None] = warnings.warn,
+    say: Callable[[list[str], int], None] | None = None,
     read: Said | None = None,
 ) -> Labelled:
     """Images (n, channels, height, width) as bytes with their labels, or vectors (n, d) as (n, d, 1, 1) floats.
 
     `data` is a folder with a subfolder per class, pairs (image, label) such as a torch `Dataset`, or images with
     `labels`. Images get the shape `shape` if given, else `size` pixels a side, else the shape they have in common.
-    Unreadable images of a folder are skipped and reported to `say`; `read(done, total)` is called while they are read.
+    Unreadable images of a folder are skipped: `say` gets a line for each and the number of all images, by default for a
+    warning. `read(done, total)` is called while they are read.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
@@ -89,7 +90,7 @@ def labelled(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), not classes; give the "
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
-        return _of_folder(path, shape, size, say, read)
+        return _of_folder(path, shape, size, say or _warn, read)
     if are_vectors(data):
         x = vectors(data)
         return Labelled(x, _classes(labels, len(x)), [])
@@ -101,14 +102,15 @@ def labelled(
 
 
 def _of_folder(
-    path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None], read: Said | None
+    path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], read: Said | None
 ) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
     images, errors = readable([file for file, _ in files], shape, size, read)
+    lines = list(map(str, errors.values()))
     if not images:
-        raise MocaError(left_out(errors, len(files)))
+        raise MocaError(left_out(lines, len(files)))
     if errors:
-        say(left_out(errors, len(files)))
+        say(lines, len(files))
     found = [place for index, place in enumerate(files) if index not in errors]
     labels: list[Label] = [class_name(spelt(name)) for _, name in found]
     return Labelled(_shaped(images, shape, size), labels, [spelt(file) for file, _ in found])
@@ -136,13 +138,21 @@ def readable(
     return images, errors
 
 
-def left_out(errors: dict[int, Unreadable], count: int) -> str:
-    """One line that names the first of the images, `count` in all, that cannot be read."""
-    lines = list(map(str, errors.values()))
+def left_out(lines: Sequence[str], count: int) -> str:
+    """One line about the images, `count` in all, that cannot be read; `lines` has a line for each."""
     if len(lines) == count:
         return (f"none of the {count} images can be used; the first: " if count > 1 else "") + lines[0]
+    return f"{len(lines)} of {count} images left out: {first_of(lines)}"
+
+
+def first_of(lines: Sequence[str]) -> str:
+    """The first lines as one, and how many more there are."""
     more = f" (and {len(lines) - _NAMED} more)" if len(lines) > _NAMED else ""
-    return f"{len(lines)} of {count} images left out: {'; '.join(lines[:_NAMED])}{more}"
+    return f"{'; '.join(lines[:_NAMED])}{more}"
+
+
+def _warn(lines: Sequence[str], count: int) -> None:
+    warnings.warn(left_out(lines, count), stacklevel=5)  # in the line that called `learn` or `score`
 
 
 def digests_of(x: Tensor) -> Digests:

@@ -47,8 +47,8 @@ class Lesson:
     new_classes: list[Label] = field(default_factory=list)
     came_again: list[Label] = field(default_factory=list)
     """Classes of this lesson that were known before."""
-    left_out: str = ""
-    """One line that names the images that could not be read."""
+    left_out: list[str] = field(default_factory=list)
+    """A line for each image that could not be read: which, and why."""
     old_before: float | None = None
     """Accuracy on the images held out by earlier lessons, before this lesson."""
     old_after: float | None = None
@@ -127,7 +127,9 @@ def teach(
             classifier.refuse_pictures(images)
         unreadable = list[str]()
         shape = classifier.shape_ if known else None
-        x, y, files = labelled(images, labels, shape, classifier.image_size, unreadable.append, read)
+        x, y, files = labelled(
+            images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), read
+        )
         y, digests = classifier.of_known_kind(y), digests_of(x)
         if relabelled := kept.otherwise(digests, y):  # the newest label counts
             classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
@@ -146,7 +148,7 @@ def teach(
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
         if not fresh:
-            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current, in_use=folder.current,
+            return Lesson(0, len(x), 0, left_out=unreadable, version=folder.current, in_use=folder.current,
                           twice=len(twice), first_twice=first_twice)  # fmt: skip
         skipped = len(x) - len(fresh) - len(repeated)
         x, y, digests = x[fresh], [y[i] for i in fresh], digests[fresh]
@@ -154,7 +156,7 @@ def teach(
         if rejected is not None:
             if used := _tolerable(rejected.old_before, rejected.old_after, tolerate):
                 folder.use(rejected.version)
-            return replace(rejected, used=used, in_use=folder.current, left_out="".join(unreadable), taught_before=True)
+            return replace(rejected, used=used, in_use=folder.current, left_out=unreadable, taught_before=True)
         classes = sorted(set(y), key=str)
         number = {name: index for index, name in enumerate(classes)}
         numbers = np.array([number[name] for name in y])
@@ -181,7 +183,7 @@ def teach(
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
-            left_out="".join(unreadable),
+            left_out=unreadable,
             old_before=old_before,
             old_after=old_after,
             new_after=share_of(right[len(kept.labels) :]),
@@ -290,7 +292,7 @@ def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
     if lesson.get("forgot") == label:
         left["forgot"] = UNNAMED
     only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
-    for key, empty in (("left_out", ""), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
+    for key, empty in (("left_out", []), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
         texts = [left[key]] if isinstance(left.get(key), str) else left.get(key) or []
         if left.get(key) and (only or any(name.search(unicodedata.normalize("NFC", text)) for text in texts)):
             left[key] = empty

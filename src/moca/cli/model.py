@@ -124,14 +124,14 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         cost_told,
         counted,
         emptied_told,
+        left_out_told,
         otherwise_told,
         twice_told,
     )
 
-    if lesson.left_out:
-        say(lesson.left_out, "red")
-    for warning in filter(None, (otherwise_told(lesson), twice_told(lesson), copies_told(lesson))):
-        say(warning, "red")
+    for told in (left_out_told, otherwise_told, twice_told, copies_told):
+        if warning := told(lesson):
+            say(warning, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
         say(f"Nothing new: {all_known} learnt before. Model: {model}")
@@ -162,14 +162,14 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         say(basis, "dim")
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
-        cost = cost_told(lesson, f"moca model rollback {model}")
-        emptied = emptied_told(lesson, lambda name: shlex.join(["moca", "model", "forget", str(model), str(name)]))
+        cost = cost_told(lesson, _command("rollback", model))
+        emptied = emptied_told(lesson, lambda name: _command("forget", model, name))
         for warning in filter(None, (cost, emptied)):
             say(warning, "red")
         return
     say(
         f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
-        f"use version {lesson.version} nevertheless: moca model rollback {model} --to {lesson.version}",
+        f"use version {lesson.version} nevertheless: {_command('rollback', model, '--to', lesson.version)}",
         "red",
     )
 
@@ -233,7 +233,7 @@ def predict(
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
     if errors:
-        sys.stderr.write(f"moca: {left_out(errors, len(files))}\n")
+        sys.stderr.write(f"moca: {left_out([str(error) for error in errors.values()], len(files))}\n")
     return 1 if errors else 0
 
 
@@ -336,7 +336,7 @@ def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
         room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
-        say(f"All versions: {room}. To delete old ones: moca model prune {facts['model']}", "dim")
+        say(f"All versions: {room}. To delete old ones: {_command('prune', facts['model'])}", "dim")
 
 
 @app.command
@@ -425,6 +425,11 @@ def export(
     gives = f"scores and probabilities of {len(classifier.classes_)} classes"
     say(f"{file}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
+
+
+def _command(*words: object) -> str:
+    """A `moca model` command as it can be typed."""
+    return shlex.join(["moca", "model", *map(str, words)])
 
 
 @contextmanager
