@@ -352,7 +352,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     assert "moca model rollback bars --to 2" in out
     code, again, _ = moca("learn", "february", "--model", "bars")
     assert (code, len(ModelFolder(Path("bars")).versions)) == (1, 2)
-    assert again.startswith("Not taught again: version 2 has learnt these 40 images already.\n")
+    assert again.startswith("Not taught again: version 2 has learnt 36 images of 2 new classes, 4 held out, already.\n")
     assert again.partition("\n")[2] == out.partition("\n")[2], "the accuracies and what to do"
     code, out, _ = moca("learn", "february", "--model", "bars", "--tolerate", 1)
     assert (code, "Version 2 of bars is in use." in out) == (0, True)

@@ -62,7 +62,7 @@ class ModelFolder:
 
     def exists(self) -> bool:
         """Whether there is a model, even one whose model.json is missing."""
-        return (self.path / _MODEL).is_file() or bool(self._version_numbers())
+        return (self.path / _MODEL).is_file() or bool(self.numbers)
 
     def is_run(self) -> bool:
         """Whether the folder is a finished run with saved weights instead."""
@@ -71,7 +71,7 @@ class ModelFolder:
     @property
     def next(self) -> int:
         """The number of the next version."""
-        return 1 + max(self._version_numbers(), default=0)
+        return 1 + max(self.numbers, default=0)
 
     @property
     def current(self) -> int:
@@ -95,9 +95,11 @@ class ModelFolder:
     def versions(self) -> list[dict[str, Any]]:
         """The about.json of each version, oldest first."""
         self.check()
-        return [self.about(number) for number in self._version_numbers()]
+        return [self.about(number) for number in self.numbers]
 
-    def _version_numbers(self) -> list[int]:
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the versions, oldest first."""
         return sorted(int(place.name) for place in (self.path / _VERSIONS).glob("*") if place.name.isdigit())
 
     def about(self, version: int | None = None) -> dict[str, Any]:
@@ -111,7 +113,7 @@ class ModelFolder:
     def taught_in(self) -> dict[Label, int]:
         """For each class of the version in use, the version that learnt it, found by following parents. A class that
         was forgotten in between counts from when it was learnt again. Classes whose version was pruned are left out."""
-        about, known = self.about(), self._version_numbers()
+        about, known = self.about(), self.numbers
         came = dict.fromkeys(about["classes"], about["version"])
         while about["parent"] in known:
             child, about = about["version"], self.about(about["parent"])
@@ -121,7 +123,7 @@ class ModelFolder:
 
     def rejected(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
         """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
-        for number in self._version_numbers():
+        for number in self.numbers:
             with suppress(MocaError):  # damaged, or of another moca
                 about = self.about(number)
                 if about["parent"] == self.current and about["lesson"].get("used") is False:
@@ -184,7 +186,7 @@ class ModelFolder:
     def _check_continued(self, classifier: Classifier) -> None:
         """Raise if the version in use is not the one that the classifier was loaded from or saved as."""
         place, version, when = classifier.continues_ or (None, 0, "")
-        there = version in self._version_numbers()
+        there = version in self.numbers
         if place != self.path.resolve() or not there or self.about(version)["when"] != when:
             raise MocaError(
                 f"'{self.path}' holds another model; save to another folder, or with replace=True as its next version"
@@ -236,7 +238,7 @@ class ModelFolder:
             raise MocaError(f"keep={keep}: must be 1 or more")
         self.check()
         with self.teaching():
-            numbers = self._version_numbers()
+            numbers = self.numbers
             stay = {*numbers[-keep:], self.current, self._parent()}
             sizes = {number: self.size(number) for number in numbers if number not in stay}
             for number in sizes:
@@ -282,12 +284,15 @@ class ModelFolder:
 
     def use(self, version: int) -> None:
         """Put a version into use."""
-        if version not in (known := self._version_numbers()):
+        if version not in (known := self.numbers):
             raise MocaError(f"model '{self.path}' has no version {version}; it has {', '.join(map(str, known))}")
         with suppress(Damaged):  # a damaged model.json is rewritten; one with an unknown format raises
             _ = self.current if self.exists() else None
-        with whole(self.path / _MODEL) as part:
-            part.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
+        try:
+            with whole(self.path / _MODEL) as part:
+                part.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
+        except OSError as error:
+            raise self._unwritten(error, "it is unchanged") from None
 
     def rollback(self, to: int | None = None) -> int:
         """Go back to the version before the one in use, or to another."""
@@ -295,17 +300,14 @@ class ModelFolder:
         if target is None:
             self._version_folder(None)  # raises if the model has no versions at all
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
-        if target in (known := self._version_numbers()):
+        if target in (known := self.numbers):
             self.contents(target)  # raises if it is damaged, so that a working version stays in use
         elif to is None:
             raise MocaError(
                 f"version {target} of model '{self.path}', the one before version {self.current}, was deleted; it has "
                 f"{', '.join(map(str, known))}: moca model rollback {self._typed} --to NUMBER"
             )
-        try:
-            self.use(target)
-        except OSError as error:
-            raise self._unwritten(error, "it is unchanged") from None
+        self.use(target)
         return int(target)
 
     def _parent(self) -> int | None:
@@ -313,7 +315,7 @@ class ModelFolder:
         try:
             parent: int | None = self.about()["parent"]
         except (MocaError, KeyError):
-            return max((number for number in self._version_numbers() if number < self.current), default=None)
+            return max((number for number in self.numbers if number < self.current), default=None)
         return parent
 
     def load(self, kind: type[Kind], version: int | None = None, device: str = "auto", **own: Any) -> Kind:
@@ -375,7 +377,7 @@ class ModelFolder:
         number = self.current if version is None else version
         place = self.path / _VERSIONS / str(number)
         if not place.is_dir():
-            if not (known := self._version_numbers()):
+            if not (known := self.numbers):
                 raise Damaged(
                     f"model '{self.path}' is damaged: it has no versions left; restore the folder {_VERSIONS}, "
                     "or remove the model and teach a new one"
@@ -439,7 +441,7 @@ class ModelFolder:
         return True
 
     def _unwritten(self, error: OSError, outcome: str) -> MocaError:
-        full = error.errno == errno.ENOSPC and len(self._version_numbers()) > 2
+        full = error.errno == errno.ENOSPC and len(self.numbers) > 2
         room = f"; to make room: moca model prune {self._typed} --keep 1" if full else ""
         return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}{room}")
 
@@ -450,7 +452,7 @@ class ModelFolder:
             remedy = f"remove {path.parent}"
             if path.parent.name == str(self._current_if_known()):
                 remedy = f"go back with: moca model rollback {self._typed}, and then {remedy}"
-        elif path.name == _MODEL and (known := [number for number in self._version_numbers() if self._loads(number)]):
+        elif path.name == _MODEL and (known := [number for number in self.numbers if self._loads(number)]):
             remedy = f"moca model rollback {self._typed} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
 

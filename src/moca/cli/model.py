@@ -141,9 +141,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
     if lesson.taught_before:
-        say(
-            f"Not taught again: version {lesson.version} has learnt these {lesson.images + lesson.held} images already."
-        )
+        say(f"Not taught again: version {lesson.version} has learnt {learnt}, {lesson.held} held out, already.")
     else:
         say(f"Learnt {learnt}, {lesson.held} held out{left}.")
     table = _table("accuracy on held-out images", "before", "after")
@@ -371,11 +369,10 @@ def prune(
 
     folder = ModelFolder(model)
     deleted = folder.prune(keep)
-    which, freed = ", ".join(map(str, deleted)), in_bytes(sum(deleted.values()))
-    done = (
-        f"Deleted {counted(len(deleted), 'version')} of {model} ({which}), {freed}" if deleted else "Nothing to delete"
-    )
-    say(f"{done}. Left: {', '.join(str(about['version']) for about in folder.versions)}; {folder.current} is in use.")
+    which, left = (", ".join(map(str, numbers)) for numbers in (deleted, folder.numbers))
+    what, freed = counted(len(deleted), "version"), in_bytes(sum(deleted.values()))
+    done = f"Deleted {what} of {model} ({which}), {freed}" if deleted else "Nothing to delete"
+    say(f"{done}. Left: {left}; {folder.current} is in use.")
     return 0
 
 
