@@ -1,10 +1,12 @@
 """Lessons: what is new is learnt, every one is a version, and harm is not put to use."""
 
+import errno
 import json
 import os
 import resource
 import shutil
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +122,83 @@ def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
     assert (later.used, later.version, later.in_use) == (True, 3, 3)
 
 
+def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
+    given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
+    teach(model, folder("jan", 0, 1), options=given, device="cpu")
+    february = folder("feb", 2, 3)
+    harm = teach(model, february, device="cpu")
+    steps = []
+
+    def again(**rules):
+        steps.clear()
+        return teach(model, february, device="cpu", said=lambda *done: steps.append(done), **rules)
+
+    assert json.dumps(asdict(again())) == json.dumps(asdict(harm) | {"taught_before": True})
+    assert (steps, model.current, model.next) == ([], 1, 3)
+    assert again(held_out=0.2).version == 3 and steps, "another lesson: other images are held out"
+    folder("feb", 2, seed=1)
+    assert again().version == 4 and steps, "another lesson: more images"
+    used = again(tolerate=1)
+    assert (used.version, used.used, used.in_use, steps, model.current) == (4, True, 4, [], 4)
+    model.rollback()
+    (model.path / "versions" / "4" / "state.pt").write_bytes(b"half")
+    assert again().version == 5, "what is damaged is taught again"
+
+
+def test_old_versions_are_pruned(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
+    for label in (2, 3, 4, 5):
+        teach(model, folder(f"month {label}", label, count=5), tolerate=1, device="cpu")
+    assert ModelFolder(str(model.path)).prune() == {}
+    model.rollback(to=3)
+    sizes = {about["version"]: model.size(about["version"]) for about in model.versions}
+    assert model.prune(keep=1) == {number: sizes[number] for number in (1, 4)}
+    assert [about["version"] for about in model.versions] == [2, 3, 5], "in use, the one before it, the newest"
+    assert model.created_with()["epochs"] == "1"
+    assert model.taught_in() == {"bar 2": 2, "bar 3": 3}, "when bar 0 and bar 1 came is no longer known"
+    assert model.rollback() == 2
+    with pytest.raises(MocaError, match=r"version 1 .* the one before version 2, was deleted; it has 2, 3, 5: moca"):
+        model.rollback()
+    for number in (2, 3, 5):
+        assert model.load(ContinualClassifier, number, device="cpu").classes_[0] == "bar 0"
+    assert teach(model, folder("later", 6, count=5), tolerate=1, device="cpu").version == 6
+
+
+@pytest.mark.parametrize("files", [1, 0], ids=["before a file", "after a file"])
+def test_a_deletion_that_is_killed_halfway(model, folder, monkeypatch, files):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
+    for label in (2, 3):
+        teach(model, folder(f"month {label}", label, count=5), tolerate=1, device="cpu")
+
+    def killed(place):
+        if not files:
+            (place / "state.pt").unlink()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(shutil, "rmtree", killed)
+        model.prune(keep=1)
+    assert [about["version"] for about in model.versions] == [2, 3]
+    assert model.prune(keep=1) == {}
+    assert sorted(place.name for place in (model.path / "versions").iterdir()) == ["2", "3"]
+
+
+def test_a_full_disk_names_what_makes_room(model, folder, monkeypatch):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
+    for label in (2, 3):
+        teach(model, folder(f"month {label}", label, count=5), tolerate=1, device="cpu")
+
+    def full(*given):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(
+        MocaError, match=r"No space left on device; it is unchanged; to make room: moca model prune .*/"
+    ):
+        model.rollback()
+    assert model.current == 3
+
+
 @contextmanager
 def no_more_than(size):
     """Inside, no file gets larger, as on a disk that is full."""
@@ -212,7 +291,7 @@ def test_what_was_chosen_stays(model, folder):
     assert teach(model, folder("mar", 3), options={"memory": "60"}, device="cpu").version == 3
     model.rollback(to=1)
     about = model.about(1)
-    del about["lesson"]["options"]
+    del about["options"]
     (model.path / "versions" / "1" / "about.json").write_text(json.dumps(about))
     with pytest.raises(MocaError, match="so memory= cannot be changed"):
         teach(model, february, options={"memory": 10}, device="cpu")
@@ -425,9 +504,9 @@ def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
     os.mkfifo(place / "bar 0" / "0-4.png")
     lesson = teach(model, place, options=OPTIONS, device="cpu")
     assert lesson.images + lesson.held == 38
-    assert lesson.left_out.startswith("2 of 40 images left out: '")
-    assert "bar 0/0-3.png' cannot be used: not an image of a known format" in lesson.left_out
-    assert "bar 0/0-4.png' cannot be used: a pipe, socket or device, not a file" in lesson.left_out
+    unknown, pipe = lesson.left_out
+    assert "bar 0/0-3.png' cannot be used: not an image of a known format" in unknown
+    assert "bar 0/0-4.png' cannot be used: a pipe, socket or device, not a file" in pipe
     with pytest.warns(UserWarning, match="2 of 40 images left out"):
         ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
 
@@ -598,7 +677,7 @@ def test_names_that_are_not_utf_8_are_spelt_out(model, folder):
     (named / os.fsdecode(b"br\xfbl\xe9.png")).write_bytes(b"no image")
     lesson = teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu")
     assert lesson.new_classes == ["bar 0", r"caf\udce9"]
-    assert r"caf\udce9/br\udcfbl\udce9.png' cannot be used" in lesson.left_out
+    assert r"caf\udce9/br\udcfbl\udce9.png' cannot be used" in lesson.left_out[0]
     assert model.about()["lesson"]["left_out"] == lesson.left_out
 
 

@@ -1,6 +1,7 @@
 """`moca learn`, `moca predict` and `moca model` as a person types them."""
 
 import csv
+import inspect
 import io
 import json
 import os
@@ -15,7 +16,9 @@ from PIL import Image
 from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
 from moca.classifier import ContinualClassifier, ModelFolder
+from moca.cli import model as commands
 
+COMMANDS = ("show", "rollback", "prune", "forget", "export")
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory", "60", "--device", "cpu")
 
 
@@ -93,7 +96,7 @@ def test_ctrl_c_in_a_lesson_says_what_became_of_the_model(moca, taught, monkeypa
 def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     (tmp_path / "january" / "bar 0" / "text.png").write_text("no image")
     code, out, err = moca("predict", "bars", "january", "--format", "csv")
-    assert (code, len(out.splitlines())) == (1, 41)
+    assert (code, len(out.splitlines())) == (1, 42)
     assert err.startswith("moca: 1 of 41 images left out: 'january/bar 0/text.png' cannot be used: not an image")
     assert err.count("\n") == 1
     for number in range(4):
@@ -101,13 +104,42 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     code, out, err = moca("predict", "bars", "january", "--format", "json")
     entries = json.loads(out)
     assert (code, len(entries), err.endswith("(and 2 more)\n")) == (1, 45, True)
-    assert [entry["image"] for entry in entries if "error" in entry] == [
-        *(f"january/bar 0/bad{number}.png" for number in range(4)), "january/bar 0/text.png",
-    ]  # fmt: skip
+    bad = [*(f"january/bar 0/bad{number}.png" for number in range(4)), "january/bar 0/text.png"]
+    assert [entry["image"] for entry in entries if "error" in entry] == bad
     assert entries[-1]["error"].startswith("not an image of a known format") and entries[-1]["classes"] == []
+    rows = list(csv.DictReader(io.StringIO(moca("predict", "bars", "january", "--top", 2, "--format", "csv")[1])))
+    assert [row["image"] for row in rows if row["error"]] == bad
+    assert len(rows) == 2 * 40 + 5
+    assert rows[-1] == {"image": bad[-1], "class": "", "share": "", "error": entries[-1]["error"]}
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: must be 1 or more\n")
+
+
+@pytest.mark.parametrize("files", [["text.png"], ["text.png", "nowhere.png"]])
+def test_programs_are_told_of_every_image_even_if_none_can_be_read(moca, taught, files):
+    Path("text.png").write_text("no image")
+    code, out, err = moca("predict", "bars", *files, "--format", "json")
+    entries = json.loads(out)
+    assert (code, [entry["image"] for entry in entries], err.count("\n")) == (1, files, 1)
+    assert all(entry["error"] and not entry["classes"] for entry in entries)
+    rows = list(csv.DictReader(io.StringIO(moca("predict", "bars", *files, "--format", "csv")[1])))
+    assert [(row["image"], row["error"]) for row in rows] == [(one["image"], one["error"]) for one in entries]
+
+
+def test_what_the_reader_of_images_doubts_is_not_printed(moca, taught):
+    Image.new("1", (10_000, 9_000)).save("huge.png")
+    code, _, err = moca("predict", "bars", "huge.png")
+    assert (code, err) == (1, "moca: 'huge.png' cannot be used: 10000x9000 pixels are more than 67,108,864\n")
+
+
+@pytest.mark.parametrize("words", ["learn", "predict", *(f"model {name}" for name in COMMANDS)])
+def test_help_names_every_option(moca, words):
+    out = moca(*words.split(), "--help")[1]
+    options = inspect.signature(getattr(commands, words.split()[-1])).parameters.values()
+    named = [f"--{one.name.replace('_', '-')}" for one in options if one.kind is one.KEYWORD_ONLY]
+    named += ["--to"] * (words == "model rollback")
+    assert [name for name in named if name not in out] == []
 
 
 def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught, folder):  # noqa: F811
@@ -121,12 +153,12 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
         hidden.write_bytes(b"a Mac's")
     code, out, _ = moca("learn", place, "--model", "bars")
     assert code == 0
-    assert "1 of 21 images left out:" in out
+    assert "1 image left out:" in out
     assert "scan.TIFF' cannot be used: TIFF files are not read; save it as PNG or JPEG" in out
     code, out, err = moca("predict", "bars", place, "--format", "csv")
-    assert (code, len(out.splitlines())) == (1, 21)
+    assert (code, len(out.splitlines())) == (1, 22)
     assert "1 of 21 images left out:" in err
-    assert "scan.TIFF" in err
+    assert "scan.TIFF" in err and "scan.TIFF" in out
 
 
 def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
@@ -246,7 +278,7 @@ def test_when_is_told_in_local_time(moca, taught, monkeypatch):
 
 def known(moca):
     """The table of classes that is shown."""
-    return moca("model", "show", "bars")[1].partition("version  ")[0]
+    return moca("model", "show", "bars")[1].partition("\n version")[0]
 
 
 def test_an_earlier_version_can_be_asked(moca, taught):
@@ -266,6 +298,26 @@ def test_back_to_an_earlier_version(moca, taught):
     assert moca("model", "rollback", "bars", 1)[:2] == (0, "Version 1 of bars is in use.\n")
     code, _, err = moca("model", "rollback", "bars", "--to", 7)
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
+
+
+def test_old_versions_are_deleted(moca, taught):
+    for label in (2, 3, 4):
+        moca("learn", taught(f"month {label}", label, count=5), "--model", "bars", "--tolerate", 1)
+    sizes = {
+        number: sum(file.stat().st_size for file in Path(f"bars/versions/{number}").iterdir()) for number in (1, 2)
+    }
+    told = json.loads(moca("model", "show", "bars", "--format", "json")[1])["versions"]
+    assert {one["version"]: one["bytes"] for one in told if one["version"] < 3} == sizes
+    assert "To delete old ones: moca model prune bars" in moca("model", "show", "bars")[1]
+    code, out, _ = moca("model", "prune", "bars")
+    assert (code, out) == (0, "Nothing to delete. Left: 1, 2, 3, 4; 4 is in use.\n")
+    code, out, _ = moca("model", "prune", "bars", "--keep", 2)
+    freed = f"{sum(sizes.values()) / 1000:.0f} kB"
+    assert (code, out) == (0, f"Deleted 2 versions of bars (1, 2), {freed}. Left: 3, 4; 4 is in use.\n")
+    learnt_in = [line.split()[2] for line in known(moca).splitlines() if line.startswith(" bar ")]
+    assert learnt_in == ["deleted", "deleted", "deleted", "3", "4"]
+    assert moca("model", "prune", "bars", "--keep", 0)[::2] == (1, "moca: --keep 0: must be 1 or more\n")
+    assert moca("model", "prune", "nothing")[0] == 1 and not Path("nothing").exists()
 
 
 def test_a_class_is_forgotten(moca, taught):
@@ -298,12 +350,19 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     assert code == 1
     assert "Version 2 forgot too much and is kept, but not in use; version 1 still is. To use version 2" in out
     assert "moca model rollback bars --to 2" in out
+    code, again, _ = moca("learn", "february", "--model", "bars")
+    assert (code, len(ModelFolder(Path("bars")).versions)) == (1, 2)
+    assert again.startswith("Not taught again: version 2 has learnt 36 images of 2 new classes, 4 held out, already.\n")
+    assert again.partition("\n")[2] == out.partition("\n")[2], "the accuracies and what to do"
+    code, out, _ = moca("learn", "february", "--model", "bars", "--tolerate", 1)
+    assert (code, "Version 2 of bars is in use." in out) == (0, True)
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("predict", "nothing", "a.png"), "there is no model 'nothing'; moca learn FOLDER --model nothing makes it"),
+        (("predict", "no model", "a.png"), "there is no model 'no model'; moca learn FOLDER --model 'no model' makes"),
         (
             ("predict", __file__, "a.png"),
             "is not a model; give the folder of one; moca learn FOLDER --model NAME makes",

@@ -29,7 +29,7 @@ from moca.classifier.images import (
     vectors,
 )
 from moca.data.arrays import Label
-from moca.data.fingerprint import Digests
+from moca.data.fingerprint import Digests, keys
 from moca.data.in_memory import Dataset, Split, channel_statistics
 from moca.data.protocol import Protocol, own_protocol, vector_protocol
 from moca.data.source import Pixels
@@ -342,9 +342,9 @@ class Classifier:
             near = _ROUNDING * torch.linalg.vector_norm(here, dim=1)
             parts = samples.flatten(1).split(1024)  # all at once would be a large matrix
             return torch.cat([torch.cdist(some.double(), here).le(near).any(1) for some in parts])
-        known, rows = (digests_of(some.reshape(-1, *self.sample_shape).cpu()) for some in (others, samples))
-        wanted = {row.tobytes() for row in known}
-        return torch.tensor([row.tobytes() in wanted for row in rows], dtype=torch.bool, device=samples.device)
+        known, rows = (keys(digests_of(some.reshape(-1, *self.sample_shape).cpu())) for some in (others, samples))
+        wanted = {*known}
+        return torch.tensor([row in wanted for row in rows], dtype=torch.bool, device=samples.device)
 
     @property
     def keeps_vectors(self) -> bool:
@@ -375,7 +375,7 @@ class Classifier:
         from moca.classifier.folder import ModelFolder
 
         self._check_learnt()
-        folder = ModelFolder(Path(path))
+        folder = ModelFolder(path)
         folder.check_free()
         with folder.teaching():
             return folder.add(self, replace=replace)
@@ -403,7 +403,7 @@ class Classifier:
         objects must be passed again."""
         from moca.classifier.folder import ModelFolder
 
-        folder = ModelFolder(Path(path))
+        folder = ModelFolder(path)
         own = {"encoder": encoder, "frozen": frozen, "learner": learner, "perturb": perturb}
         return folder.load(cls, version, device, **own)
 

@@ -1,4 +1,4 @@
-"""The folder of a model: every lesson saves a new version, and no version is lost.
+"""The folder of a model: every lesson saves a new version, and earlier ones stay until they are pruned.
 
 model.json               which version is in use
 versions/3/about.json    settings, classes, time and accuracies of version 3
@@ -9,7 +9,9 @@ lock                     held while a lesson runs
 
 from __future__ import annotations
 
+import errno
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,6 +32,8 @@ from moca.state import torch_bytes
 from moca.user_tracebacks import noted
 
 if TYPE_CHECKING:
+    import os
+
     from moca.classifier.classifier import Classifier
 
 Kind = TypeVar("Kind", bound="Classifier")
@@ -37,6 +41,8 @@ _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
 _BEFORE = ".before"
 """Ends the name of a version's folder while the version is being replaced."""
+_GONE = ".gone"
+"""Ends it while the version is being deleted."""
 
 
 class Damaged(MocaError):
@@ -46,12 +52,17 @@ class Damaged(MocaError):
 class ModelFolder:
     """The saved versions of a classifier, one of which is in use."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path.expanduser()
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).expanduser()
+
+    @property
+    def _typed(self) -> str:
+        """The path as it is typed in a command."""
+        return shlex.quote(str(self.path))
 
     def exists(self) -> bool:
         """Whether there is a model, even one whose model.json is missing."""
-        return (self.path / _MODEL).is_file() or bool(self._version_numbers())
+        return (self.path / _MODEL).is_file() or bool(self.numbers)
 
     def is_run(self) -> bool:
         """Whether the folder is a finished run with saved weights instead."""
@@ -60,7 +71,7 @@ class ModelFolder:
     @property
     def next(self) -> int:
         """The number of the next version."""
-        return 1 + max(self._version_numbers(), default=0)
+        return 1 + max(self.numbers, default=0)
 
     @property
     def current(self) -> int:
@@ -84,9 +95,11 @@ class ModelFolder:
     def versions(self) -> list[dict[str, Any]]:
         """The about.json of each version, oldest first."""
         self.check()
-        return [self.about(number) for number in self._version_numbers()]
+        return [self.about(number) for number in self.numbers]
 
-    def _version_numbers(self) -> list[int]:
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of the versions, oldest first."""
         return sorted(int(place.name) for place in (self.path / _VERSIONS).glob("*") if place.name.isdigit())
 
     def about(self, version: int | None = None) -> dict[str, Any]:
@@ -94,19 +107,31 @@ class ModelFolder:
         return self._read(self._version_folder(version) / _ABOUT)
 
     def created_with(self) -> dict[str, str]:
-        """The options that the model was created with, as text; empty if its first version does not record them."""
-        numbers = self._version_numbers()
-        return dict(self.about(numbers[0])["lesson"].get("options", {})) if numbers else {}
+        """The options that the model was created with, as text; empty if the version in use does not record them."""
+        return dict(self.about().get("options", {}))
 
     def taught_in(self) -> dict[Label, int]:
         """For each class of the version in use, the version that learnt it, found by following parents. A class that
-        was forgotten in between counts from when it was learnt again."""
-        about, known = self.about(), self._version_numbers()
+        was forgotten in between counts from when it was learnt again. Classes whose version was pruned are left out."""
+        about, known = self.about(), self.numbers
         came = dict.fromkeys(about["classes"], about["version"])
         while about["parent"] in known:
             child, about = about["version"], self.about(about["parent"])
             came |= {name: about["version"] for name in about["classes"] if came.get(name) == child}
-        return came
+        news = about["classes"] if about["parent"] is None else about["lesson"].get("new_classes", ())
+        return {name: version for name, version in came.items() if version != about["version"] or name in news}
+
+    def rejected(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
+        for number in self.numbers:
+            with suppress(MocaError):  # damaged, or of another moca
+                about = self.about(number)
+                if about["parent"] == self.current and about["lesson"].get("used") is False:
+                    yield about["lesson"], self.contents(number)[1]["kept"]
+
+    def size(self, version: int) -> int:
+        """How many bytes a version takes."""
+        return sum(file.stat().st_size for file in self._version_folder(version).iterdir())
 
     @contextmanager
     def teaching(self) -> Iterator[None]:
@@ -126,7 +151,7 @@ class ModelFolder:
                 if not free:
                     raise MocaError(f"model '{self.path}' is being taught by another process; wait for it, or stop it")
                 stack.callback((self.path / _LOCK).unlink, missing_ok=True)
-                self._settle_rewrites()
+                self._settle()
                 yield
         finally:
             with suppress(OSError):
@@ -138,9 +163,11 @@ class ModelFolder:
         lesson: dict[str, Any] | None = None,
         use: bool = True,
         replace: bool = False,
+        options: dict[str, str] | None = None,
     ) -> Path:
         """Save a new version atomically, and put it into use if `use`. The model in the folder must be the one that the
-        classifier continues, unless `replace`."""
+        classifier continues, unless `replace`. `options` are those that a new model is created with; every later
+        version has a copy, since the first may be pruned."""
         self.check_free()
         if self.exists() and not replace:
             self._check_continued(classifier)
@@ -149,6 +176,7 @@ class ModelFolder:
             "version": number,
             "parent": self.current if self.exists() else None,
             "when": when,
+            "options": self.created_with() if self.exists() and not replace else options or {},
             "lesson": lesson or {},
         }
         place = self._write(about, classifier, use)
@@ -158,7 +186,7 @@ class ModelFolder:
     def _check_continued(self, classifier: Classifier) -> None:
         """Raise if the version in use is not the one that the classifier was loaded from or saved as."""
         place, version, when = classifier.continues_ or (None, 0, "")
-        there = version in self._version_numbers()
+        there = version in self.numbers
         if place != self.path.resolve() or not there or self.about(version)["when"] != when:
             raise MocaError(
                 f"'{self.path}' holds another model; save to another folder, or with replace=True as its next version"
@@ -171,7 +199,8 @@ class ModelFolder:
 
     def rewrite(self, version: int, classifier: Classifier, lesson: dict[str, Any]) -> None:
         """Replace the classifier of a version and the record of its lesson."""
-        facts = {name: self.about(version)[name] for name in ("version", "parent", "when")}
+        about = self.about(version)
+        facts = {name: about[name] for name in ("version", "parent", "when", "options") if name in about}
         self._write(facts | {"lesson": lesson}, classifier, use=False)
 
     def rewrite_lesson(self, version: int, lesson: dict[str, Any]) -> None:
@@ -183,9 +212,11 @@ class ModelFolder:
         except OSError as error:
             raise self._unwritten(error, f"version {version} is unchanged") from None
 
-    def _settle_rewrites(self) -> None:
-        """Settle rewrites that were killed halfway: restore a version whose replacement is missing, and delete one that
-        has been replaced."""
+    def _settle(self) -> None:
+        """Settle what was killed halfway: restore a version whose replacement is missing, and delete one that has been
+        replaced or was being deleted."""
+        for gone in (self.path / _VERSIONS).glob(f"*{_GONE}"):
+            shutil.rmtree(gone, ignore_errors=True)
         for before in (self.path / _VERSIONS).glob(f"*{_BEFORE}"):
             if (place := before.with_suffix("")).exists():
                 shutil.rmtree(before, ignore_errors=True)
@@ -193,11 +224,26 @@ class ModelFolder:
                 before.replace(place)
 
     def remove(self, version: int) -> None:
-        """Delete a version, which must not be in use."""
+        """Delete a version, which must not be in use. If this is killed halfway, the version is gone nevertheless."""
+        place = self._version_folder(version)
         try:
-            shutil.rmtree(self._version_folder(version))
+            shutil.rmtree(place.replace(place.with_name(f"{version}{_GONE}")))
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
+
+    def prune(self, keep: int = 5) -> dict[int, int]:
+        """Delete all versions but the `keep` newest, the one in use, and the one that `rollback` returns to. Return the
+        deleted versions and how many bytes each took."""
+        if keep < 1:
+            raise MocaError(f"keep={keep}: must be 1 or more")
+        self.check()
+        with self.teaching():
+            numbers = self.numbers
+            stay = {*numbers[-keep:], self.current, self._parent()}
+            sizes = {number: self.size(number) for number in numbers if number not in stay}
+            for number in sizes:
+                self.remove(number)
+        return sizes
 
     def _write(self, facts: dict[str, Any], classifier: Classifier, use: bool) -> Path:
         number = facts["version"]
@@ -238,12 +284,15 @@ class ModelFolder:
 
     def use(self, version: int) -> None:
         """Put a version into use."""
-        if version not in (known := self._version_numbers()):
+        if version not in (known := self.numbers):
             raise MocaError(f"model '{self.path}' has no version {version}; it has {', '.join(map(str, known))}")
         with suppress(Damaged):  # a damaged model.json is rewritten; one with an unknown format raises
             _ = self.current if self.exists() else None
-        with whole(self.path / _MODEL) as part:
-            part.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
+        try:
+            with whole(self.path / _MODEL) as part:
+                part.write_text(json.dumps({"format": _FORMAT, "moca": __version__, "current": version}) + "\n")
+        except OSError as error:
+            raise self._unwritten(error, "it is unchanged") from None
 
     def rollback(self, to: int | None = None) -> int:
         """Go back to the version before the one in use, or to another."""
@@ -251,8 +300,13 @@ class ModelFolder:
         if target is None:
             self._version_folder(None)  # raises if the model has no versions at all
             raise MocaError(f"version {self.current} of model '{self.path}' is its first; there is nothing before it")
-        if target in self._version_numbers():
+        if target in (known := self.numbers):
             self.contents(target)  # raises if it is damaged, so that a working version stays in use
+        elif to is None:
+            raise MocaError(
+                f"version {target} of model '{self.path}', the one before version {self.current}, was deleted; it has "
+                f"{', '.join(map(str, known))}: moca model rollback {self._typed} --to NUMBER"
+            )
         self.use(target)
         return int(target)
 
@@ -261,7 +315,7 @@ class ModelFolder:
         try:
             parent: int | None = self.about()["parent"]
         except (MocaError, KeyError):
-            return max((number for number in self._version_numbers() if number < self.current), default=None)
+            return max((number for number in self.numbers if number < self.current), default=None)
         return parent
 
     def load(self, kind: type[Kind], version: int | None = None, device: str = "auto", **own: Any) -> Kind:
@@ -304,11 +358,11 @@ class ModelFolder:
                 "give the folder of one; moca learn FOLDER --model NAME makes one",
             )
             if self.is_run():
-                hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self.path}"
+                hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self._typed}"
             elif (self.path / SETTINGS).is_file():
                 hint = "the run has not ended, or its weights were not kept"
             elif not self.path.exists():
-                what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self.path} makes it"
+                what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self._typed} makes it"
             raise MocaError(f"{what}; {hint}")
 
     def check_free(self) -> None:
@@ -323,12 +377,12 @@ class ModelFolder:
         number = self.current if version is None else version
         place = self.path / _VERSIONS / str(number)
         if not place.is_dir():
-            if not (known := self._version_numbers()):
+            if not (known := self.numbers):
                 raise Damaged(
                     f"model '{self.path}' is damaged: it has no versions left; restore the folder {_VERSIONS}, "
                     "or remove the model and teach a new one"
                 )
-            remedy = f"; use the last of these with: moca model rollback {self.path} --to {known[-1]}"
+            remedy = f"; use the last of these with: moca model rollback {self._typed} --to {known[-1]}"
             raise MocaError(
                 f"model '{self.path}' has no version {number}; it has {', '.join(map(str, known))}"
                 + remedy * (version is None)
@@ -387,7 +441,9 @@ class ModelFolder:
         return True
 
     def _unwritten(self, error: OSError, outcome: str) -> MocaError:
-        return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}")
+        full = error.errno == errno.ENOSPC and len(self.numbers) > 2
+        room = f"; to make room: moca model prune {self._typed} --keep 1" if full else ""
+        return MocaError(f"model '{self.path}' cannot be written: {error.strerror}; {outcome}{room}")
 
     def _damaged(self, path: Path, why: str) -> Damaged:
         """An error that says what is wrong with a file, and what to do about it."""
@@ -395,9 +451,9 @@ class ModelFolder:
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
             if path.parent.name == str(self._current_if_known()):
-                remedy = f"go back with: moca model rollback {self.path}, and then {remedy}"
-        elif path.name == _MODEL and (known := [number for number in self._version_numbers() if self._loads(number)]):
-            remedy = f"moca model rollback {self.path} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
+                remedy = f"go back with: moca model rollback {self._typed}, and then {remedy}"
+        elif path.name == _MODEL and (known := [number for number in self.numbers if self._loads(number)]):
+            remedy = f"moca model rollback {self._typed} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"
         return Damaged(f"model '{self.path}' is damaged: {path.relative_to(self.path)} {why}; {remedy}")
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from moca.data.arrays import Label
-from moca.data.fingerprint import Digests
+from moca.data.fingerprint import Digests, keys
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier
@@ -54,25 +54,41 @@ class Kept:
         """Indices of images that were taught before as another class, with that class. An image that is given again
         with its old label, too, is not among them."""
         taught = self._taught()
-        given = [(row.tobytes(), label) for row, label in zip(digests, labels, strict=True)]
-        as_before = {row for row, label in given if taught.get(row, label) == label}
-        return {index: taught[row] for index, (row, _) in enumerate(given) if row not in as_before}
+        given = keys(digests)
+        as_before = {key for key, label in zip(given, labels, strict=True) if taught.get(key, label) == label}
+        return {index: taught[key] for index, key in enumerate(given) if key not in as_before}
 
     def otherwise_too(self, digests: Digests, labels: list[Label]) -> list[tuple[int, int]]:
         """Index pairs of images that are given both as the class they were taught as (the first of the pair) and as
         another (the second)."""
-        taught, given = self._taught(), [row.tobytes() for row in digests]
+        taught, given = self._taught(), keys(digests)
         as_before = dict[bytes, int]()
-        for index, (row, label) in enumerate(zip(given, labels, strict=True)):
-            if taught.get(row) == label:
-                as_before.setdefault(row, index)
-        return [(as_before[row], index) for index, row in enumerate(given)
-                if row in as_before and labels[index] != taught[row]]  # fmt: skip
+        for index, (key, label) in enumerate(zip(given, labels, strict=True)):
+            if taught.get(key) == label:
+                as_before.setdefault(key, index)
+        return [(as_before[key], index) for index, key in enumerate(given)
+                if key in as_before and labels[index] != taught[key]]  # fmt: skip
+
+    def new_among(self, digests: Digests) -> tuple[list[int], list[tuple[int, int]]]:
+        """Indices of the images that were not seen before, of repeated ones the first; and index pairs of a first
+        occurrence and its repetition."""
+        seen, first, repeated = {*self._seen_keys()}, dict[bytes, int](), []
+        for index, key in enumerate(keys(digests)):
+            if key not in seen and first.setdefault(key, index) != index:
+                repeated.append((first[key], index))
+        return list(first.values()), repeated
 
     def _taught(self) -> dict[bytes, Label]:
         """The class of each image seen so far, by its digest, where it is known."""
-        rows = () if self.seen is None else (row.tobytes() for row in self.seen.numpy())
-        return {row: name for row, name in zip(rows, self.seen_of, strict=True) if name is not None}
+        seen = zip(self._seen_keys(), self.seen_of, strict=True)
+        return {key: name for key, name in seen if name is not None}
+
+    def _seen_keys(self) -> list[bytes]:
+        return [] if self.seen is None else keys(self.seen.numpy())
+
+    def saw_the_same(self, other: Kept) -> bool:
+        """Whether both were taught with the same images as the same classes."""
+        return self.seen_of == other.seen_of and self._seen_keys() == other._seen_keys()
 
     def beside(self, images: Tensor, labels: list[Label]) -> Kept:
         """With more held-out images, without a limit."""
@@ -100,9 +116,8 @@ class Kept:
 
     def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:
         """Without the images that have these digests; `gone` gives the mask of held-out images to remove."""
-        seen = [] if self.seen is None else [row.tobytes() for row in self.seen.numpy()]
-        wrong = {row.tobytes() for row in digests}
-        known = [i for i, row in enumerate(seen) if row not in wrong]
+        wrong = {*keys(digests)}
+        known = [i for i, key in enumerate(self._seen_keys()) if key not in wrong]
         some = self.images if self.labels else None
         stay = [] if some is None else torch.nonzero(~gone(some)).flatten().tolist()
         return self._only(stay, known)

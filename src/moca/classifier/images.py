@@ -45,6 +45,14 @@ class BadKind(MocaError, TypeError):
     """Raised for input of a type that cannot be used; scikit-learn expects a `TypeError`."""
 
 
+class Unreadable(MocaError):
+    """Raised for an image that cannot be read; `why` says it in a few words."""
+
+    def __init__(self, image: object, why: str) -> None:
+        super().__init__(f"'{spelt(str(image))}' cannot be used: {why}")
+        self.why = why
+
+
 class Labelled(NamedTuple):
     """Images, their labels, and the files they were read from (empty if not read from files)."""
 
@@ -58,14 +66,15 @@ def labelled(
     labels: Any = None,
     shape: Shape | None = None,
     size: int | None = None,
-    say: Callable[[str], None] = warnings.warn,
+    say: Callable[[list[str], int], None] | None = None,
     read: Said | None = None,
 ) -> Labelled:
     """Images (n, channels, height, width) as bytes with their labels, or vectors (n, d) as (n, d, 1, 1) floats.
 
     `data` is a folder with a subfolder per class, pairs (image, label) such as a torch `Dataset`, or images with
     `labels`. Images get the shape `shape` if given, else `size` pixels a side, else the shape they have in common.
-    Unreadable images of a folder are skipped and reported to `say`; `read(done, total)` is called while they are read.
+    Unreadable images of a folder are skipped: `say` gets a line for each and the number of all images, by default for a
+    warning. `read(done, total)` is called while they are read.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
@@ -81,7 +90,7 @@ def labelled(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), not classes; give the "
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
-        return _of_folder(path, shape, size, say, read)
+        return _of_folder(path, shape, size, say or _warn, read)
     if are_vectors(data):
         x = vectors(data)
         return Labelled(x, _classes(labels, len(x)), [])
@@ -93,12 +102,18 @@ def labelled(
 
 
 def _of_folder(
-    path: Path, shape: Shape | None, size: int | None, say: Callable[[str], None], read: Said | None
+    path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], read: Said | None
 ) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
-    images, indices = readable([file for file, _ in files], shape, size, say, read)
-    found = [files[index] for index in indices]
-    return Labelled(images, [class_name(spelt(name)) for _, name in found], [spelt(file) for file, _ in found])
+    images, errors = readable([file for file, _ in files], shape, size, read)
+    lines = list(map(str, errors.values()))
+    if not images:
+        raise MocaError(left_out(lines, len(files)))
+    if errors:
+        say(lines, len(files))
+    found = [place for index, place in enumerate(files) if index not in errors]
+    labels: list[Label] = [class_name(spelt(name)) for _, name in found]
+    return Labelled(_shaped(images, shape, size), labels, [spelt(file) for file, _ in found])
 
 
 def class_name(text: str) -> str:
@@ -108,30 +123,36 @@ def class_name(text: str) -> str:
 
 
 def readable(
-    files: Sequence[str],
-    shape: Shape | None,
-    size: int | None,
-    say: Callable[[str], None],
-    read: Said | None = None,
-) -> tuple[Tensor, list[int]]:
-    """The images that can be read, with their indices in `files`; the others are reported to `say`, and
-    `read(done, total)` is called after each file."""
-    images, indices, errors = list[Pixels](), list[int](), list[str]()
+    files: Sequence[str], shape: Shape | None, size: int | None, read: Said | None = None
+) -> tuple[list[Pixels], dict[int, Unreadable]]:
+    """The images that can be read, and the errors of the others by their index in `files`; `read(done, total)` is
+    called after each file."""
+    images, errors = list[Pixels](), dict[int, Unreadable]()
     for index, file in enumerate(files):
         try:
             images.append(_read(file, index, shape, size))
-            indices.append(index)
-        except MocaError as error:
-            errors.append(str(error))
+        except Unreadable as error:
+            errors[index] = error
         if read:
             read(index + 1, len(files))
-    if not images:
-        none = f"none of the {len(files)} images can be used; the first: " if len(files) > 1 else ""
-        raise MocaError(none + errors[0])
-    if errors:
-        more = f" (and {len(errors) - _NAMED} more)" if len(errors) > _NAMED else ""
-        say(f"{len(errors)} of {len(files)} images left out: {'; '.join(errors[:_NAMED])}{more}")
-    return _shaped(images, shape, size), indices
+    return images, errors
+
+
+def left_out(lines: Sequence[str], count: int) -> str:
+    """One line about the images, `count` in all, that cannot be read; `lines` has a line for each."""
+    if len(lines) == count:
+        return (f"none of the {count} images can be used; the first: " if count > 1 else "") + lines[0]
+    return f"{len(lines)} of {count} images left out: {first_of(lines)}"
+
+
+def first_of(lines: Sequence[str]) -> str:
+    """The first lines as one, and how many more there are."""
+    more = f" (and {len(lines) - _NAMED} more)" if len(lines) > _NAMED else ""
+    return f"{'; '.join(lines[:_NAMED])}{more}"
+
+
+def _warn(lines: Sequence[str], count: int) -> None:
+    warnings.warn(left_out(lines, count), stacklevel=5)  # in the line that called `learn` or `score`
 
 
 def digests_of(x: Tensor) -> Digests:
@@ -247,7 +268,7 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
-        raise MocaError(f"'{spelt(str(one))}' cannot be used: {reason(error)}") from None
+        raise Unreadable(one, reason(error)) from None
     given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
     return given_one
 

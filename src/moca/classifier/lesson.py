@@ -6,25 +6,23 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from PIL import Image
-from torch import Tensor
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
+from moca.classifier.held_out import Kept
 from moca.classifier.images import Said, digests_of, labelled
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.decode import FORMATS
-from moca.data.fingerprint import Digests
 from moca.errors import MocaError
 
 if TYPE_CHECKING:
@@ -49,8 +47,8 @@ class Lesson:
     new_classes: list[Label] = field(default_factory=list)
     came_again: list[Label] = field(default_factory=list)
     """Classes of this lesson that were known before."""
-    left_out: str = ""
-    """One line that names the images that could not be read."""
+    left_out: list[str] = field(default_factory=list)
+    """A line for each image that could not be read: which, and why."""
     old_before: float | None = None
     """Accuracy on the images held out by earlier lessons, before this lesson."""
     old_after: float | None = None
@@ -85,6 +83,8 @@ class Lesson:
     """The first of these: the image that counts, and its copy."""
     emptied: list[Label] = field(default_factory=list)
     """Classes that have no images left, because all were corrected to another class."""
+    taught_before: bool = False
+    """Whether the same lesson had been taught before and had forgotten too much; it is then not taught again."""
 
     @property
     def missed(self) -> list[Label]:
@@ -114,8 +114,9 @@ def teach(
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
     model takes only options with the values that it was created with.
 
-    The new version is put into use unless the accuracy on old classes fell by more than `tolerate`. A lesson that fails
-    changes nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
+    The new version is put into use unless the accuracy on old classes fell by more than `tolerate`; the same lesson is
+    then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails changes
+    nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
     chosen for a new model, and subfolders that may be classes but are learnt as one. `read(done, total)` is called
     while files are read, `said(done, total)` after every step.
     """
@@ -126,15 +127,16 @@ def teach(
             classifier.refuse_pictures(images)
         unreadable = list[str]()
         shape = classifier.shape_ if known else None
-        x, y, files = labelled(images, labels, shape, classifier.image_size, unreadable.append, read)
+        x, y, files = labelled(
+            images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), read
+        )
         y, digests = classifier.of_known_kind(y), digests_of(x)
         if relabelled := kept.otherwise(digests, y):  # the newest label counts
             classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
             kept = classifier.kept_
-        fresh = _unseen(digests, kept.seen)
+        fresh, repeated = kept.new_among(digests)
         otherwise = Counter(str(old_label) for old_label in relabelled.values())
         first = _display_name(next(iter(relabelled)), files or names) if relabelled else ""
-        repeated = list(_repeated(digests, kept.seen))
         copies = [(one, other) for one, other in repeated if y[one] == y[other]]
         twice = [(one, other) for one, other in repeated if y[one] != y[other]]
         twice = sorted([*twice, *kept.otherwise_too(digests, y)], key=lambda pair: pair[1])
@@ -145,10 +147,16 @@ def teach(
         before = classifier.classes_.tolist() if known else []
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
-        if not fresh.any():
-            return Lesson(0, len(x), 0, left_out="".join(unreadable), version=folder.current, in_use=folder.current,
+        if not fresh:
+            return Lesson(0, len(x), 0, left_out=unreadable, version=folder.current, in_use=folder.current,
                           twice=len(twice), first_twice=first_twice)  # fmt: skip
-        x, y, digests = x[fresh], [y[i] for i in np.flatnonzero(fresh)], digests[fresh]
+        skipped = len(x) - len(fresh) - len(repeated)
+        x, y, digests = x[fresh], [y[i] for i in fresh], digests[fresh]
+        rejected = _rejected_before(folder, kept.learnt(digests, y), held_out)
+        if rejected is not None:
+            if used := _tolerable(rejected.old_before, rejected.old_after, tolerate):
+                folder.use(rejected.version)
+            return replace(rejected, used=used, in_use=folder.current, left_out=unreadable, taught_before=True)
         classes = sorted(set(y), key=str)
         number = {name: index for index, name in enumerate(classes)}
         numbers = np.array([number[name] for name in y])
@@ -168,14 +176,14 @@ def teach(
         both = kept.beside(judged, answers)
         right = both.judged(classifier)
         old_after = share_of(right[: len(kept.labels)])
-        used = old_before is None or old_after is None or old_before - old_after <= tolerate
+        used = _tolerable(old_before, old_after, tolerate)
         lesson = Lesson(
             images=int((~held).sum()),
-            known=int((~fresh).sum()) - len(repeated),
+            known=skipped,
             held=int(held.sum()),
             new_classes=[c for c in classifier.classes_.tolist() if c not in before],
             came_again=sorted({c for c in y if c in before}, key=str),
-            left_out="".join(unreadable),
+            left_out=unreadable,
             old_before=old_before,
             old_after=old_after,
             new_after=share_of(right[len(kept.labels) :]),
@@ -195,11 +203,23 @@ def teach(
             emptied=_without_images(classifier, {*relabelled.values()}, {*kept.seen_of, *y}),
         )
         classifier.kept_ = both.learnt(digests, y)
-        record = asdict(lesson)
-        if not known:  # the options it was created with, except for the user's own objects
-            record["options"] = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}
-        folder.add(classifier, record, lesson.used)
+        written = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}  # no own objects
+        folder.add(classifier, asdict(lesson), lesson.used, options=written)
         return lesson
+
+
+def _tolerable(before: float | None, after: float | None, tolerate: float) -> bool:
+    """Whether the accuracy on old classes, if it is known, fell by no more than `tolerate`."""
+    return before is None or after is None or before - after <= tolerate
+
+
+def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesson | None:
+    """The same lesson, if it was taught before from the version in use and forgot too much. `after` is what the model
+    would have seen after it."""
+    for lesson, kept in folder.rejected():
+        if lesson.get("held_out") == held_out and Kept(**kept).saw_the_same(after):
+            return Lesson(**lesson)
+    return None
 
 
 def _without_images(classifier: Classifier, corrected: set[Label], taught: set[Label | None]) -> list[Label]:
@@ -272,7 +292,7 @@ def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
     if lesson.get("forgot") == label:
         left["forgot"] = UNNAMED
     only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
-    for key, empty in (("left_out", ""), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
+    for key, empty in (("left_out", []), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
         texts = [left[key]] if isinstance(left.get(key), str) else left.get(key) or []
         if left.get(key) and (only or any(name.search(unicodedata.normalize("NFC", text)) for text in texts)):
             left[key] = empty
@@ -340,27 +360,3 @@ def _scaled_from(files: Sequence[str], width: int, height: int) -> str:
     if math.prod(largest) <= width * height:
         return ""
     return f", scaled down from {'up to ' * (len(sizes) > 1)}{largest[0]}x{largest[1]} (--image-size keeps more)"
-
-
-def _repeated(digests: Digests, seen: Tensor | None) -> Iterator[tuple[int, int]]:
-    """Index pairs (first occurrence, repetition) of images that repeat within the lesson and were not learnt before."""
-    known, first = _rows_of(seen), dict[bytes, int]()
-    for index, row in enumerate(digests):
-        before = first.setdefault(row.tobytes(), index)
-        if before != index and row.tobytes() not in known:
-            yield before, index
-
-
-def _unseen(digests: Digests, seen: Tensor | None) -> NDArray[np.bool_]:
-    """Mask of the images that were not learnt before; of repeated images, only the first."""
-    known = _rows_of(seen)
-    fresh = np.zeros(len(digests), bool)
-    for index, row in enumerate(digests):
-        if row.tobytes() not in known:
-            known.add(row.tobytes())
-            fresh[index] = True
-    return fresh
-
-
-def _rows_of(seen: Tensor | None) -> set[bytes]:
-    return set() if seen is None else {row.tobytes() for row in seen.numpy()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moca.classifier.images import first_of
 from moca.classifier.lesson import Lesson
 from moca.data.arrays import Label
 
@@ -43,6 +44,11 @@ def _listed(names: Sequence[Label]) -> str:
 
 def _quoted(names: Sequence[Label]) -> str:
     return _listed([f"'{name}'" for name in names])
+
+
+def left_out_told(lesson: Lesson) -> str:
+    """A sentence that names the first images that could not be read; empty if there are none."""
+    return f"{counted(len(lesson.left_out), 'image')} left out: {first_of(lesson.left_out)}" if lesson.left_out else ""
 
 
 def otherwise_told(lesson: Lesson) -> str:

@@ -226,6 +226,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and not sys.stdout.closed:
         sys.stdout.reconfigure(errors="replace")  # a terminal without "±" shows "?" instead of failing
     warnings.showwarning = _show_warning
+    warnings.filterwarnings("ignore", module="PIL")  # files that it has doubts about; moca names those it cannot use
     try:
         code = app(words, print_error=False, exit_on_error=False) or 0
         sys.stdout.flush()

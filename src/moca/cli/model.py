@@ -19,7 +19,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
-from moca.cli.show import aside, console, say
+from moca.cli.show import aside, console, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moca.classifier.folder import ModelFolder
     from moca.classifier.lesson import Lesson
 
-app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, export.")
+app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.")
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
@@ -42,9 +42,9 @@ _NO_BAR_BELOW = 1.0
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
 
 
-def _optional(help: str, group: Group | None = None) -> Parameter:
+def _optional(help: str, **more: Any) -> Parameter:
     """A parameter whose default is described in its help text."""
-    return Parameter(help=help, show_default=False, group=group)
+    return Parameter(help=help, show_default=False, **more)
 
 
 def learn(
@@ -52,24 +52,28 @@ def learn(
     /,
     *,
     model: Annotated[Path, Parameter(help="folder of the model; created if it does not exist")],
-    learner: Annotated[str | None, _optional("training method [default: er_ace]", _NEW)] = None,
+    learner: Annotated[str | None, _optional("training method [default: er_ace]", group=_NEW)] = None,
     perturb: Annotated[
         str | None,
-        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]", _NEW),
+        _optional("how replayed features are moved [default: gaussian or none, depending on the learner]", group=_NEW),
     ] = None,
     memory: Annotated[
-        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]", _NEW)
+        str | None, _optional("number of images kept for replay, or their size: 50MB [default: 2000]", group=_NEW)
     ] = None,
-    encoder: Annotated[str | None, _optional("network [default: chosen by the images]", _NEW)] = None,
-    frozen: Annotated[str | None, _optional("frozen network, on whose features the model is trained", _NEW)] = None,
-    epochs: Annotated[int | None, _optional("passes over the images [default: chosen by their number]", _NEW)] = None,
+    encoder: Annotated[str | None, _optional("network [default: chosen by the images]", group=_NEW)] = None,
+    frozen: Annotated[
+        str | None, _optional("frozen network, on whose features the model is trained", group=_NEW)
+    ] = None,
+    epochs: Annotated[
+        int | None, _optional("passes over the images [default: chosen by their number]", group=_NEW)
+    ] = None,
     image_size: Annotated[
-        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", _NEW)
+        int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", group=_NEW)
     ] = None,
     augment: Annotated[
-        str | None, _optional("random crops and, for colour images, mirroring [true|false]", _NEW)
+        str | None, _optional("random crops and, for colour images, mirroring [true|false]", group=_NEW)
     ] = None,
-    seed: Annotated[int | None, _optional("random seed [default: 0]", _NEW)] = None,
+    seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
     held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
     tolerate: Annotated[
         float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
@@ -120,14 +124,14 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         cost_told,
         counted,
         emptied_told,
+        left_out_told,
         otherwise_told,
         twice_told,
     )
 
-    if lesson.left_out:
-        say(lesson.left_out, "red")
-    for warning in filter(None, (otherwise_told(lesson), twice_told(lesson), copies_told(lesson))):
-        say(warning, "red")
+    for told in (left_out_told, otherwise_told, twice_told, copies_told):
+        if warning := told(lesson):
+            say(warning, "red")
     if not lesson.images:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
         say(f"Nothing new: {all_known} learnt before. Model: {model}")
@@ -136,7 +140,10 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
     what += [counted(len(lesson.came_again), "known class", "known classes")] * bool(lesson.came_again)
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
-    say(f"Learnt {learnt}, {lesson.held} held out{left}.")
+    if lesson.taught_before:
+        say(f"Not taught again: version {lesson.version} has learnt {learnt}, {lesson.held} held out, already.")
+    else:
+        say(f"Learnt {learnt}, {lesson.held} held out{left}.")
     table = _table("accuracy on held-out images", "before", "after")
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
@@ -153,14 +160,14 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         say(basis, "dim")
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
-        cost = cost_told(lesson, f"moca model rollback {model}")
-        emptied = emptied_told(lesson, lambda name: shlex.join(["moca", "model", "forget", str(model), str(name)]))
+        cost = cost_told(lesson, _command("rollback", model))
+        emptied = emptied_told(lesson, lambda name: _command("forget", model, name))
         for warning in filter(None, (cost, emptied)):
             say(warning, "red")
         return
     say(
         f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
-        f"use version {lesson.version} nevertheless: moca model rollback {model} --to {lesson.version}",
+        f"use version {lesson.version} nevertheless: {_command('rollback', model, '--to', lesson.version)}",
         "red",
     )
 
@@ -180,7 +187,7 @@ def predict(
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.images import files_of, readable
+        from moca.classifier.images import files_of, left_out, readable
         from moca.data.place import readable as spelt
 
     if not images:
@@ -192,47 +199,40 @@ def predict(
     classifier = Classifier.load(model, version=version, device=device)
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
-    files, unreadable = [file for path in images for file in files_of(path)], list[str]()
+    files = [file for path in images for file in files_of(path)]
     with _progress("reading images") as read:
-        x, places = readable(files, classifier.shape_, None, unreadable.append, read)
-    shares, names = classifier.predict_proba(x), classifier.classes_
-    best = (-shares).argsort(1, kind="stable")[:, :top]
-    rows = [
-        (spelt(files[place]), [(names[c].item(), float(share[c])) for c in chosen])
-        for place, share, chosen in zip(places, shares, best, strict=True)
-    ]
+        found, errors = readable(files, classifier.shape_, None, read)
+    rows = []
+    if found:
+        shares, names = classifier.predict_proba(found), classifier.classes_
+        best = (-shares).argsort(1, kind="stable")[:, :top]
+        read_files = [spelt(file) for place, file in enumerate(files) if place not in errors]
+        rows = [
+            (file, [(names[c].item(), float(share[c])) for c in chosen])
+            for file, share, chosen in zip(read_files, shares, best, strict=True)
+        ]
+    unreadable = [(spelt(files[place]), error.why) for place, error in errors.items()]
     if format == "json":
         entries: list[dict[str, Any]] = [
             {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
             for file, predicted in rows
         ]
-        left_out = [files[place] for place in sorted({*range(len(files))} - {*places})]
-        entries += [{"image": spelt(file), "classes": [], "error": _why_unreadable(file)} for file in left_out]
+        entries += [{"image": file, "classes": [], "error": why} for file, why in unreadable]
         _write_json(entries)
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["image", "class", "share"])
-        writer.writerows([file, name, f"{share:.4f}"] for file, predicted in rows for name, share in predicted)
-    else:
+        writer.writerow(["image", "class", "share", "error"])
+        writer.writerows([file, name, f"{share:.4f}", ""] for file, predicted in rows for name, share in predicted)
+        writer.writerows([file, "", "", why] for file, why in unreadable)
+    elif rows:
         table = _table("image", "class", "share")
         for file, predicted in rows:
             for place, (name, share) in enumerate(predicted):
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
-    for line in unreadable:
-        sys.stderr.write(f"moca: {line}\n")
-    return 1 if unreadable else 0
-
-
-def _why_unreadable(file: str) -> str:
-    """Why an image file cannot be read, in a few words."""
-    from moca.data.decode import decode, reason
-
-    try:
-        decode(file)
-    except Exception as error:
-        return reason(error)
-    return "it could not be read"  # but can be now
+    if errors:
+        sys.stderr.write(f"moca: {left_out([str(error) for error in errors.values()], len(files))}\n")
+    return 1 if errors else 0
 
 
 @app.command
@@ -292,7 +292,8 @@ def _model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> di
             for right, held in [correct.get(name, (0, 0))]
         ],
         "versions": [
-            {key: about[key] for key in ("version", "parent", "when", "lesson")} | {"what": what_it_was(about)}
+            {key: about[key] for key in ("version", "parent", "when", "lesson")}
+            | {"what": what_it_was(about), "bytes": folder.size(about["version"])}
             for about in versions
         ],
     }
@@ -316,7 +317,8 @@ def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * evaluated)
     for one in facts["classes"]:
         correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
-        row = ("" if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
+        unknown = "deleted" if facts["versions"] else ""
+        row = (unknown if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
         table.add_row(Text(str(one["class"])), *row[: len(table.columns) - 1])
     console.print(table)
     if facts["versions"]:
@@ -331,6 +333,8 @@ def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
                           str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
+        room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
+        say(f"All versions: {room}. To delete old ones: {_command('prune', facts['model'])}", "dim")
 
 
 @app.command
@@ -348,6 +352,27 @@ def rollback(
     with folder.teaching():
         version = folder.rollback(to)
     say(f"Version {version} of {model} is in use.")
+    return 0
+
+
+@app.command
+def prune(
+    model: Annotated[Path, Parameter(help="folder of a model")],
+    /,
+    *,
+    keep: Annotated[int, Parameter(help="how many of the newest versions to keep")] = 5,
+) -> int:
+    """Delete old versions of a model. The one in use and the one that moca model rollback returns to always stay."""
+    with loading():
+        from moca.classifier.folder import ModelFolder
+        from moca.classifier.summary import counted
+
+    folder = ModelFolder(model)
+    deleted = folder.prune(keep)
+    which, left = (", ".join(map(str, numbers)) for numbers in (deleted, folder.numbers))
+    what, freed = counted(len(deleted), "version"), in_bytes(sum(deleted.values()))
+    done = f"Deleted {what} of {model} ({which}), {freed}" if deleted else "Nothing to delete"
+    say(f"{done}. Left: {left}; {folder.current} is in use.")
     return 0
 
 
@@ -397,6 +422,11 @@ def export(
     gives = f"scores and probabilities of {len(classifier.classes_)} classes"
     say(f"{file}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
+
+
+def _command(*words: object) -> str:
+    """A `moca model` command as it can be typed."""
+    return shlex.join(["moca", "model", *map(str, words)])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from moca.settings import Bench, Run
 from moca.settings.suggestions import meant
 
 _OPTIONS = sorted(
-    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose", "encoder"},
+    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose", "encoder", "keep"},
     key=len,
     reverse=True,
 )

@@ -27,6 +27,11 @@ def image_digests(images: NDArray[np.uint8]) -> Digests:
     return np.frombuffer(b"".join(found), np.uint8).reshape(len(images), DIGEST)
 
 
+def keys(digests: Digests) -> list[bytes]:
+    """Digests as keys of sets and dictionaries."""
+    return [row.tobytes() for row in digests]
+
+
 def canonical_order(labels: Labels, digests: Digests) -> NDArray[np.int64]:
     """Indices that sort by class, then by digest: the order in which images are stored, whatever the container."""
     words = np.ascontiguousarray(digests).view(">u8")
