@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from moca.settings import optimisers as settings
+from moca.state import longer
 
 Kind = TypeVar("Kind", bound=Optimizer)
 _KEEP_OUT = {"_disable_dynamo.<locals>.inner", "_use_grad_for_differentiable.<locals>._use_grad"}
@@ -72,12 +73,10 @@ def carry_over(old: Optimizer, new: Optimizer, renewed: dict[nn.Parameter, nn.Pa
     """
     for parameter, before in renewed.items():
         if before in old.state:
-            new.state[parameter] = {name: _longer(v, before, parameter) for name, v in old.state[before].items()}
+            new.state[parameter] = {name: _grown(v, before, parameter) for name, v in old.state[before].items()}
 
 
-def _longer(value: object, before: Tensor, now: Tensor) -> object:
-    if not isinstance(value, Tensor) or value.shape != before.shape or before.shape == now.shape:
-        return value
-    longer = torch.zeros_like(now)
-    longer[: len(value)] = value
-    return longer
+def _grown(value: object, before: Tensor, now: Tensor) -> object:
+    if isinstance(value, Tensor) and value.shape == before.shape != now.shape:
+        return longer(value, len(now))
+    return value
