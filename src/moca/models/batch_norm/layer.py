@@ -16,8 +16,6 @@ from moca import kernels
 from moca.models.batch_norm.batches import Batches, batches_for
 from moca.models.batch_norm.weighted import weighted
 
-__all__ = ["BatchNorm2d", "Running", "normalise"]
-
 
 class Running(NamedTuple):
     """Running statistics that a pass updates."""
