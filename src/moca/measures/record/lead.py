@@ -14,7 +14,7 @@ from moca.measures.record.base import Recording
 from moca.streams import Stream
 
 NAME = "lead_over_tasks"
-_REPLAYED = Rule.of("b")
+_REPLAYED = Rule("b")
 _BATCHES = 50
 """The number of batches from which the statistics of replayed batches are estimated."""
 
