@@ -49,7 +49,7 @@ def load(
     if text in store:
         return _open(store, text, text)
     path = Path(text).expanduser()
-    if text in catalogue.names() and not (os.sep in text or "/" in text):
+    if text in catalogue.names():
         raise MocaError(f"'{text}' is not in the store yet; fetch it with: moca data add {text}")
     if exists(path) or is_broken(path):
         return _own(store, path, size, watch)
