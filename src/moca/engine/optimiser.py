@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -56,11 +56,10 @@ def build_optimiser(
     )
 
 
-def load_optimiser(optimiser: Optimizer, state: dict[str, object], lr: Tensor) -> None:
+def load_optimiser(optimiser: Optimizer, state: dict[str, Any], lr: Tensor) -> None:
     """Restore an optimiser's state, keeping the learning-rate tensor and the options for this device."""
-    saved = cast("list[dict[str, Any]]", state["param_groups"])
     ways = [{name: group[name] for name in _WAYS if name in group} for group in optimiser.param_groups]
-    groups = [group | way for group, way in zip(saved, ways, strict=True)]
+    groups = [group | way for group, way in zip(state["param_groups"], ways, strict=True)]
     optimiser.load_state_dict(state | {"param_groups": groups})
     for group in optimiser.param_groups:
         group["lr"] = lr
