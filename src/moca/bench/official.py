@@ -90,7 +90,7 @@ class NewSamples(TorchDataset[tuple[Tensor, int, Tensor]]):
 class Buffer:
     """A reservoir (algorithm R, a sample at a time) of images in [0, 1] and labels on the device."""
 
-    def __init__(self, size: int, transform: PerSample, device: torch.device, seed: int = 0) -> None:
+    def __init__(self, size: int, transform: PerSample, device: torch.device, seed: int) -> None:
         self.size, self.transform, self.device = size, transform, device
         self.random = np.random.default_rng(seed)
         self.seen = 0

@@ -59,7 +59,7 @@ def load(
     raise MocaError(f"unknown data set '{text}'; {known}; nor is there a folder of that name")
 
 
-def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
+def placed(name: str | Path, data_dir: Path | str | None) -> str:
     """The argument of `load` made independent of the current directory: a name as it is, a path in full."""
     text = named(os.fspath(name))
     path = Path(text).expanduser()
@@ -85,7 +85,7 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     return _open(store, name, path.name)
 
 
-def own_name(path: Path, size: int | None = None) -> str:
+def own_name(path: Path, size: int | None) -> str:
     """The name under which a folder is stored: its own name, and a digest of its path and image size."""
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.lower()).strip("-") or "data"
     what = os.fsencode(path) + (b"" if size is None else b"\0%d" % size)

@@ -61,7 +61,7 @@ def normalise(
     bias: Tensor | None,
     eps: float,
     batches: Batches,
-    running: Running | None = None,
+    running: Running | None,
     residual: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
