@@ -59,7 +59,7 @@ def load(
     raise MocaError(f"unknown data set '{text}'; {known}; nor is there a folder of that name")
 
 
-def placed(name: str | Path, data_dir: Path | str | None) -> str:
+def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
     """The argument of `load` made independent of the current directory: a name as it is, a path in full."""
     text = named(os.fspath(name))
     path = Path(text).expanduser()
