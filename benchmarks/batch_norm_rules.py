@@ -22,8 +22,7 @@ from cyclopts import App, Parameter
 from moca import MocaError, api
 from moca.cli.options import given, with_run_options
 from moca.cli.wording import as_options
-from moca.engine.folder import RunFolder
-from moca.measures.analysis import read
+from moca.measures.analysis import analyses_of
 from moca.measures.record.rules import final_accuracies
 from moca.report.comparison import Comparison
 from moca.report.spread import Spread
@@ -60,7 +59,7 @@ def _by_method(comparison: Comparison) -> dict[str, dict[str, Spread]]:
     """Final accuracy over seeds under each rule, for methods with at least one finished run."""
     found = {}
     for row in comparison.rows:
-        runs = [final_accuracies(read(RunFolder(result.folder))) for result in row.finished]
+        runs = [final_accuracies(analyses_of(result)) for result in row.finished]
         if not all(runs):
             raise MocaError(f"{row.label} was not tested under any rule: its encoder has no BatchNorm")
         if runs:

@@ -19,6 +19,7 @@ import torch.nn.functional as F
 
 from moca import parts
 from moca.batch import Batch
+from moca.bench.measure import synchronise
 from moca.models import build_model
 from moca.perturb import perturbation
 from moca.settings import Choice
@@ -99,12 +100,6 @@ def time_in_turn(jobs: dict[str, Callable[[], None]], device: torch.device, repe
             synchronise(device)
             taken[name].append(time.perf_counter() - begun)
     return {name: statistics.median(times[2:]) for name, times in taken.items()}
-
-
-def synchronise(device: torch.device) -> None:
-    """Wait for the device."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 if __name__ == "__main__":

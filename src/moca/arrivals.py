@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -39,7 +40,7 @@ def imbalanced(stream: Stream, ratio: float, seed: int = 0) -> Stream:
             parts.append(members[order[: max(1, round(share[c] * len(members)))]])
         return torch.cat(parts).sort().values
 
-    return _with(stream, [replace(task, train=kept(task)) for task in stream])
+    return stream.with_tasks([replace(task, train=kept(task)) for task in stream])
 
 
 def returning(stream: Stream, share: float, seed: int = 0) -> Stream:
@@ -56,7 +57,7 @@ def returning(stream: Stream, share: float, seed: int = 0) -> Stream:
             when = number + 1 + random.below(torch.full((late,), max(later, 1)))
             for then in range(number + 1, len(stream)):
                 coming[then].append(members[:late][when == then])
-    return _with(stream, [_holding(stream, t, torch.cat(p).sort().values) for t, p in zip(stream, coming, strict=True)])
+    return _holding(stream, map(torch.cat, coming))
 
 
 def blurred(stream: Stream, width: float, seed: int = 0) -> Stream:
@@ -67,8 +68,7 @@ def blurred(stream: Stream, width: float, seed: int = 0) -> Stream:
     index, sizes = torch.cat([task.train for task in stream]), [len(task.train) for task in stream]
     number, random = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes)), Random(seed, "blur")
     order = (number + random.uniform(len(index)) + width * random.normal(len(index))).argsort()
-    parts = index[order].split(sizes)
-    return _with(stream, [_holding(stream, task, part.sort().values) for task, part in zip(stream, parts, strict=True)])
+    return _holding(stream, index[order].split(sizes))
 
 
 def domains(stream: Stream) -> Stream:
@@ -95,12 +95,11 @@ def _by_class(stream: Stream, task: Task) -> dict[int, Tensor]:
     return {c: task.train[labels == c] for c in task.classes}
 
 
-def _holding(stream: Stream, task: Task, train: Tensor) -> Task:
-    """The task with other training samples; its own classes come first, then those of other tasks."""
-    present = set(stream.train.labels[train].tolist())
-    along = sorted(present - set(task.tested))
-    return replace(task, train=train, classes=(*(c for c in task.tested if c in present), *along))
-
-
-def _with(stream: Stream, tasks: list[Task]) -> Stream:
-    return Stream(stream.dataset, tasks, stream.train, stream.test, stream.names)
+def _holding(stream: Stream, samples: Iterable[Tensor]) -> Stream:
+    """The stream with these training samples in its tasks; a task's own classes come first, then those of others."""
+    tasks = []
+    for task, train in zip(stream, samples, strict=True):
+        present = set(stream.train.labels[train].tolist())
+        classes = (*(c for c in task.tested if c in present), *sorted(present - set(task.tested)))
+        tasks.append(replace(task, train=train.sort().values, classes=classes))
+    return stream.with_tasks(tasks)

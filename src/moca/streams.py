@@ -86,14 +86,18 @@ class Stream(Sequence[Task]):
     def __getitem__(self, index: slice) -> Stream: ...
     def __getitem__(self, index: int | slice) -> Task | Stream:
         if isinstance(index, slice):
-            return Stream(self.dataset, self.tasks[index], self.train, self.test, self.names)
+            return self.with_tasks(self.tasks[index])
         return self.tasks[index]
 
     def merged(self) -> Stream:
         """The same data as one task, for joint training."""
         classes = tuple(dict.fromkeys(c for task in self for c in task.classes))
         whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]))
-        return Stream(self.dataset, [whole], self.train, self.test, self.names)
+        return self.with_tasks([whole])
+
+    def with_tasks(self, tasks: Sequence[Task]) -> Stream:
+        """The same data in other tasks."""
+        return Stream(self.dataset, tasks, self.train, self.test, self.names)
 
 
 def class_incremental(

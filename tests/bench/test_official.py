@@ -12,7 +12,6 @@ from moca.batch import Batch
 from moca.bench.official import Buffer, NewSamples, OfficialTwin, PerSample, has_twin, to_image, to_tensor
 from moca.bench.workload import CIFAR, in_second_task, run_settings
 from moca.data import Transform
-from moca.errors import MocaError
 
 CPU = torch.device("cpu")
 
@@ -39,11 +38,8 @@ def make_twin(make_settings, stream):
         ("derpp", False),
     ],
 )
-def test_the_twin_is_of_the_same_method_or_not_there(make_twin, label, known):
+def test_the_twin_is_of_the_same_method_or_not_there(label, known):
     assert has_twin(label) == known
-    if not known:
-        with pytest.raises(MocaError, match="the twin of the official code has only"):
-            make_twin(label)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from moca.generator.training import Training
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (3, 20, 33), (1, 5, 9)])
 def test_images_of_any_shape(shape):
     generator, y = Generator(shape, 3), torch.tensor([0, 2])
-    z = torch.randn(2, generator.latents)
+    z = torch.randn(2, generator.plan.latents)
     made = generator(z, y)
     assert made.shape == (2, *shape)
     assert made.abs().max() <= 1
@@ -25,7 +25,7 @@ def test_images_of_any_shape(shape):
 
 def test_every_latent_number_and_the_class_decide():
     generator, y = Generator((1, 8, 8), 2), torch.tensor([0])
-    z = torch.randn(1, generator.latents, requires_grad=True)
+    z = torch.randn(1, generator.plan.latents, requires_grad=True)
     made = generator(z, y)
     assert (torch.autograd.grad(made.square().sum(), z)[0] != 0).all()
     assert not torch.equal(generator(z, 1 - y), made)

@@ -97,12 +97,6 @@ def test_shares_that_are_no_passes():
     assert [Rule.of(name).spread for name in ("nb", "nb+spread", "memory")] == [False, True, False]
 
 
-@pytest.mark.parametrize("name", ["", "own", "nbx", "memory+spread", "nb+", "nb+mean", "+spread", "classesn"])
-def test_rules_that_there_are_not(name):
-    with pytest.raises(MocaError, match=f"there is no rule '{name.replace('+', '.')}'; use passes such as nbb"):
-        Rule.of(name)
-
-
 def test_a_mixture_has_the_moments_of_both_samples_together():
     new, replayed = torch.randn(30, 4).double(), 2 * torch.randn(90, 4).double() + 1
     parts = [Moments(x.mean(0), x.var(0, correction=0)) for x in (new, replayed)]

@@ -73,8 +73,8 @@ def found(run):
 
 def test_shown_are_images_of_the_memory_of_old_classes(found):
     memory = found.learning.memory.all()
-    assert set(found.shown.y.tolist()) <= {0, 1, 2, 3, 4}
-    for image, y in zip(found.shown.images, found.shown.y, strict=True):
+    assert set(found.shown.labels.tolist()) <= {0, 1, 2, 3, 4}
+    for image, y in zip(found.shown.images, found.shown.labels, strict=True):
         assert any(torch.equal(image, kept) and y == c for kept, c in zip(memory["image"], memory["y"], strict=True))
 
 
@@ -95,7 +95,7 @@ def test_perturbed_features_are_those_of_the_perturbation(found):
     moved = found.perturbed(variants["gaussian"], draws=2)
     noise = Random(found.learning.settings.seed.of("perturb"), "perturb")
     noise.normal(1, d)  # of the call before the draws
-    rows = len(h) + len(found.replayed.y)  # all that the memory holds, since a replay batch has room for more
+    rows = len(h) + len(found.replayed)  # all that the memory holds, since a replay batch has room for more
     for draw in moved:
         torch.testing.assert_close(draw, sphere.displace(h, noise.normal(rows, d)[: len(h)], 0.7))
 

@@ -9,16 +9,7 @@ from typing import TypeVar
 
 import torch
 
-from moca.bench.measure import (
-    Step,
-    Timing,
-    Work,
-    count_work,
-    forget_peak,
-    peak_memory,
-    stepping,
-    time_steps,
-)
+from moca.bench.measure import Step, Timing, Work, count_work, forget_peak, peak_memory, stepping, time_steps
 from moca.bench.official import OfficialTwin, has_twin
 from moca.bench.workload import in_second_task, noise_stream, run_settings
 from moca.engine.learning import Step as Done

@@ -22,7 +22,6 @@ from torch.utils.data import Dataset as TorchDataset
 
 from moca.data import Protocol
 from moca.engine.numerics import torch_defaults
-from moca.errors import MocaError
 from moca.models import build_model
 from moca.perturb.gaussian import Gaussian
 from moca.perturb.wap import WAP
@@ -40,10 +39,7 @@ WORKERS = 4
 
 def has_twin(label: str) -> bool:
     """Whether the twin can run this method."""
-    return _supported(validate(Run, method(label)))
-
-
-def _supported(settings: Run) -> bool:
+    settings = validate(Run, method(label))
     perturb = settings.perturb
     as_official = perturb.model_dump(exclude=_OPTIONS) == type(perturb)(name=perturb.name).model_dump(exclude=_OPTIONS)
     return settings.learner.name == "er" and perturb.name in _METHODS and as_official
@@ -94,7 +90,7 @@ class NewSamples(TorchDataset[tuple[Tensor, int, Tensor]]):
 class Buffer:
     """A reservoir (algorithm R, a sample at a time) of images in [0, 1] and labels on the device."""
 
-    def __init__(self, size: int, transform: PerSample, device: torch.device, seed: int = 0) -> None:
+    def __init__(self, size: int, transform: PerSample, device: torch.device, seed: int) -> None:
         self.size, self.transform, self.device = size, transform, device
         self.random = np.random.default_rng(seed)
         self.seen = 0
@@ -122,11 +118,9 @@ class Buffer:
 
 
 class OfficialTwin:
-    """ER, plain or with a perturbation, as the official code runs it, in its second task with a full buffer."""
+    """A method that `has_twin`, as the official code runs it, in its second task with a full buffer."""
 
     def __init__(self, settings: Run, stream: Stream, device: torch.device) -> None:
-        if not _supported(settings):
-            raise MocaError("the twin of the official code has only er, er+gaussian and er+wap (lambda, step_size)")
         assert settings.model is not None
         self.settings, self.device, self.perturb = settings, device, settings.perturb.make()
         self.sequence = settings.learner.make().official_passes(self.perturb).later

@@ -19,6 +19,7 @@ from moca.errors import MocaError
 _MEMBERS = 2_000_000
 """Maximum number of members of any kind: folders and attributes cost as much to read as files."""
 _PIECE = 1 << 20
+_DAMAGED = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, ValueError, OverflowError)
 Member = tuple[str, IO[bytes]]
 
 
@@ -42,17 +43,10 @@ def extract(path: Path, folder: Path) -> None:
     limit = most_bytes(path)
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        for name, content in _members(path, limit):
+        members = _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path, limit)
+        for name, content in members:
             limit -= _write(content, _inside(folder, name, path), limit, path)
-    except (
-        tarfile.TarError,
-        zipfile.BadZipFile,
-        EOFError,
-        zlib.error,
-        lzma.LZMAError,
-        ValueError,
-        OverflowError,
-    ) as error:
+    except _DAMAGED as error:
         raise MocaError(f"{path} cannot be extracted ({error}); it may be cut short, fetch it again") from None
     except (NotImplementedError, RuntimeError) as error:  # a compression method that Python does not support
         raise MocaError(
@@ -73,12 +67,8 @@ def _shown(name: str) -> str:
     return plain if len(plain) <= 60 else f"{plain[:57]}..."
 
 
-def _members(path: Path, limit: int) -> Iterator[Member]:
-    """Yield the files in an archive; refuse anything but files and folders."""
-    return _zip_members(path) if zipfile.is_zipfile(path) else _tar_members(path, limit)
-
-
 def _zip_members(path: Path) -> Iterator[Member]:
+    """Yield the files in a zip; refuse anything but files and folders, as `_tar_members` does."""
     with zipfile.ZipFile(path) as archive:
         _check_count(path, len(archive.infolist()))
         for entry in archive.infolist():

@@ -54,7 +54,7 @@ def given(data: Any, split: str) -> Given:
             f"{split} is of type {type(data).__name__}; give a pair (images, labels), or a torch Dataset of "
             "(image, label) (of a DataLoader its .dataset, of a generator a list; a set by name with moca.load)"
         )
-    if len(images) == 0 or images.size == 0:
+    if images.size == 0:
         raise MocaError(f"{split} has no images; give at least two of each class")
     _refuse_other_count(labels, len(images), split)
     _refuse_range(images, split)

@@ -14,7 +14,7 @@ def most_bytes(path: Path) -> int:
     return max(_SMALL, _RATIO * path.stat().st_size)
 
 
-def refuse_growth(path: Path, claimed: int, most: int | None = None) -> None:
+def refuse_growth(path: Path, claimed: int, most: int | None) -> None:
     """Raise before reading if a file claims to hold more than its limit, or than the limit of its archive."""
     if claimed > min(most_bytes(path), most or claimed):
         raise grows(path)

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moca.data.in_memory import Dataset, Protocol, Split, channel_statistics
+from moca.data.in_memory import Dataset, Split, channel_statistics
+from moca.data.protocol import Protocol
 from moca.random import Random
 from moca.recipes import load_recipe
 

@@ -6,8 +6,9 @@ bytes of each image's digest, its tag: small enough to ship, enough to say which
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +107,7 @@ class Differences:
     relabelled: list[Place] = field(default_factory=list)
     moved: list[Place] = field(default_factory=list)
     """Images that belong to the other split."""
-    missing: dict[tuple[str, int], int] = field(default_factory=dict)
+    missing: Counter[tuple[str, int]] = field(default_factory=Counter)
     """How many images of (split, class) the copy lacks."""
     agreed: int = 0
     total: int = 0
@@ -116,7 +117,7 @@ class Differences:
     def counts(self) -> dict[str, int]:
         """Number of images for each kind of difference that occurs."""
         found = {kind: len(getattr(self, kind)) for kind in ("wrong", "duplicated", "relabelled", "moved")}
-        return {kind: n for kind, n in {**found, "missing": sum(self.missing.values())}.items() if n}
+        return {kind: n for kind, n in {**found, "missing": self.missing.total()}.items() if n}
 
     def __str__(self) -> str:
         if self.same:
@@ -133,12 +134,14 @@ def compare(contents: Contents, reference: Reference) -> Differences:
     if contents.fingerprint() == reference.fingerprint:
         return Differences(agreed=total, total=total)
     result = Differences(same=False, total=total)
-    lacking = {split: _multiset(labels, tag) for split, labels, tag in reference.splits()}
+    lacking = {
+        split: Counter(zip(labels.tolist(), tag.tolist(), strict=True)) for split, labels, tag in reference.splits()
+    }
     known = {split: set(lacking[split]) for split in lacking}
     extra: list[tuple[Place, int]] = []
     for split, labels, digests in contents.splits():
         for index, (label, tag) in enumerate(zip(labels.tolist(), tags(digests).tolist(), strict=True)):
-            if lacking[split].get((label, tag)):
+            if lacking[split][label, tag]:
                 lacking[split][label, tag] -= 1
                 result.agreed += 1
             else:
@@ -147,23 +150,13 @@ def compare(contents: Contents, reference: Reference) -> Differences:
     for split, left in lacking.items():
         for (label, _), count in left.items():
             if count:
-                result.missing[split, label] = result.missing.get((split, label), 0) + count
+                result.missing[split, label] += count
     return result
-
-
-Multiset = dict[tuple[int, int], int]
-
-
-def _multiset(labels: Labels, tag: NDArray[np.uint32]) -> Multiset:
-    counted: Multiset = {}
-    for key in zip(labels.tolist(), tag.tolist(), strict=True):
-        counted[key] = counted.get(key, 0) + 1
-    return counted
 
 
 def _explain(
     extra: list[tuple[Place, int]],
-    lacking: dict[str, Multiset],
+    lacking: dict[str, Counter[tuple[int, int]]],
     known: dict[str, set[tuple[int, int]]],
     result: Differences,
 ) -> None:
@@ -177,7 +170,7 @@ def _explain(
         if elsewhere[place.split].get(tag):
             right = elsewhere[place.split][tag].pop()
             lacking[place.split][right, tag] -= 1
-            result.relabelled.append(Place(place.split, place.index, place.label, right))
+            result.relabelled.append(replace(place, right=right))
         elif place.label in elsewhere[other].get(tag, ()):
             elsewhere[other][tag].remove(place.label)
             lacking[other][place.label, tag] -= 1

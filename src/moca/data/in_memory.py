@@ -15,7 +15,6 @@ from moca.errors import MocaError, nearest
 if TYPE_CHECKING:
     from moca.models.frozen import Frozen
 
-__all__ = ["Dataset", "Protocol", "Split", "channel_statistics"]
 _AT_ONCE = 100
 """Images that are counted together: few enough to stay in the CPU cache."""
 

@@ -49,7 +49,7 @@ def load(
     if text in store:
         return _open(store, text, text)
     path = Path(text).expanduser()
-    if text in catalogue.names() and not (os.sep in text or "/" in text):
+    if text in catalogue.names():
         raise MocaError(f"'{text}' is not in the store yet; fetch it with: moca data add {text}")
     if exists(path) or is_broken(path):
         return _own(store, path, size, watch)
@@ -85,7 +85,7 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dat
     return _open(store, name, path.name)
 
 
-def own_name(path: Path, size: int | None = None) -> str:
+def own_name(path: Path, size: int | None) -> str:
     """The name under which a folder is stored: its own name, and a digest of its path and image size."""
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.lower()).strip("-") or "data"
     what = os.fsencode(path) + (b"" if size is None else b"\0%d" % size)

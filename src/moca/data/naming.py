@@ -30,22 +30,21 @@ def _matched(
     given: Classes | None, highest: int, expected: Known | None, lenient: bool
 ) -> tuple[Classes, NDArray[np.int64]]:
     """The class names, and the new number of each class of the source."""
-    if given is not None and highest >= len(given):
-        raise MocaError(f"label {highest} has no name among the {len(given)} classes; names and labels must agree")
-    if expected is None or (lenient and given is not None and len(given) != len(expected.classes)):
-        names = given or tuple(map(str, range(highest + 1)))
-        return names, np.arange(len(names))
-    if given is None or len(given) != len(expected.classes):
-        count = highest + 1 if given is None else len(given)
-        if count != len(expected.classes):
-            raise MocaError(
-                f"{count} classes found, '{expected.name}' has {len(expected.classes)}; add it under another name"
-            )
+    count = highest + 1 if given is None else len(given)
+    if highest >= count:
+        raise MocaError(f"label {highest} has no name among the {count} classes; names and labels must agree")
+    if expected is None or (lenient and given is not None and count != len(expected.classes)):
+        return given or tuple(map(str, range(count))), np.arange(count)
+    if count != len(expected.classes):
+        raise MocaError(
+            f"{count} classes found, '{expected.name}' has {len(expected.classes)}; add it under another name"
+        )
+    if given is None:
         return expected.classes, np.arange(count)
     position = {_plain(c): i for i, c in enumerate(expected.classes)}
     if {_plain(c) for c in given} == set(position):
         return expected.classes, np.array([position[_plain(c)] for c in given])
-    return expected.classes if all(c.isdigit() for c in given) else given, np.arange(len(given))
+    return expected.classes if all(c.isdigit() for c in given) else given, np.arange(count)
 
 
 def _plain(name: str) -> str:

@@ -18,8 +18,9 @@ most `_LOOKED_AT` files are tried to find an image."""
 def handy_size(path: Path) -> int | None:
     """The side in pixels to which the images of a folder should be resized on a CPU; None if they are small enough, or
     cannot be resized."""
-    looked_at = path.is_dir() and scalable(path)
-    files = (file for file in path.rglob("*") if file.is_file()) if looked_at else iter(())
+    if not scalable(path):
+        return None
+    files = (file for file in path.rglob("*") if file.is_file())
     for file in islice(files, _LOOKED_AT):
         with suppress(Exception), Image.open(file) as image:  # not an image
             return handy_side(*image.size)

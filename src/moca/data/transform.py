@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from moca import kernels
-from moca.data.in_memory import Protocol
+from moca.data.protocol import Protocol
 from moca.random import Random
 
 

@@ -44,11 +44,7 @@ def prove(chosen: Chosen, source: Source, expected: Known | None, lenient: bool)
 
 
 def _differences(
-    contents: Contents,
-    chosen: Chosen,
-    source: Source,
-    expected: Known | None,
-    lenient: bool,
+    contents: Contents, chosen: Chosen, source: Source, expected: Known | None, lenient: bool
 ) -> Differences | None:
     reference = expected.reference() if expected else None
     if expected is None or reference is None:

@@ -126,7 +126,7 @@ def _check_same(p: Plan) -> None:
     if not _same(RunFolder(p.folder).settings(), p.settings):
         raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
     images = p.stream.dataset.fingerprint
-    if RESULT in _holds(p.folder) and Result.load(p.folder).environment.get("data", images) != images:
+    if (p.folder / RESULT).is_file() and Result.load(p.folder).environment.get("data", images) != images:
         raise MocaError(
             f"the images of '{p.settings.data_name}' have changed since run '{p.folder}' was done; bring the old ones "
             "back, or choose another folder with out="
@@ -183,7 +183,7 @@ def _job(
         RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
         first_task=first_task,
         ended=ended,
-        held=lambda: RESULT not in _holds(p.folder) and RunFolder(p.folder).held,
+        held=lambda: not (p.folder / RESULT).is_file() and RunFolder(p.folder).held,
     )
 
 

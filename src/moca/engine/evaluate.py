@@ -43,19 +43,16 @@ def evaluate(
         return predict(x)
 
     device = next(model.parameters()).device
-    class_il, task_il, classes = [], [], stream.classes
-    right, all_of = (torch.zeros(classes, dtype=torch.int64, device=device) for _ in range(2))
-    index = torch.cat([task.test for task in stream])
+    index, sizes = torch.cat([task.test for task in stream]), [len(task.test) for task in stream]
     all_scores = in_evaluation(model, predict_or_stop, stream.test.images, index, stream.protocol)
-    for task, scores in zip(stream, all_scores.split([len(task.test) for task in stream]), strict=True):
-        y = stream.test.labels[task.test].to(device)
+    all_y = stream.test.labels[index].to(device)
+    correct, task_il = all_scores.argmax(1) == all_y, []
+    for task, scores, y in zip(stream, all_scores.split(sizes), all_y.split(sizes), strict=True):
         own = torch.tensor([c for c in task.tested if c < scores.shape[1]], device=device)
-        correct = scores.argmax(1) == y
-        right, all_of = right + y[correct].bincount(minlength=classes), all_of + y.bincount(minlength=classes)
-        class_il.append(_share(correct))
         task_il.append(_share(own[scores[:, own].argmax(1)] == y) if len(own) else 0.0)
-    of_class = zip(right.tolist(), all_of.tolist(), strict=True)
-    return Accuracies(class_il, task_il, [n / count if count else None for n, count in of_class])
+    of_class = zip(*(y.bincount(minlength=stream.classes).tolist() for y in (all_y[correct], all_y)), strict=True)
+    by_class = [right / count if count else None for right, count in of_class]
+    return Accuracies([_share(rows) for rows in correct.split(sizes)], task_il, by_class)
 
 
 @torch.no_grad()

@@ -27,7 +27,7 @@ def holding_out(stream: Stream, learner: Learner, seed: int) -> Stream:
     if not learner.holds_out:
         return stream
     tasks = [_without(stream.train.labels, task, Random(seed, f"held/{n}")) for n, task in enumerate(stream)]
-    return Stream(stream.dataset, tasks, stream.train, stream.test, stream.names)
+    return stream.with_tasks(tasks)
 
 
 def _without(labels: Tensor, task: Task, random: Random) -> Task:

@@ -111,8 +111,6 @@ def _size(data: str, run: Run) -> int | None:
 
 def _made(own: Any) -> Dataset:
     """A data set from Python objects: (train, test), or training data only."""
-    if isinstance(own, Dataset):
-        return own
     if isinstance(own, tuple) and len(own) == 2 and all(isinstance(part, tuple) for part in own):
         return dataset(*own)
     return dataset(own)

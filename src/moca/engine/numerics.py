@@ -1,7 +1,7 @@
 """Process-wide switches that affect a run's numbers, set only while that run is working."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -26,11 +26,9 @@ class Numerics:
             yield
 
 
-@contextmanager
-def torch_defaults() -> Iterator[None]:
+def torch_defaults() -> AbstractContextManager[None]:
     """Set torch's defaults inside the block: TensorFloat-32 in convolutions, but not in other products."""
-    with _gpu(deterministic=False, tf32_convolutions=True, tf32_products=False):
-        yield
+    return _gpu(deterministic=False, tf32_convolutions=True, tf32_products=False)
 
 
 @contextmanager

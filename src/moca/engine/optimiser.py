@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from moca.settings import optimisers as settings
+from moca.state import longer
 
 Kind = TypeVar("Kind", bound=Optimizer)
 _KEEP_OUT = {"_disable_dynamo.<locals>.inner", "_use_grad_for_differentiable.<locals>._use_grad"}
@@ -55,11 +56,10 @@ def build_optimiser(
     )
 
 
-def load_optimiser(optimiser: Optimizer, state: dict[str, object], lr: Tensor) -> None:
+def load_optimiser(optimiser: Optimizer, state: dict[str, Any], lr: Tensor) -> None:
     """Restore an optimiser's state, keeping the learning-rate tensor and the options for this device."""
-    saved = cast("list[dict[str, Any]]", state["param_groups"])
     ways = [{name: group[name] for name in _WAYS if name in group} for group in optimiser.param_groups]
-    groups = [group | way for group, way in zip(saved, ways, strict=True)]
+    groups = [group | way for group, way in zip(state["param_groups"], ways, strict=True)]
     optimiser.load_state_dict(state | {"param_groups": groups})
     for group in optimiser.param_groups:
         group["lr"] = lr
@@ -72,12 +72,10 @@ def carry_over(old: Optimizer, new: Optimizer, renewed: dict[nn.Parameter, nn.Pa
     """
     for parameter, before in renewed.items():
         if before in old.state:
-            new.state[parameter] = {name: _longer(v, before, parameter) for name, v in old.state[before].items()}
+            new.state[parameter] = {name: _grown(v, before, parameter) for name, v in old.state[before].items()}
 
 
-def _longer(value: object, before: Tensor, now: Tensor) -> object:
-    if not isinstance(value, Tensor) or value.shape != before.shape or before.shape == now.shape:
-        return value
-    longer = torch.zeros_like(now)
-    longer[: len(value)] = value
-    return longer
+def _grown(value: object, before: Tensor, now: Tensor) -> object:
+    if isinstance(value, Tensor) and value.shape == before.shape != now.shape:
+        return longer(value, len(now))
+    return value

@@ -97,7 +97,7 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
     """Raise a `MocaError` if two runs are the same, or have the same name."""
     by_settings, by_folder = dict[tuple[Any, ...], Plan](), dict[Path, Plan]()
     for p in plans:
-        if (same := by_settings.setdefault(_identity(p.settings), p)) is not p:
+        if (same := by_settings.setdefault(tuple(_key(value) for _, value in p.settings), p)) is not p:
             which = f"'{p.label}' with seed {p.settings.seed} is given twice"
             if same.label != p.label:
                 which = f"'{same.label}' and '{p.label}' are the same run with the recipe's defaults"
@@ -109,12 +109,8 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
             )
 
 
-def _identity(run: Run) -> tuple[Any, ...]:
-    """A key that is equal for equal runs: the settings, with Python objects compared by identity."""
-    return tuple(_key(value) for _, value in run)
-
-
 def _key(value: Any) -> tuple[str, int]:
+    """A key that is equal for equal values of a setting; Python objects are compared by identity."""
     if isinstance(value, Own):
         return value.name, id(value.object)
     if isinstance(value, Choice) and value.own:

@@ -26,10 +26,7 @@ CHOOSING = "choosing"
 
 
 def options(
-    settings: Mapping[str, Any],
-    plans: Sequence[Plan],
-    trackers: Sequence[Choice],
-    **others: Any,
+    settings: Mapping[str, Any], plans: Sequence[Plan], trackers: Sequence[Choice], **others: Any
 ) -> dict[str, Any] | None:
     """The options as text: settings with several values as lists, all others as one value. None if something exists
     only in this process."""

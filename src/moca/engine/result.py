@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 from moca.engine.folder import RESULT, RunFolder
 from moca.errors import MocaError
-from moca.measures import Summary, accuracy_over_tasks, summarise
-from moca.measures.accuracy import final_accuracy
+from moca.measures.accuracy import Summary, accuracy_over_tasks, final_accuracy, summarise
 from moca.settings import Run
 
 Status = Literal["finished", "diverged", "interrupted", "failed"]

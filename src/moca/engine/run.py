@@ -106,7 +106,7 @@ class Running:
             checkpoint = self.folder.load_checkpoint(self.trainer.learning.device)
             if checkpoint is not None:
                 self.load_state_dict(checkpoint)
-            self.started = (checkpoint or {}).get("started") or _now()
+            self.started = checkpoint["started"] if checkpoint else _now()
             self.first_task.begin(self)
         return self
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from moca.cores import cores
 from moca.engine.folder import RESULT
 from moca.engine.interrupt import Interrupt
-from moca.engine.progress import ProgressBar
+from moca.engine.progress import DONE_BEFORE, ProgressBar
 from moca.engine.result import Result
 from moca.errors import Held, MocaError
 
@@ -62,7 +62,7 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                         folder = given_folder()
                         if (folder / RESULT).is_file():
                             endings[number] = result = Result.load(folder)
-                            bar(result.steps, f"{name} done before")
+                            bar(result.steps, f"{name} {DONE_BEFORE}")
                         else:
                             busy[number] = _Child(number, name, folder, jobs, output)
                 if interrupt.requested:

@@ -56,8 +56,6 @@ class Generator(nn.Module):
         super().__init__()
         self.shape, self.plan = shape, Plan.of(shape, wide)
         widths = self.plan.widths
-        self.latents = self.plan.latents
-        """Dimensions of z."""
         about = self.plan.chunk + _CLASS
         self.classes = nn.Embedding(classes, _CLASS)
         self.start = nn.Linear(about, widths[0] * math.prod(self.plan.base))

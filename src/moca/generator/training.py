@@ -36,7 +36,7 @@ _MOST = 10.0
 class Pair(nn.Module):
     """The generator (decoder), and the encoder that infers a latent vector from an image."""
 
-    def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:
+    def __init__(self, shape: Shape, classes: int, wide: bool) -> None:
         super().__init__()
         self.generator, self.guess = Generator(shape, classes, wide), Guess(shape, classes, wide)
 

@@ -12,14 +12,13 @@ from typing import Any
 
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from moca.engine.folder import LOCK, MODEL, RESULT, TASKS, RunFolder
+from moca.engine.folder import MODEL, RESULT, TASKS, RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
 from moca.engine.result import Result
 from moca.engine.schedule import Schedule
 from moca.errors import Interrupted, MocaError, nearest
 from moca.generator import generator_of
-from moca.locking import is_held
 from moca.measures import implicit_augmentation
 from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, same, sought, write
 from moca.measures.confusion import forgetting_by_class
@@ -124,7 +123,7 @@ def analyse(
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
     path = run.folder if isinstance(run, Result) else Path(run)
     folder = RunFolder.open(path)
-    if not (path / RESULT).is_file() and is_held(path / LOCK):
+    if not (path / RESULT).is_file() and folder.held:
         raise MocaError(f"run '{path}' is still going on; wait for its end")
     result = Result.load(path)
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)

@@ -29,7 +29,7 @@ def mean_over(by_class: Mapping[int, float], classes: Iterable[int]) -> float:
     return math.fsum(values) / len(values) if values else math.nan
 
 
-def histogram(angles: Tensor, bins: int = 90) -> Tensor:
+def histogram(angles: Tensor, bins: int) -> Tensor:
     """Counts of these angles (in radians) in `bins` equal bins from 0 to 180 degrees."""
     place = (angles.double() / math.pi * bins).long().clamp(0, bins - 1)
     return torch.bincount(place.flatten(), minlength=bins)

@@ -28,7 +28,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from moca.batch import Batch
 from moca.data import Transform
-from moca.errors import MocaError
 from moca.models import Model
 from moca.models.batch_norm.batches import batches_apart
 from moca.random import Random
@@ -63,13 +62,8 @@ class Rule(NamedTuple):
     @classmethod
     def of(cls, name: str) -> Self:
         """Parse the name of a rule."""
-        mix, plus, spread = name.partition("+")
-        known = mix in ("classes", "half") or (mix != "" and set(mix) <= set("nb"))
-        if name != "memory" and (not known or (plus and spread != "spread")):
-            raise MocaError(
-                f"there is no rule '{name}'; use passes such as nbb, classes or half, each also with +spread, or memory"
-            )
-        return cls(mix, bool(plus))
+        mix, _, spread = name.partition("+")
+        return cls(mix, bool(spread))
 
     def share(self, momentum: float | None, old: float) -> float:
         """The weight of replayed batches; `old` is the share of old classes among those seen so far."""

@@ -69,8 +69,7 @@ class OfModel:
     def train(self) -> Tensor:
         """Indices of training images, spread over all tasks."""
         index: Tensor = torch.cat([task.train for task in self.stream]).unique()
-        index = index[self.stream.train.labels[index].argsort(stable=True)]
-        return index[torch.linspace(0, len(index) - 1, min(len(index), _PROBED)).long()]
+        return _some(index[self.stream.train.labels[index].argsort(stable=True)], _PROBED)
 
     @cached_property
     def training_features(self) -> Tensor:
@@ -286,6 +285,7 @@ def first_tasks(stream: Stream) -> dict[int, int]:
 
 
 def _some(index: Tensor, most: int) -> Tensor:
+    """At most so many of these, evenly spaced."""
     return index[torch.linspace(0, len(index) - 1, min(len(index), most)).long()] if len(index) else index
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from moca import sphere
 from moca.batch import Batch
-from moca.data import Dataset, Transform
+from moca.data import Dataset, Split, Transform
 from moca.defaults import complete
 from moca.engine.evaluate import in_evaluation
 from moca.engine.learning import Learning
@@ -49,18 +48,6 @@ _POOL = 1000
 """The largest number of images of the last task, or of earlier ones, to draw batches from."""
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Raw images and their classes."""
-
-    images: Tensor
-    y: Tensor
-
-    def some(self, index: Tensor) -> Samples:
-        """The samples at these indices."""
-        return Samples(self.images[index], self.y[index])
-
-
 class ImplicitAugmentation:
     """Images of a finished run, their perturbed features, and pictures that have these features."""
 
@@ -73,31 +60,31 @@ class ImplicitAugmentation:
             raise MocaError("the run learns from vectors, of which there are no pictures")
         self.old = torch.tensor(about.old)
         self.replayed = _replayed(about)
-        held = set(self.replayed.y.tolist())
+        held = set(self.replayed.labels.tolist())
         self.shown_classes = _chosen({stream.names[c]: c for c in about.old}, held, classes)
         last = stream[-1].train
         last = last[Random(0, "implicit augmentation/new").permutation(len(last))[:_POOL]]
-        self.new = Samples(stream.train.images[last], stream.train.labels[last])
+        self.new = _some(stream.train, last)
         self.transform = Transform.plain(stream.protocol, learning.device)
         self.shown = self._most_typical()
 
-    def features(self, samples: Samples) -> Tensor:
+    def features(self, samples: Split) -> Tensor:
         """h(x) of the final model in evaluation mode."""
-        index = torch.arange(len(samples.y))
+        index = torch.arange(len(samples))
         return in_evaluation(self.model, self.model.encode, samples.images, index, self.stream.protocol)
 
-    def _most_typical(self) -> Samples:
+    def _most_typical(self) -> Split:
         """For each class shown, the replayed image whose feature is nearest to its class vector."""
-        y = self.replayed.y
+        y = self.replayed.labels
         vectors = self.model.class_vectors.detach()[y.to(self.learning.device)]
         away = sphere.angle(self.features(self.replayed), vectors).cpu()
         places = [torch.where(y == c, away, math.inf).argmin() for c in self.shown_classes]
-        return self.replayed.some(torch.stack(places))
+        return _some(self.replayed, torch.stack(places))
 
     def perturbed(self, perturb: Perturbation, draws: int) -> Tensor:
         """Perturbed features of the images shown, (draws, images, d); every draw has its own replay and new batch."""
         random = Random(0, "implicit augmentation/batches")
-        count = len(self.shown.y)
+        count = len(self.shown)
         replayed, new = (self._batch(samples) for samples in (self.replayed, self.new))
         shown = self._batch(self.shown)
         perturb(_rows(replayed, torch.arange(1)), new)  # so that running means have seen every class of the last task
@@ -109,9 +96,9 @@ class ImplicitAugmentation:
             moved.append(perturb(replay, _rows(new, beside))[:count])
         return torch.stack(moved)
 
-    def _batch(self, samples: Samples) -> Batch:
+    def _batch(self, samples: Split) -> Batch:
         device = self.learning.device
-        y = samples.y.to(device)
+        y = samples.labels.to(device)
         old = torch.isin(y, self.old.to(device))
         x = self.transform(samples.images.to(device))
         return Batch(x=x, y=y, features=self.features(samples), old=old)
@@ -125,7 +112,7 @@ class ImplicitAugmentation:
             return self._found(pair, list(variants), wanted, progress)
 
     def _found(self, pair: Pair, names: list[str], wanted: Tensor, progress: bool) -> Analysis:
-        device, count, (rows, draws) = self.learning.device, len(self.shown.y), wanted.shape[:2]
+        device, count, (rows, draws) = self.learning.device, len(self.shown), wanted.shape[:2]
         y = torch.tensor([_number_of(image, self.stream.dataset) for image in self.shown.images], device=device)
         x, h = self.shown.images.to(device).float() / 127.5 - 1, self.features(self.shown)
 
@@ -160,7 +147,7 @@ class ImplicitAugmentation:
         strips = made.view(rows, draws, count, *made.shape[1:])
         columns = ["real", "rebuilt", *map(str, range(1, draws + 1))]
         series = {}
-        for i, c in enumerate(self.shown.y.tolist()):
+        for i, c in enumerate(self.shown.labels.tolist()):
             real = torch.stack([x[i], rebuilt[i]]).repeat(rows, 1, 1, 1, 1)
             real[1:] = math.nan  # shown in the first row only
             series[self.stream.names[c]] = sheet(torch.cat([real, strips[:, :, i]], 1))
@@ -205,13 +192,17 @@ def _chosen(old: Mapping[str, int], held: Container[int], named: Sequence[str]) 
     return [numbers[i] for i in sorted({round(i * (len(numbers) - 1) / (SHOWN - 1)) for i in range(SHOWN)})]
 
 
-def _replayed(about: OfModel) -> Samples:
+def _replayed(about: OfModel) -> Split:
     """The stored samples or, if there are no images of old classes, training images of earlier tasks."""
     if about.stored and torch.isin(about.stored[1], torch.tensor(about.old)).any():
-        return Samples(*about.stored)
+        return Split(*about.stored)
     before = torch.cat([task.train for task in about.stream][:-1])
     before = before[Random(0, "implicit augmentation/old").permutation(len(before))[:_POOL]]
-    return Samples(about.stream.train.images[before], about.stream.train.labels[before])
+    return _some(about.stream.train, before)
+
+
+def _some(samples: Split, index: Tensor) -> Split:
+    return Split(samples.images[index], samples.labels[index])
 
 
 def _number_of(image: Tensor, dataset: Dataset) -> int:

@@ -19,7 +19,7 @@ class Balanced(Store):
     all classes are kept.
     """
 
-    remembers = ("random", "tickets")
+    remembers = ("tickets",)
 
     def __init__(self, size: int, random: Random, learner: Any = None) -> None:
         super().__init__(size, random, learner)

@@ -12,8 +12,6 @@ from moca.memory.memory import Draw, Memory
 class Even(Draw):
     """Draws without replacement; all classes have the same probability, which the samples of a class share."""
 
-    remembers = ("random",)
-
     def choose(self, count: int, memory: Memory, new: Batch | None = None) -> Tensor:
         """`count` distinct slots, by a race of exponential clocks with rate one over the size of a sample's class."""
         y, held = memory.fields["y"][: memory.size], ~memory.empty

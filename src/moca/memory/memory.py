@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +22,8 @@ class Store(Stateful):
     """Decides which slot each offered sample takes. While there is room, all samples are stored, in consecutive
     slots."""
 
+    remembers: ClassVar[tuple[str, ...]] = ("random",)
+
     def __init__(self, size: int, random: Random, learner: Any = None) -> None:
         self.size, self.random, self.learner = size, random, learner
 
@@ -39,6 +41,8 @@ class Store(Stateful):
 
 class Draw(Stateful):
     """Decides which stored samples are replayed."""
+
+    remembers: ClassVar[tuple[str, ...]] = ("random",)
 
     def __init__(self, random: Random, learner: Any = None) -> None:
         self.random, self.learner = random, learner

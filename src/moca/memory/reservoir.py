@@ -14,8 +14,6 @@ class Reservoir(Store):
     Equivalent to offering the samples one by one: if several fall on one slot, the last one stays.
     """
 
-    remembers = ("random",)
-
     def slots(self, samples: dict[str, Tensor], memory: Memory) -> Tensor:
         """The slot for each sample; one that a later sample of the batch would overwrite is dropped."""
         offered = len(next(iter(samples.values())))

@@ -18,8 +18,6 @@ _FEW = 4096
 class Uniform(Draw):
     """Draws without replacement from the eligible samples, and from the others if there are too few."""
 
-    remembers = ("random",)
-
     def eligible(self, memory: Memory) -> Tensor | None:
         """Which rows may be drawn; None means all that hold a sample."""
         return None

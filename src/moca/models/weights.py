@@ -31,7 +31,7 @@ class Weights:
     """Mean and standard deviation of each channel that it was trained with, if known."""
 
 
-def read_weights(source: Path, base: str | None = None) -> Weights:
+def read_weights(source: Path, base: str | None) -> Weights:
     """Read the weights at a path; `base` names the encoder if the source does not."""
     if not source.exists():
         raise MocaError(f"weights '{source}' are not there; give a finished run, a model, or a file of weights")

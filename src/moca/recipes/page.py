@@ -112,7 +112,7 @@ def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:
         remarks.insert(0, f"Missing: {sums.missing} runs, about {sums.minutes:,.0f} GPU minutes: {command}")
     remarks += [f"{note} ({count} cell{'s' * (count != 1)})" for note, count in notes.items()]
     title = f"## {name}: {exhibits()[name]}"
-    return "\n\n".join(filter(None, [title, _table(head, rows), _list(remarks)]))
+    return "\n\n".join(filter(None, [title, _table(head, rows), "\n".join(f"- {line}" for line in remarks)]))
 
 
 def _runs(standing: Standing) -> Iterable[list[str]]:
@@ -141,7 +141,3 @@ def _where(standing: Standing) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows))
-
-
-def _list(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)

@@ -64,10 +64,7 @@ def _clearly(path: Path) -> Iterator[None]:
         raise MocaError(f"{path} cannot be read as numpy arrays ({error}); it may be cut short") from None
     except _Unfit as error:
         raise MocaError(f"{error.args[0]} in {path} {error.args[1]}") from None
-    except (
-        NotImplementedError,
-        RuntimeError,
-    ) as error:  # encrypted, or an unsupported compression
+    except (NotImplementedError, RuntimeError) as error:  # encrypted, or an unsupported compression
         raise MocaError(f"{path} cannot be opened here ({error}); save it with np.savez") from None
 
 

@@ -14,7 +14,7 @@ from moca.measures.record.base import Recording
 from moca.streams import Stream
 
 NAME = "lead_over_tasks"
-_REPLAYED = Rule.of("b")
+_REPLAYED = Rule("b")
 _BATCHES = 50
 """The number of batches from which the statistics of replayed batches are estimated."""
 
@@ -59,8 +59,7 @@ class LeadTested(Recording):
 
         def over_tasks(rule: str, multiple: int) -> list[float]:
             found = [task["accuracy"].get(rule, task["accuracy"][OWN]) for task in self.tasks]
-            place = MULTIPLES.index(multiple) - len(MULTIPLES)  # from the end: lists in older checkpoints start later
-            return [100 * accuracies[place] for accuracies in found]
+            return [100 * accuracies[MULTIPLES.index(multiple)] for accuracies in found]
 
         x, learned = Axis("Adjustment (times the lead)", MULTIPLES), [task["learned"] for task in self.tasks]
         at_the_end = {rule: [100 * accuracy for accuracy in accuracies] for rule, accuracies in last.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -58,7 +58,7 @@ class Moved(Recording):
         if not self.run.settings.perturb.make().moves or not self.tasks:
             return None
         total = torch.stack([task["counts"] for task in self.tasks]).sum(0).double()
-        degrees = sum(task.get("degrees", math.nan) for task in self.tasks)
+        degrees = sum(task["degrees"] for task in self.tasks)
         centres = (torch.arange(_BINS).double() + 0.5) * 180 / _BINS
         steps, low, middle, high = zip(*(line for task in self.tasks for line in task["course"]), strict=True)
         x, shares = Axis("Angle (degrees)", centres.tolist()), {"features": (total / total.sum()).tolist()}
@@ -76,7 +76,3 @@ class Moved(Recording):
             "recorded",
             {f"counts in bins of 2 degrees, task {task['learned']}": task["counts"].numpy() for task in self.tasks},
         )
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore a state; checkpoints of older versions lack the sum of degrees."""
-        super().load_state_dict({"degrees": math.nan} | state)

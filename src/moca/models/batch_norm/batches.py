@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 from torch import Tensor
@@ -43,26 +43,22 @@ class Batches(NamedTuple):
 _batches: Batches | None = None
 
 
-@contextmanager
-def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) -> Iterator[None]:
+def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) -> AbstractContextManager[None]:
     """Inside, BatchNorm treats consecutive groups of rows, of these sizes, as separate batches.
 
     `updates` lists the indices of the batches that update the running statistics, in order, with repetitions allowed;
     None means each once.
     """
-    with _in_force(Batches(tuple(sizes), tuple(range(len(sizes)) if updates is None else updates))):
-        yield
+    return _in_force(Batches(tuple(sizes), tuple(range(len(sizes)) if updates is None else updates)))
 
 
-@contextmanager
-def rows_weighted(weights: Tensor) -> Iterator[None]:
+def rows_weighted(weights: Tensor) -> AbstractContextManager[None]:
     """Inside, BatchNorm treats all rows as one batch with weighted statistics; the weights sum to 1.
 
     Rows of weight 0 are ignored: they affect neither statistics nor gradients, and their output is zero, so that it
     stays finite for any input. The running statistics are not updated.
     """
-    with _in_force(Batches((len(weights),), (), weights, weights.argmax())):
-        yield
+    return _in_force(Batches((len(weights),), (), weights, weights.argmax()))
 
 
 @contextmanager

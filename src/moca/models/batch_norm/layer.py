@@ -16,8 +16,6 @@ from moca import kernels
 from moca.models.batch_norm.batches import Batches, batches_for
 from moca.models.batch_norm.weighted import weighted
 
-__all__ = ["BatchNorm2d", "Running", "normalise"]
-
 
 class Running(NamedTuple):
     """Running statistics that a pass updates."""
@@ -63,7 +61,7 @@ def normalise(
     bias: Tensor | None,
     eps: float,
     batches: Batches,
-    running: Running | None = None,
+    running: Running | None,
     residual: Tensor | None = None,
     relu: bool = False,
 ) -> Tensor:
