@@ -77,7 +77,8 @@ def add(
     store, watch = Store(data_dir), watch or silent
     rules = _Rules(skip_bad, test_share, seed, allow_differences)
     with store.workspace() as work, provider.provide(name, source, store, work, watch) as path:
-        packed = most_bytes(Path(source)) if source is not None and Path(source).is_file() else None
+        given = Path(source or "").expanduser()
+        packed = most_bytes(given) if given.is_file() else None
         found = open_source(path, Options(size, workers, packed))
         added, known = _import(name, found, rules, work, watch)
         record = {"source": str(source or "official"), "kind": found.kind, "stamp": stamp, "known": known}
