@@ -1,11 +1,11 @@
-"""Our own perturbations, each as cheap as Gaussian noise: none needs a pass through the encoder.
+"""Our own perturbations. All but `SteeredWAP` are as cheap as Gaussian noise: none needs a pass through the encoder.
 
 User-defined parts, as docs/extend.md describes. In the root of the repository:
 `moca compare --perturb gaussian benchmarks.own_perturbations.Balanced`. Why these, and the results:
 docs/own-perturbation.md.
 """
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from moca import Batch, Perturbation, option, sphere
 from moca.batch import paired
+from moca.perturb.wap import WAP
 from moca.state import longer
 
 
@@ -162,7 +163,7 @@ class Balanced(Perturbation):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """A random share of the way, for both sides; `_move` decides which side is moved."""
-        are_old = self._update_balance(replay, new)
+        are_old = self.count(replay, new)
         u = sphere.project(replay.features.float())
         if self.towards == "noise":
             return sphere.project(self.random.normal(*u.shape))
@@ -171,7 +172,7 @@ class Balanced(Perturbation):
         rival = vectors[(u @ vectors.T - 4 * same_side).argmax(1)]
         return self.random.uniform(len(u), 1) * _tangent(u, rival)
 
-    def _update_balance(self, replay: Batch, new: Batch) -> Tensor:
+    def count(self, replay: Batch, new: Batch) -> Tensor:
         """Update the share of new samples that are classified as old; return which classes are old."""
         logits = self.model.classify(new.features.float())[:, :: self.model.outputs]
         if self.excess is None or self.are_old is None:
@@ -184,9 +185,14 @@ class Balanced(Perturbation):
         self.excess.copy_(self.momentum * self.excess + (1 - self.momentum) * (r - self.even))
         return self.are_old
 
+    @property
+    def w(self) -> Tensor:
+        """1 if no new sample is classified as old, 0 if neither side loses, -1 if old classes win by far."""
+        assert self.excess is not None
+        return (-self.excess / self.even).clamp(-1, 1)
+
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
-        w = (-self.excess / self.even).clamp(-1, 1)
-        share = w if old is None else torch.where(old.unsqueeze(1), w, -w)
+        share = self.w if old is None else torch.where(old.unsqueeze(1), self.w, -self.w)
         return sphere.displace(h, share.clamp_min(0) * n, self.lam, unit=False)
 
     def grow(self, classes: int) -> None:
@@ -194,6 +200,32 @@ class Balanced(Perturbation):
         super().grow(classes)
         if self.are_old is not None:
             self.are_old = longer(self.are_old, classes)
+
+
+class SteeredWAP(WAP):
+    """WAP that becomes weaker as old classes win, at the cost of WAP: n = max(w, 0) P(n of WAP), w of `Balanced`."""
+
+    even: float = option(0.25, "share of new samples classified as old at which nothing moves", gt=0)
+
+    scaled = False
+    recipes = {}
+    remembers = ("balance",)
+
+    def attach(self, *parts: Any, **named: Any) -> Self:
+        """Set what it works with, and start the count."""
+        super().attach(*parts, **named)
+        self.balance = Balanced(even=self.even).attach(self.random, self.model)
+        return self
+
+    def direction(self, replay: Batch, new: Batch) -> Tensor:
+        """WAP's direction with a length that follows the count."""
+        self.balance.count(replay, new)
+        return self.balance.w.clamp_min(0) * sphere.project(super().direction(replay, new))
+
+    def grow(self, classes: int) -> None:
+        """Extend the count to more classes."""
+        super().grow(classes)
+        self.balance.grow(classes)
 
 
 def _cosine(a: Tensor, b: Tensor) -> Tensor:

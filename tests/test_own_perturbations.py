@@ -6,6 +6,7 @@ from benchmarks import own_perturbation as script
 from benchmarks import own_perturbations as own
 
 from moca import Batch, sphere
+from moca.perturb.wap import WAP
 from moca.random import Random
 from tests.perturb.helpers import CLASSES, OLD, ROWS, network, scene
 from tests.perturb.test_base import Operations
@@ -34,7 +35,7 @@ def test_old_rows_move_on_their_sphere_and_no_other_row_does(made):
     assert gradient is None
 
 
-@pytest.mark.parametrize("made", [own.Varied, own.Matched, own.Kept, own.Rival, own.Balanced])
+@pytest.mark.parametrize("made", [own.Varied, own.Matched, own.Kept, own.Rival, own.Balanced, own.SteeredWAP])
 def test_the_operations_do_not_depend_on_the_data(made):
     """As of every perturbation, so that a step can be captured: fixed shapes, no wait for a value."""
     model = network()
@@ -48,7 +49,7 @@ def test_the_operations_do_not_depend_on_the_data(made):
         seen.append(operations.names)
     assert seen[0] == seen[1] == seen[2]
     waits = (
-        {"aten._local_scalar_dense.default"} if made not in (own.Kept, own.Balanced) else set()
+        {"aten._local_scalar_dense.default"} if made not in (own.Kept, own.Balanced, own.SteeredWAP) else set()
     )  # one_hot's, on a CPU
     assert not {"aten.nonzero.default", "aten.lift_fresh.default", *waits} & set(seen[0])
 
@@ -131,7 +132,7 @@ def sided(taken_for_old):
     replay, new = scene(model)
     made = attached(own.Balanced(lam=0.5, even=0.2, momentum=0.5), model)
     made.direction(replay, new)
-    made._update_balance = lambda replay, new: made.are_old
+    made.count = lambda replay, new: made.are_old
     made.excess.fill_(taken_for_old - made.even)
     return model, replay, made(replay, new)
 
@@ -150,6 +151,20 @@ def test_balanced_moves_the_losing_side_towards_its_rival_on_the_other_one(taken
         gone = float((moved @ tangent) / (moved @ u))
         torch.testing.assert_close(moved, unit(u + gone * tangent), rtol=1e-4, atol=1e-5)
         assert (0 < gone < 0.5 * length) if length else gone == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("taken_for_old", "share"), [(0.0, 1.0), (0.15, 0.25), (0.2, 0.0), (0.9, 0.0)])
+def test_steered_wap_goes_the_way_of_wap_as_far_as_old_classes_lose(taken_for_old, share):
+    model = network()
+    replay, new = scene(model)
+    made = attached(own.SteeredWAP(lam=1.5, even=0.2), model)
+    made(replay, new)
+    made.balance.count = lambda replay, new: None
+    made.balance.excess.fill_(taken_for_old - made.even)
+    f, n = made(replay, new), attached(WAP(), model).direction(replay, new)
+    for i in range(ROWS):
+        h, gone = replay.features[i], 1.5 * share * OLD[i]
+        torch.testing.assert_close(f[i], h.norm() * unit(unit(h) + gone * unit(n[i])), rtol=1e-4, atol=1e-5)
 
 
 def test_balanced_counts_new_samples_that_are_taken_for_an_old_class():
