@@ -30,7 +30,7 @@ def test_runs_of_any_depth_are_found_and_seeds_put_together(tmp_path):
     assert [len(row.results) for row in apart.rows] == [2, 1]
 
 
-def test_names_hold_what_differs_and_no_more(tmp_path):
+def test_names_have_the_options_that_vary_or_are_not_the_recipes(tmp_path):
     place(tmp_path, "a", perturb="wap:lambda=0.5")
     place(tmp_path, "b", perturb="wap:lambda=1.5")
     place(tmp_path, "c", learner="er_ace", perturb="gaussian:lambda=2")
@@ -38,12 +38,13 @@ def test_names_hold_what_differs_and_no_more(tmp_path):
     place(tmp_path, "e", learner="mir", lr=0.5)
     place(tmp_path, "f", learner="mir", lr=0.25)
     assert labels(tmp_path) == [
-        "derpp", "er+wap:lambda=0.5", "er+wap:lambda=1.5", "er_ace+gaussian", "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
+        "derpp", "er+wap:lambda=0.5", "er+wap:lambda=1.5", "er_ace+gaussian:lambda=2.0",
+        "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
 
 
 def test_an_option_that_is_not_set_is_not_named(tmp_path):
     place(tmp_path, "a", perturb="gaussian:lambda=1")
-    place(tmp_path, "b", perturb="gaussian:lambda=1,fixed_angle=30")
+    place(tmp_path, "b", perturb="gaussian:fixed_angle=30")
     place(tmp_path, "c", perturb="gaussian:lambda=2")
     assert labels(tmp_path) == [
         "er+gaussian:lambda=1.0", "er+gaussian:lambda=1.0,fixed_angle=30.0", "er+gaussian:lambda=2.0"]  # fmt: skip
