@@ -294,8 +294,9 @@ class Operations(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "gaussian:fixed_angle=30", "doa_old:angle_cap=20"])
-def test_the_operations_do_not_depend_on_the_data(spec):
+def test_the_operations_do_not_depend_on_the_data(spec, monkeypatch):
     """So that a step can be compiled or captured: fixed shapes, no wait for a value, and none sent to the device."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # then, and on a GPU, labels are not looked at
     model = network()
     seen = []
     for old in (OLD, torch.ones(ROWS, dtype=torch.bool), torch.zeros(ROWS, dtype=torch.bool)):
@@ -411,6 +412,22 @@ class TestMistakes:
     def test_features_are_floats(self):
         with pytest.raises(ValueError, match="not int64 of "):
             perturbation("gaussian")(Batch(features=torch.ones(ROWS, 16, dtype=torch.int64)))
+
+    @pytest.mark.parametrize("spec", ["vt", "vt:center=classifier", "wap", "wap:labels=random", "fgsm", "mrfa"])
+    def test_labels_are_classes(self, spec):
+        model = network()
+        replay, new = scene(model)
+        perturb = make(spec, model)
+
+        def moved(y):
+            return perturb(replay.replace(y=y), new.replace(y=y))
+
+        for label in (CLASSES, -1):
+            with pytest.raises(ValueError, match=f"y= has a label {label}, but classes are 0 to {CLASSES - 1}"):
+                moved(torch.full((ROWS,), label))
+        for wrong in (new.y.float(), new.y.unsqueeze(1)):
+            with pytest.raises(ValueError, match=rf"y= is a tensor of class numbers, int64 of \({ROWS},\)"):
+                moved(wrong)
 
     def test_a_classifier_without_rows_is_named(self):
         model = network()
