@@ -198,5 +198,7 @@ def test_the_gain_of_what_was_chosen_is_told_by_the_comparison_and_by_a_report_o
         (tested,) = (setting for setting in made.settings if not setting.held_out)
         row = next(row for row in tested.rows if row.perturbed)
         assert tested.chosen and tested.own_learner(row) is next(row for row in tested.rows if not row.perturbed)
+        assert [row.label for row in tested.rows] == [plain, moved]
+        assert made[moved].results == row.results, "and not those on held-out images"
     assert f"{moved} " in str(chosen) and f" {plain}: " in str(chosen)
     assert not any(setting.chosen for setting in chosen.choosing.settings)

@@ -164,8 +164,8 @@ class Comparison:
         several = [folders] if isinstance(folders, str | Path) else list(folders)
         if not several:
             raise MocaError("give at least one folder of runs")
-        labelled, left_out = load([Path(place) for place in several])
         chosen = len(several) == 1 and (Path(several[0]) / CHOSEN).is_file()
+        labelled, left_out = load([Path(place) for place in several], chosen)
         return cls(labelled, Path(several[0]) if len(several) == 1 else Path(), left_out=left_out, chosen=chosen)
 
     @property
@@ -189,11 +189,15 @@ class Comparison:
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
-        """The method of that name, in any spelling: `er+wap:lambda=1`, also if the recipe sets lambda to 1 anyway."""
+        """The method of that name, in any spelling: `er+wap:lambda=1`, also if the recipe sets lambda to 1 anyway.
+
+        If it was evaluated on held-out and on test images, this is the method on the test images.
+        """
         rows = {row.label: row for row in self.rows}
         if label in rows:
             return rows[label]
         found = [row for row in rows.values() if _is_called(row.run, label)]
+        found = [row for row in found if not row.run.validation] or found
         if len(found) > 1:
             raise MocaError(f"several methods are called '{label}': {', '.join(row.label for row in found)}; name one")
         if not found:

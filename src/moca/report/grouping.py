@@ -21,14 +21,15 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
     return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
 
 
-def streams(results: Sequence[Result]) -> list[str]:
-    """For each run a key that is equal for runs that learn the same tasks and are evaluated on the same images.
+def streams(results: Sequence[Result], without: Iterable[str] = ()) -> list[str]:
+    """For each run a key that is equal for runs that learn the same tasks and are evaluated on the same images, apart
+    from the settings in `without`.
 
     Images are compared by fingerprint, since folders of the same name may hold different ones. Runs of an older moca,
     which recorded no fingerprint, are grouped with the first run that did.
     """
-    keys = [_dumped(_filled_in(r.settings), Run.model_fields.keys() - set(STREAM)) + r.settings.data_name
-             for r in results]  # fmt: skip
+    others = Run.model_fields.keys() - set(STREAM) | set(without)
+    keys = [_dumped(_filled_in(result.settings), others) + result.settings.data_name for result in results]
     images = [_images(result) for result in results]
     first = {key: fingerprint for key, fingerprint in reversed([*zip(keys, images, strict=True)]) if fingerprint}
     return [key + (fingerprint or first.get(key, "")) for key, fingerprint in zip(keys, images, strict=True)]
