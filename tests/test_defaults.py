@@ -165,6 +165,12 @@ def test_what_was_chosen_is_told_in_a_line(digits):
     assert choices_in_words([(run, run, digits)]) == [], "nothing was left open"
 
 
+def test_of_methods_only_the_options_from_the_recipe_are_told(digits):
+    several = [validate(Run, {"learner": "xder", "perturb": f"wap:steps={steps}"}) for steps in (1, 2)]
+    (line,) = choices_in_words([(given, complete(given, digits), digits) for given in several])
+    assert "learner xder:alpha=0.3,beta=1.0,eta=0.15, perturb wap:lambda=0.5 (from" in line
+
+
 def test_what_was_chosen_for_several_runs_is_told_in_one_line(digits):
     several = [validate(Run, {"learner": learner, "lr": 1, "perturb": "vt"}) for learner in ("er", "pass")]
     (line,) = choices_in_words([(given, complete(given, digits), digits) for given in several])

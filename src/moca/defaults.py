@@ -102,8 +102,8 @@ def choices_in_words(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
         own = not dataset.protocol.recipe
         why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
         values = found.setdefault((dataset.name, why), {})
-        for name in _chosen(given, run):
-            values.setdefault(name, {})[_in_words(getattr(run, name))] = None
+        for name, words in _chosen(given, run).items():
+            values.setdefault(name, {})[words] = None
     lines = {
         (data, why): ", ".join(f"{name} {' or '.join(words)}" for name, words in values.items())
         for (data, why), values in found.items()
@@ -118,11 +118,14 @@ def _in_words(value: Any) -> str:
     return str(len(value)) if isinstance(value, tuple) and len(set(value)) == 1 else word(value)
 
 
-def _chosen(given: Run, run: Run) -> list[str]:
-    """The names of the settings that were left open and now have a value."""
+def _chosen(given: Run, run: Run) -> dict[str, str]:
+    """The settings that were left open and now have a value, in words; of a learner or a perturbation these options."""
     names = [name for name in ("tasks", *TRAINING) if name != "memory" or run.uses_memory]
-    chosen = [name for name in names if _open(given, name) and getattr(run, name) is not None]
-    return chosen + [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
+    chosen = {
+        name: _in_words(value) for name in names if _open(given, name) and (value := getattr(run, name)) is not None
+    }
+    parts = {"learner": (given.learner, run.learner), "perturb": (given.perturb, run.perturb)}
+    return chosen | {name: after.beyond(before) for name, (before, after) in parts.items() if before != after}
 
 
 def unused_in_words(given: Container[str], runs: Iterable[Run]) -> str:

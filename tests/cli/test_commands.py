@@ -473,7 +473,7 @@ def test_own_parts_by_their_dotted_paths(moca, tmp_path, monkeypatch):
     _, _, err = moca("run", "--learner", "mypackage.Mine:weight=-1")
     assert err == "moca: learner.weight = '-1': must be 0 or more\n"
     _, out, _ = moca("ls", "mypackage.Mine")
-    assert "mypackage.Mine:weight=1.0" in out
+    assert "\n   weight=1.0 " in out
     del sys.modules["mypackage"]
 
 
