@@ -49,7 +49,7 @@ def test_what_can_be_typed_is_offered():
     assert set(moca.data.__all__) <= set(dir(moca.data))
 
 
-def test_what_a_prompt_shows_says_what_it_is(tmp_path):
+def test_reprs_say_what_they_are(tmp_path):
     made = moca.compare(**FAST, out=tmp_path / "compared")
     assert repr(made) == str(made) and "final accuracy" in repr(made)
     assert list(made) == ["er"] and "er" in made and "derpp" not in made
@@ -184,7 +184,7 @@ def test_memory_0_is_fine_where_nothing_is_replayed(tmp_path):
     assert moca.run(**FAST | {"memory": 0}, learner="finetune", out=tmp_path / "run").status == "finished"
 
 
-def test_resuming_what_is_no_run(tmp_path):
+def test_resuming_a_folder_without_a_run(tmp_path):
     with pytest.raises(MocaError, match="is not a run folder"):
         moca.resume(tmp_path / "nothing")
 
@@ -195,7 +195,7 @@ def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
     assert ("/s " in capsys.readouterr().err) == shown
 
 
-def test_a_number_of_seeds_may_be_numpys(tmp_path):
+def test_the_number_of_seeds_may_be_a_numpy_integer(tmp_path):
     with pytest.raises(MocaError, match="nothing to run"):
         moca.compare(seeds=np.int64(0), out=tmp_path / "none")
 

@@ -521,7 +521,7 @@ def test_a_command_that_is_refused_writes_no_options(moca, tmp_path, command):
     assert (tmp_path / "mine.toml").read_text() == 'perturb = "gausian"\n', "one's own stays"
 
 
-def test_a_file_of_ones_own_that_says_the_same_stays(moca, tmp_path):
+def test_an_equal_config_file_is_kept(moca, tmp_path):
     mine = 'epochs = 1 # quick\n[model]\nname = "mlp"\nwidth = 8\n'
     (tmp_path / "mine.toml").write_text(mine)
     assert moca("run", "--config", "mine.toml", "--save-config", "mine.toml")[0] == 0

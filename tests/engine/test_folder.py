@@ -67,7 +67,7 @@ def test_no_number_that_json_does_not_know(tmp_path):
     assert not (tmp_path / "result.json").exists()
 
 
-def test_a_checkpoint_takes_back_later_lines(tmp_path):
+def test_loading_a_checkpoint_drops_later_lines(tmp_path):
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.append("steps.jsonl", [{"step": 1}, {"step": 2}])
     folder.save_checkpoint({"weights": torch.arange(3)})

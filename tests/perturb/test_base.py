@@ -177,7 +177,7 @@ def test_angle_cap_is_never_exceeded_and_leaves_smaller_angles_alone(spec):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("encoder", ["convnet", "resnet18"])
 @pytest.mark.parametrize("spec", USES_MODEL)
-def test_the_model_is_left_without_a_trace(spec, encoder, training):
+def test_the_model_is_unchanged(spec, encoder, training):
     model = network(encoder).train(training)
     replay, new = scene(model)
     model.head.scale.requires_grad_(False)
@@ -219,7 +219,7 @@ def test_state_dict_resumes_bit_identically(spec):
 
 
 @pytest.mark.parametrize("spec", STOCHASTIC)
-def test_the_seed_decides_and_nothing_else(spec):
+def test_only_the_seed_matters(spec):
     model = network()
     replay, new = scene(model)
     before = torch.random.get_rng_state()
@@ -439,7 +439,7 @@ class TestMistakes:
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             perturbation("gaussian", seed="x")
 
-    def test_nothing_is_asked_for_in_vain(self):
+    def test_only_what_is_needed_is_asked_for(self):
         model = network()
         for spec in ("gaussian", "vmf", "doa_old", "doa_new", "add_new", "minus_new", "vt:center=batch"):
             assert perturbation(spec)(*scene(model)).isfinite().all()
@@ -539,7 +539,7 @@ class Sideways(Perturbation):
 
 
 @pytest.mark.parametrize("spec", [Sideways, Sideways(), f"{__name__}.Sideways", f"{__name__}.Sideways:share=3"])
-def test_a_perturbation_of_one_s_own(spec):
+def test_your_own_perturbation(spec):
     replay, new = scene(network())
     expected = moved(replay.features, replay.features.detach().roll(1, 1), OLD)
     torch.testing.assert_close(perturbation(spec)(replay, new), expected)
@@ -586,7 +586,7 @@ def test_the_readme_line():
     assert math.isfinite(f.sum().item())
 
 
-def test_one_made_by_its_class_needs_no_more_than_one_made_by_name():
+def test_made_by_class_equals_made_by_name():
     h = torch.randn(5, 8)
     by_name = perturbation("gaussian:lambda=1")
     assert torch.equal(Gaussian(lam=1.0)(Batch(features=h)), by_name(Batch(features=h)))
