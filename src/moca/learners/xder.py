@@ -38,7 +38,9 @@ class XDER(Filling):
 
     draws = 2
     keeps = ("logits",)
-    expected_adjust = 0.0  # the margins do not depend on the number of classes; best on CIFAR-100 is 1, on digits -0.2
+    expected_adjust = (
+        0.0  # margins do not depend on the number of classes; the best is about 1 on CIFAR-100, 0 on digits
+    )
     remembers = ("drawn",)
     recipes = {
         "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex"},

@@ -133,7 +133,8 @@ def _ambiguous(names: Sequence[str], values: Sequence[str]) -> set[str]:
 
 def usual(choice: Choice, run: Run) -> Choice:
     """A learner or a perturbation of that name as it would be in this run if no option was given."""
-    return in_place(type(choice)(name=choice.name), run)
+    default = type(choice)(name=choice.name)
+    return in_place(default, run) if choice.held is None else default  # recipes do not apply to objects
 
 
 def in_place(choice: Choice, run: Run) -> Choice:
