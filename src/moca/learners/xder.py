@@ -38,9 +38,8 @@ class XDER(Filling):
 
     draws = 2
     keeps = ("logits",)
-    expected_adjust = (
-        0.0  # margins do not depend on the number of classes; the best is about 1 on CIFAR-100, 0 on digits
-    )
+    # The margins do not depend on the number of classes: the best value is about 1 on CIFAR-100 and 0 on the digits.
+    expected_adjust = 0.0
     remembers = ("drawn",)
     recipes = {
         "offline": {"lr": 0.03, "schedule": "steps:at=35,45,by=0.2", "head": "simplex"},
