@@ -1,5 +1,6 @@
 """The Python interface: what a name costs, where files go, what is refused."""
 
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -48,7 +49,7 @@ def test_what_can_be_typed_is_offered():
     assert set(moca.data.__all__) <= set(dir(moca.data))
 
 
-def test_what_a_prompt_shows_says_what_it_is(tmp_path):
+def test_reprs_say_what_they_are(tmp_path):
     made = moca.compare(**FAST, out=tmp_path / "compared")
     assert repr(made) == str(made) and "final accuracy" in repr(made)
     assert list(made) == ["er"] and "er" in made and "derpp" not in made
@@ -183,7 +184,7 @@ def test_memory_0_is_fine_where_nothing_is_replayed(tmp_path):
     assert moca.run(**FAST | {"memory": 0}, learner="finetune", out=tmp_path / "run").status == "finished"
 
 
-def test_resuming_what_is_no_run(tmp_path):
+def test_resuming_a_folder_without_a_run(tmp_path):
     with pytest.raises(MocaError, match="is not a run folder"):
         moca.resume(tmp_path / "nothing")
 
@@ -194,15 +195,31 @@ def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
     assert ("/s " in capsys.readouterr().err) == shown
 
 
-def test_a_number_of_seeds_may_be_numpys(tmp_path):
+def test_the_number_of_seeds_may_be_a_numpy_integer(tmp_path):
     with pytest.raises(MocaError, match="nothing to run"):
         moca.compare(seeds=np.int64(0), out=tmp_path / "none")
 
 
-def test_a_method_is_found_however_its_options_are_spelt(tmp_path):
-    found = moca.compare(methods=["er", "er+gaussian:lambda=1"], epochs=1, out=tmp_path / "both")
-    assert found["er+gaussian:lambda=1"].label == found["er+gaussian:lambda=1.0"].label == "er+gaussian:lambda=1.0"
-    with pytest.raises(moca.MocaError, match=r"no method 'er\+wap' was compared"):
-        found["er+wap"]
+def test_a_method_has_one_name_and_is_found_by_any_spelling(tmp_path):
+    out = tmp_path / "three"
+    fresh = moca.compare(methods=["er+gaussian:lambda=2", "er", "er+wap:lambda=0.5"], epochs=1, out=out)
+    assert list(fresh) == ["er+gaussian:lambda=2.0", "er", "er+wap"], "0.5 is the recipe's lambda"
+    for found in (fresh, moca.Comparison.load(out)):
+        assert set(found) == set(fresh)
+        assert found["er+gaussian:lambda=2"].label == found["er+gaussian:lambda=2.0"].label == "er+gaussian:lambda=2.0"
+        assert found["er+wap:lambda=0.5"].label == found["er+wap epochs=1"].label == "er+wap"
+        for another in ("er+gaussian", "er+wap epochs=2", "er+wap epochs", "er:adjust=1", ""):
+            with pytest.raises(moca.MocaError, match=re.escape(f"no method '{another}' was compared")):
+                found[another]
+
+
+def test_a_name_that_fits_several_methods_is_refused(tmp_path):
+    found = moca.compare(memory=[10, 20], epochs=1, out=tmp_path / "both")
+    assert found["er memory=20"].run.memory.size == 20
+    with pytest.raises(moca.MocaError, match="several methods are called 'er': er memory=10, er memory=20; name one"):
+        found["er"]
+
+
+def test_methods_are_a_list():
     with pytest.raises(moca.MocaError, match="methods must be a list such as"):
         moca.compare(methods={"er": "wap"})

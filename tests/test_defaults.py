@@ -50,7 +50,7 @@ def test_a_run_on_cifar100_is_the_papers_offline_setting(cifar100):
     assert run.optimiser.momentum == run.optimiser.weight_decay == 0
 
 
-def test_none_is_left_open(digits):
+def test_no_setting_is_left_open(digits):
     """As Python has it, and settings of version 0.1."""
     given = {"tasks": None, "class_order": None, "model": None}
     assert completed(digits, **given) == completed(digits)
@@ -69,7 +69,7 @@ def test_none_is_left_open(digits):
         ("finetune", {"lr": 0.03}),
     ],
 )
-def test_a_learner_s_own_recipe(cifar100, learner, expected):
+def test_a_learners_own_recipe(cifar100, learner, expected):
     run = completed(cifar100("offline"), learner=learner)
     assert {name: getattr(run, name) for name in expected} == expected
     assert completed(cifar100("offline"), learner=learner, lr=0.7).lr == 0.7
@@ -165,6 +165,12 @@ def test_what_was_chosen_is_told_in_a_line(digits):
     assert choices_in_words([(run, run, digits)]) == [], "nothing was left open"
 
 
+def test_of_methods_only_the_options_from_the_recipe_are_told(digits):
+    several = [validate(Run, {"learner": "xder", "perturb": f"wap:steps={steps}"}) for steps in (1, 2)]
+    (line,) = choices_in_words([(given, complete(given, digits), digits) for given in several])
+    assert "learner xder:alpha=0.3,beta=1.0,eta=0.15, perturb wap:lambda=0.5 (from" in line
+
+
 def test_what_was_chosen_for_several_runs_is_told_in_one_line(digits):
     several = [validate(Run, {"learner": learner, "lr": 1, "perturb": "vt"}) for learner in ("er", "pass")]
     (line,) = choices_in_words([(given, complete(given, digits), digits) for given in several])
@@ -226,7 +232,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(("side", "size"), [(20, None), (48, None), (49, 32), (300, 32)])
-def test_large_images_of_a_folder_are_brought_to_a_handy_size(folder, tmp_path, side, size):
+def test_large_images_of_a_folder_are_resized(folder, tmp_path, side, size):
     path = folder(side)
     assert handy_size(path) == size
     given = validate(Run, {"data": str(path), "data_dir": str(tmp_path / "store"), "device": "cpu"})

@@ -28,7 +28,7 @@ def test_every_example_works_as_it_stands(names):
             assert names["result"].status == "finished"
         if "comparison" in names:
             compared.append([(row.label, len(row.finished)) for row in names["comparison"].rows])
-    assert compared == [[("er", 2), ("weighted", 2), ("weighted:decay=0.5", 2)], [("er", 1), ("Broken", 0)]]
+    assert compared == [[("er", 2), ("weighted:decay=0.9", 2), ("weighted:decay=0.5", 2)], [("er", 1), ("Broken", 0)]]
     said = re.search(r"print\(\*comparison.mistakes\)  # (.*) \.\.\.", PAGE)[1]
     assert names["comparison"].mistakes[0].startswith(said)
 

@@ -271,7 +271,7 @@ def test_a_run_on_a_stream_goes_on(tmp_path):
     assert_same_run(whole.folder, moca.resume(tmp_path / "half", data=stream, keep_model=False).folder)
 
 
-def test_objects_of_ones_own_share_nothing_between_runs():
+def test_your_own_objects_share_nothing_between_runs():
     class Listing(moca.Learner):
         def __init__(self):
             super().__init__()
@@ -281,6 +281,16 @@ def test_objects_of_ones_own_share_nothing_between_runs():
 
     choice = validate(Run, {"learner": Listing()}).learner
     assert choice.make().log is not choice.make().log
+
+
+def test_objects_with_arguments_of_their_own_are_compared(tmp_path):
+    class Rolled(Back):
+        def __init__(self, by):
+            super().__init__()
+            self.by = by
+
+    found = moca.compare(**FEW, perturb=["none", Rolled(2)], out=tmp_path / "both")
+    assert list(found) == ["er", "er+Rolled"]
 
 
 def test_registered_parts_are_compared_side_by_side_too(tmp_path, monkeypatch):

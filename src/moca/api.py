@@ -3,7 +3,7 @@
 import operator
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
+from moca.report.loading import labelled
 from moca.settings import Run, validate
 from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
@@ -205,11 +206,12 @@ def compare(
         if how is None:
             return _compared(plans, carry_out(plans, begun=begun), folder, Comparison)
         held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
-        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, to_resume=folder)
+        names = {p.folder.absolute(): p.label for p in [*held_out, *plans]}  # they say what was chosen
+        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, names, folder)
         picks = _picked(plans, held_out, by)
         best = [p for p in plans if p.label in [pick.label for pick in picks]]
         make = partial(Chosen, choosing=by, picks=picks, share=how.share)
-        return _compared(best, carry_out(best, among_others=True), folder, make)
+        return _compared(best, carry_out(best, among_others=True), folder, make, names)
 
 
 def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> list[choosing.Pick]:
@@ -226,12 +228,16 @@ def _compared(
     outcome: Outcome,
     folder: Path,
     make: Callable[[list[tuple[str, Result]], Path, Cost | None], Comparison],
+    names: Mapping[Path, str] | None = None,
     to_resume: Path | None = None,
 ) -> Comparison:
-    """Build and save the comparison of these runs. If they were interrupted, the error names the folder `to_resume`,
-    by default `folder`."""
-    labels = {p.folder.absolute(): p.label for p in plans}
-    results = [(labels[r.folder], r) for r in outcome.results]
+    """Build and save the comparison of these runs.
+
+    `names` are those of their methods, by folder; by default they are the same as when the runs are loaded. If the runs
+    were interrupted, the error names the folder `to_resume`, by default `folder`.
+    """
+    names = names or {result.folder: name for name, result in labelled(outcome.results)}
+    results = [(names[r.folder], r) for r in outcome.results]
     comparison = make(results, folder, outcome.cost)
     mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
     if not all_failed:

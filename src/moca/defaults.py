@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from typing import Any
 
 from moca.data import Dataset
 from moca.data.protocol import setting_of
 from moca.engine.device import pick_device
-from moca.settings import TRAINING, Run, validate, word
+from moca.settings import TRAINING, Choice, Run, validate, word
+from moca.settings.memory import Memory
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
     """Fill in every setting that the run leaves open. Given settings stay; a complete run is returned unchanged."""
     protocol = dataset.protocol
-    kind = setting_of(protocol.name)
     own = protocol.recipe or own_recipe(dataset, pick_device(run.device).type)
     memory = run.memory
     if "memory" in own and "memory" not in run.model_fields_set:
         memory = validate(Run, {"memory": own["memory"]}).memory
-    by_set = f"{dataset.name}/{kind}"
-    places = [kind, protocol.name, by_set, f"{dataset.name}/{protocol.name}"]
-    if memory.per == "total":
-        places.append(f"{by_set}/{memory.size}")
+    places = recipe_places(dataset.name, protocol.name, memory)
     learner = run.learner
     if "learner" in protocol.recipe and "learner" not in run.model_fields_set:
         learner = validate(Run, {"learner": protocol.recipe["learner"]}).learner
-    found = _found(learner.part and learner.make().recipes, places)
-    options = {name: value for name, value in found.items() if name in learner.options}
     recipe: dict[str, Any] = {
         "tasks": protocol.tasks_for(len(dataset.classes)),
         "class_order": protocol.class_order,
         "image_size": protocol.image_size,
         "model": "convnet",
         **own,
-        **{name: value for name, value in found.items() if name not in options},
+        **{name: value for name, value in _found(learner, places).items() if name not in learner.options},
     }
     open_ones = {name: value for name, value in recipe.items() if _open(run, name)}
-    moved = run.perturb.with_defaults(_found(run.perturb.part and run.perturb.part.recipes, places))
-    return validate(Run, dict(run) | open_ones | {"learner": learner.with_defaults(options), "perturb": moved})
+    moved = with_recipe(run.perturb, places)
+    return validate(Run, dict(run) | open_ones | {"learner": with_recipe(learner, places), "perturb": moved})
+
+
+def recipe_places(data: str, protocol: str, memory: Memory) -> list[str]:
+    """The names of the recipes of a learner or a perturbation that apply to a run; later ones take precedence."""
+    kind = setting_of(protocol)
+    by_set = f"{data}/{kind}"
+    in_total = [f"{by_set}/{memory.size}"] * (memory.per == "total")
+    return [kind, protocol, by_set, f"{data}/{protocol}", *in_total]
+
+
+def with_recipe(choice: Choice, places: Iterable[str]) -> Choice:
+    """A learner or a perturbation whose options that were not given are those of its recipes."""
+    options = {name for key, field in type(choice).model_fields.items() for name in (key, field.alias)}
+    return choice.with_defaults({name: value for name, value in _found(choice, places).items() if name in options})
 
 
 def _open(run: Run, name: str) -> bool:
@@ -48,8 +57,9 @@ def _open(run: Run, name: str) -> bool:
     return name not in run.model_fields_set or getattr(run, name) is None
 
 
-def _found(recipes: Mapping[str, Mapping[str, Any]] | None, places: Iterable[str]) -> dict[str, Any]:
-    return {key: value for place in places for key, value in (recipes or {}).get(place, {}).items()}
+def _found(choice: Choice, places: Iterable[str]) -> dict[str, Any]:
+    recipes = choice.make().recipes if choice.part else {}
+    return {key: value for place in places for key, value in recipes.get(place, {}).items()}
 
 
 def own_recipe(dataset: Dataset, device: str) -> dict[str, Any]:
@@ -92,8 +102,8 @@ def choices_in_words(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
         own = not dataset.protocol.recipe
         why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
         values = found.setdefault((dataset.name, why), {})
-        for name in _chosen(given, run):
-            values.setdefault(name, {})[_in_words(getattr(run, name))] = None
+        for name, words in _chosen(given, run).items():
+            values.setdefault(name, {})[words] = None
     lines = {
         (data, why): ", ".join(f"{name} {' or '.join(words)}" for name, words in values.items())
         for (data, why), values in found.items()
@@ -108,11 +118,14 @@ def _in_words(value: Any) -> str:
     return str(len(value)) if isinstance(value, tuple) and len(set(value)) == 1 else word(value)
 
 
-def _chosen(given: Run, run: Run) -> list[str]:
-    """The names of the settings that were left open and now have a value."""
+def _chosen(given: Run, run: Run) -> dict[str, str]:
+    """The settings that were left open and now have a value, in words; of a learner or a perturbation these options."""
     names = [name for name in ("tasks", *TRAINING) if name != "memory" or run.uses_memory]
-    chosen = [name for name in names if _open(given, name) and getattr(run, name) is not None]
-    return chosen + [name for name in ("learner", "perturb") if getattr(run, name) != getattr(given, name)]
+    chosen = {
+        name: _in_words(value) for name in names if _open(given, name) and (value := getattr(run, name)) is not None
+    }
+    parts = {"learner": (given.learner, run.learner), "perturb": (given.perturb, run.perturb)}
+    return chosen | {name: after.beyond(before) for name, (before, after) in parts.items() if before != after}
 
 
 def unused_in_words(given: Container[str], runs: Iterable[Run]) -> str:

@@ -52,7 +52,7 @@ def held_out_accuracies(folder):
     return {name: sum(several) / len(several) for name, several in found.items()}
 
 
-def test_the_best_by_its_mean_on_held_out_images_is_what_is_tested(toy, tmp_path):
+def test_the_best_mean_on_held_out_images_is_tested(toy, tmp_path):
     chosen = moca.compare(**SWEEP, data=toy, seeds=2, choose="0.25:seeds=3", out="c")
     means = held_out_accuracies(tmp_path / "c" / "choosing")
     assert len(means) == 6
@@ -73,7 +73,7 @@ def test_the_best_by_its_mean_on_held_out_images_is_what_is_tested(toy, tmp_path
     assert {r.settings.seed.seed for r in chosen.choosing.results} == {1000, 1001, 1002}
 
 
-def test_what_was_chosen_is_the_run_that_it_would_be_alone(toy, tmp_path):
+def test_a_chosen_run_equals_the_same_run_alone(toy, tmp_path):
     settings = TINY | {"lr": [0.01, 0.3]}
     chosen = moca.compare(**settings, data=toy, choose=0.25, out="c")
     (result,) = chosen.results
@@ -92,7 +92,7 @@ def test_the_test_images_play_no_part(toy):
     assert one.results[0].accuracy_matrix != other.results[0].accuracy_matrix
 
 
-def test_the_same_call_goes_on_and_then_has_nothing_to_do(toy, tmp_path):
+def test_the_same_call_resumes_and_then_does_nothing(toy, tmp_path):
     class Impatient(Watcher):
         def task(self, record):
             signal.raise_signal(signal.SIGINT)
@@ -154,7 +154,7 @@ def test_seeds_to_choose_with_are_not_those_to_test_with():
     assert seeds_apart(3, [5, 1000, 1002]) == [1001, 1003, 1004]
 
 
-def test_what_cannot_be(toy):
+def test_invalid_requests_are_refused(toy):
     def said(**settings):
         with pytest.raises(MocaError) as error:
             moca.compare(**{"data": toy, "choose": 0.25, "out": "c"} | TINY | settings)
@@ -190,7 +190,7 @@ def test_the_command_and_its_report(tmp_path, capsys):
     assert "Summary, on a held-out share (0.2) of the training images" in page
 
 
-def test_the_gain_of_what_was_chosen_is_told_by_the_comparison_and_by_a_report_of_its_folder(toy):
+def test_chosen_methods_are_the_same_fresh_and_loaded(toy):
     settings = TINY | {"perturb": ["none", "gaussian"], "lr": [0.1, 0.2]}
     chosen = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="c")
     plain, moved = (pick.label for pick in chosen.picks)
@@ -198,5 +198,7 @@ def test_the_gain_of_what_was_chosen_is_told_by_the_comparison_and_by_a_report_o
         (tested,) = (setting for setting in made.settings if not setting.held_out)
         row = next(row for row in tested.rows if row.perturbed)
         assert tested.chosen and tested.own_learner(row) is next(row for row in tested.rows if not row.perturbed)
+        assert [row.label for row in tested.rows] == [plain, moved]
+        assert made[moved].results == row.results, "and not those on held-out images"
     assert f"{moved} " in str(chosen) and f" {plain}: " in str(chosen)
     assert not any(setting.chosen for setting in chosen.choosing.settings)

@@ -67,7 +67,7 @@ def test_no_number_that_json_does_not_know(tmp_path):
     assert not (tmp_path / "result.json").exists()
 
 
-def test_a_checkpoint_takes_back_later_lines(tmp_path):
+def test_loading_a_checkpoint_drops_later_lines(tmp_path):
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.append("steps.jsonl", [{"step": 1}, {"step": 2}])
     folder.save_checkpoint({"weights": torch.arange(3)})
@@ -126,7 +126,7 @@ def test_a_folder_that_was_hardly_begun_can_be_used(tmp_path):
 
 def test_the_folder_of_a_comparison_is_told_from_a_run(tmp_path):
     RunFolder.create(tmp_path / "sweep" / "one", SETTINGS)
-    with pytest.raises(MocaError, match=r"is not a run folder: .*; moca runs .* lists the runs in it, and a"):
+    with pytest.raises(MocaError, match=r"is not a run folder: .*; moca runs .* lists the runs in it, each with the"):
         RunFolder.open(tmp_path / "sweep")
     with pytest.raises(MocaError, match=r"; moca runs .* lists the comparisons in it, which can be resumed one by one"):
         RunFolder.open(tmp_path)

@@ -169,11 +169,11 @@ def test_batch_norm_is_not_asked_for_where_there_is_none(runs, model, told):
     assert ("--record batch_norm" in lines) is ("--record rules" in lines) is told, "of one's own nobody knows"
 
 
-def test_runs_are_named_by_what_differs_and_seeds_averaged(runs):
+def test_runs_are_named_by_method_and_seeds_averaged(runs):
     analysed = [moca.analyse(runs / name) for name in ("er", "gaussian-0", "gaussian-1")]
     (setting,) = Comparison.load(runs).settings
     found = groups(setting.rows)
-    assert [(group.label, len(group.runs)) for group in found] == [("er", 1), ("er+gaussian", 2)]
+    assert [(group.label, len(group.runs)) for group in found] == [("er", 1), ("er+gaussian:lambda=0.5", 2)]
     values = [run["calibration"].numbers["expected calibration error (%)"] for run in analysed[1:]]
     spread = found[1].number("calibration", "expected calibration error (%)")
     assert spread.mean == pytest.approx(sum(values) / 2)
@@ -187,7 +187,7 @@ def test_the_command(runs, capsys, monkeypatch):
     code, told = said(capsys, runs, "--out", runs / "figures", "--only", *shown)
     assert code == 0
     assert "Confusion" not in told.out
-    assert "er+gaussian (2 seeds)" in told.out
+    assert "er+gaussian:lambda=0.5 (2 seeds)" in told.out
     drawn = {path.name for path in (runs / "figures").iterdir()}
     for name in ("classifier_angles", "calibration"):
         assert {f"{name}.pdf", f"{name}.png"} <= drawn

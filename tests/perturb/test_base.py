@@ -177,7 +177,7 @@ def test_angle_cap_is_never_exceeded_and_leaves_smaller_angles_alone(spec):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("encoder", ["convnet", "resnet18"])
 @pytest.mark.parametrize("spec", USES_MODEL)
-def test_the_model_is_left_without_a_trace(spec, encoder, training):
+def test_the_model_is_unchanged(spec, encoder, training):
     model = network(encoder).train(training)
     replay, new = scene(model)
     model.head.scale.requires_grad_(False)
@@ -219,7 +219,7 @@ def test_state_dict_resumes_bit_identically(spec):
 
 
 @pytest.mark.parametrize("spec", STOCHASTIC)
-def test_the_seed_decides_and_nothing_else(spec):
+def test_only_the_seed_matters(spec):
     model = network()
     replay, new = scene(model)
     before = torch.random.get_rng_state()
@@ -294,8 +294,9 @@ class Operations(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("spec", [*SPECS, "gaussian:fixed_angle=30", "doa_old:angle_cap=20"])
-def test_the_operations_do_not_depend_on_the_data(spec):
+def test_the_operations_do_not_depend_on_the_data(spec, monkeypatch):
     """So that a step can be compiled or captured: fixed shapes, no wait for a value, and none sent to the device."""
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)  # then, and on a GPU, labels are not looked at
     model = network()
     seen = []
     for old in (OLD, torch.ones(ROWS, dtype=torch.bool), torch.zeros(ROWS, dtype=torch.bool)):
@@ -412,6 +413,22 @@ class TestMistakes:
         with pytest.raises(ValueError, match="not int64 of "):
             perturbation("gaussian")(Batch(features=torch.ones(ROWS, 16, dtype=torch.int64)))
 
+    @pytest.mark.parametrize("spec", ["vt", "vt:center=classifier", "wap", "wap:labels=random", "fgsm", "mrfa"])
+    def test_labels_are_classes(self, spec):
+        model = network()
+        replay, new = scene(model)
+        perturb = make(spec, model)
+
+        def moved(y):
+            return perturb(replay.replace(y=y), new.replace(y=y))
+
+        for label in (CLASSES, -1):
+            with pytest.raises(ValueError, match=f"y= has a label {label}, but classes are 0 to {CLASSES - 1}"):
+                moved(torch.full((ROWS,), label))
+        for wrong in (new.y.float(), new.y.unsqueeze(1)):
+            with pytest.raises(ValueError, match=rf"y= is a tensor of class numbers, int64 of \({ROWS},\)"):
+                moved(wrong)
+
     def test_a_classifier_without_rows_is_named(self):
         model = network()
         model.head = nn.Sequential(model.head)
@@ -422,7 +439,7 @@ class TestMistakes:
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             perturbation("gaussian", seed="x")
 
-    def test_nothing_is_asked_for_in_vain(self):
+    def test_only_what_is_needed_is_asked_for(self):
         model = network()
         for spec in ("gaussian", "vmf", "doa_old", "doa_new", "add_new", "minus_new", "vt:center=batch"):
             assert perturbation(spec)(*scene(model)).isfinite().all()
@@ -522,7 +539,7 @@ class Sideways(Perturbation):
 
 
 @pytest.mark.parametrize("spec", [Sideways, Sideways(), f"{__name__}.Sideways", f"{__name__}.Sideways:share=3"])
-def test_a_perturbation_of_one_s_own(spec):
+def test_your_own_perturbation(spec):
     replay, new = scene(network())
     expected = moved(replay.features, replay.features.detach().roll(1, 1), OLD)
     torch.testing.assert_close(perturbation(spec)(replay, new), expected)
@@ -569,7 +586,7 @@ def test_the_readme_line():
     assert math.isfinite(f.sum().item())
 
 
-def test_one_made_by_its_class_needs_no_more_than_one_made_by_name():
+def test_made_by_class_equals_made_by_name():
     h = torch.randn(5, 8)
     by_name = perturbation("gaussian:lambda=1")
     assert torch.equal(Gaussian(lam=1.0)(Batch(features=h)), by_name(Batch(features=h)))

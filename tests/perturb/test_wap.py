@@ -261,14 +261,6 @@ def test_frozen_gradients_of_the_caller_do_not_matter():
     assert torch.equal(inside, outside) and not inside.requires_grad
 
 
-@pytest.mark.parametrize("label", [-1, 99])
-def test_labels_that_are_none_are_refused(label):
-    model = network()
-    replay, new = scene(model)
-    with pytest.raises(IndexError, match="out of bounds"):
-        make("wap", model)(replay, new.replace(y=torch.full_like(new.y, label)))
-
-
 @pytest.mark.parametrize("encoder", ["mlp", "convnet", "resnet18"])
 def test_without_old_rows_no_step_is_taken(encoder):
     model = network(encoder)

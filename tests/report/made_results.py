@@ -10,6 +10,7 @@ from moca.measures.pictures import sheet
 from moca.parts import LEARNERS, PERTURBATIONS
 from moca.report.analysis_plots import of_panels
 from moca.report.comparison import Comparison
+from moca.report.grouping import in_place
 from moca.report.side_by_side import Line, Panel
 from moca.settings import Run, validate
 
@@ -29,6 +30,7 @@ def result(folder, accuracy, seed=0, status="finished", message="", notes=(), **
     """A result from its accuracy matrix, or from its final accuracy."""
     values = matrix(accuracy) if isinstance(accuracy, float) else accuracy
     run = validate(Run, {"tasks": len(values[0]), "seed": seed} | settings)
+    run = run.model_copy(update={name: in_place(getattr(run, name), run) for name in ("learner", "perturb")})
     return Result(
         run, folder / f"run-{seed}", status, message, values, values, 10, 1.5, 2345.6, ENVIRONMENT, list(notes)
     )

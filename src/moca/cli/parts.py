@@ -131,10 +131,11 @@ def _part(name: str, parts: Kind, part: Any, line: str, paper: str) -> About:
 
 def _options(name: str, choice: type[Settings]) -> list[tuple[str, str, str]]:
     listed = []
+    prefix = "" if "." in name else f"{name}:"  # a dotted path would leave no room for them
     for option, declared in choice.model_fields.items():
         if option != choice.leading:
             default = "" if declared.default is None else f"={declared.default}"
-            spelt = f"{name}:{declared.alias or option}{default}"
+            spelt = f"{prefix}{declared.alias or option}{default}"
             listed.append((spelt, written(declared.annotation), declared.description or ""))
     return listed
 

@@ -58,24 +58,26 @@ def report(
         comparison = Comparison.load(places)
         about = " ".join(filter(None, map(told_in, places)))
         page = write_report(comparison, about=about or None, path=out)
-    console.print(comparison)
-    _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
-    _say_first("Left out", comparison.left_out)
-    if len(comparison.settings) > 1:
-        say(f"{len(comparison.settings)} settings whose numbers cannot be compared, each in its own section.")
+    written = []  # everything is written before anything is printed, since `moca report | head` ends the printing early
     if tables:
         comparison.save(tables)
-        say(f"Tables: {tables}")
+        written.append(f"Tables: {tables}")
     if figures:
         from moca.report.figures import save_figures
 
         with busy("drawing figures"):
             made = save_figures(comparison, figures)
-        say(f"Figures: {len(made)} files in {figures}")
+        written.append(f"Figures: {len(made)} files in {figures}")
     if latex:
         _write(latex, latex_tables(comparison))
-        say(f"LaTeX: {latex}")
-    say(f"Report: {from_here(page)}")
+        written.append(f"LaTeX: {latex}")
+    console.print(comparison)
+    _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
+    _say_first("Left out", comparison.left_out)
+    if len(comparison.settings) > 1:
+        say(f"{len(comparison.settings)} settings whose numbers cannot be compared, each in its own section.")
+    for line in [*written, f"Report: {from_here(page)}"]:
+        say(line)
 
 
 def _say_first(what: str, lines: Sequence[str]) -> None:

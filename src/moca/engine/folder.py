@@ -275,7 +275,7 @@ def _how_to_resume(path: Path) -> str:
         return f"moca resume {shlex.quote(str(comparison))} resumes the comparison"
     if one:
         here = shlex.quote(str(path))
-        return f"moca runs {here} lists the runs in it, and a comparison is resumed by starting it again"
+        return f"moca runs {here} lists the runs in it, each with the command that resumes it"
     return "moca runs lists the runs in runs/, moca runs FOLDER those in another folder"
 
 

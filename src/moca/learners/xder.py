@@ -38,6 +38,7 @@ class XDER(Filling):
 
     draws = 2
     keeps = ("logits",)
+    # The margins do not depend on the number of classes: the best value is about 1 on CIFAR-100 and 0 on the digits.
     expected_adjust = 0.0
     remembers = ("drawn",)
     recipes = {

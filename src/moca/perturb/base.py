@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca import sphere
-from moca.batch import Batch
+from moca.batch import Batch, in_short
 from moca.errors import MocaError
 from moca.parts import Part, option
 from moca.random import Random
@@ -167,7 +167,22 @@ class Perturbation(Part, Stateful):
 
 def label_loss(model: Model, h: Tensor, y: Tensor) -> Tensor:
     """CE(g(h), y), summed over the rows. If the model has several outputs per class, the first is the class itself."""
-    return F.cross_entropy(model.classify(h), model.outputs * y, reduction="sum")
+    logits = model.classify(h)
+    y = class_numbers(y, len(h), logits.shape[1] // model.outputs)
+    return F.cross_entropy(logits, model.outputs * y, reduction="sum")
+
+
+def class_numbers(y: Tensor, rows: int, classes: int) -> Tensor:
+    """The labels of some rows, which must be classes from 0 to `classes` - 1. On a GPU only their type and shape are
+    checked, because reading them would stall the step."""
+    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.shape != (rows,):
+        raise ValueError(f"y= is a tensor of class numbers, int64 of ({rows},), one for each row, not {in_short(y)}")
+    if y.is_cpu and rows and not torch.compiler.is_compiling():
+        low, high = map(int, y.aminmax())
+        if low < 0 or high >= classes:
+            wrong = low if low < 0 else high
+            raise ValueError(f"y= has a label {wrong}, but classes are 0 to {classes - 1}: there are {classes} of them")
+    return y
 
 
 def uphill(model: Model, replay: Batch) -> Tensor:

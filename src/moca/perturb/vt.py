@@ -12,7 +12,7 @@ from torch import Tensor
 from moca import sphere
 from moca.batch import Batch, paired
 from moca.parts import option
-from moca.perturb.base import Perturbation
+from moca.perturb.base import Perturbation, class_numbers
 from moca.state import longer
 
 
@@ -39,14 +39,16 @@ class VT(Perturbation):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The deviation of each new sample from its centre, paired by row; zero if the sample is the centre."""
-        h, y = new.features.float(), new.y
+        h = new.features.float()
         match self.center:
             case "class":
+                y = class_numbers(new.y, len(h), self.classes)
                 center = self._updated_means(h, y)[y]
             case "batch":
                 center = h.mean(0)
             case "classifier":
-                center = self.model.class_vectors[y]
+                vectors = self.model.class_vectors
+                center = vectors[class_numbers(new.y, len(h), len(vectors))]
         n = h - center
         n = torch.where(sphere.norm(n) > 1e-5 * sphere.norm(h), n, 0)
         return paired(n, len(replay.features))

@@ -15,7 +15,7 @@ from moca.errors import MocaError
 from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
 from moca.parts import option
-from moca.perturb.base import Perturbation
+from moca.perturb.base import Perturbation, class_numbers
 
 
 class WAP(Perturbation):
@@ -81,7 +81,7 @@ class WAP(Perturbation):
             logits = self.model.classify(h)
         # The step size multiplies the rows' shares instead of every gradient.
         step = self.step_size * (self.lr if self.relative else 1.0)
-        slope = _slope(logits.detach(), y, step * share)
+        slope = _slope(logits.detach(), class_numbers(y, *logits.shape), step * share)
         gradients = torch.autograd.grad(logits, list(leaves.values()), slope, materialize_grads=True)
         return dict(zip(leaves, gradients, strict=True))
 

@@ -8,7 +8,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.atomic import whole
-from moca.engine import plan as planning
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
@@ -166,8 +164,8 @@ class Comparison:
         several = [folders] if isinstance(folders, str | Path) else list(folders)
         if not several:
             raise MocaError("give at least one folder of runs")
-        labelled, left_out = load([Path(place) for place in several])
         chosen = len(several) == 1 and (Path(several[0]) / CHOSEN).is_file()
+        labelled, left_out = load([Path(place) for place in several], chosen)
         return cls(labelled, Path(several[0]) if len(several) == 1 else Path(), left_out=left_out, chosen=chosen)
 
     @property
@@ -191,14 +189,20 @@ class Comparison:
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
 
     def __getitem__(self, label: str) -> Row:
-        """The method of that name, or of that learner and perturbation in another spelling: `er+wap:lambda=1`."""
+        """The method of that name, in any spelling: `er+wap:lambda=1`, also if the recipe sets lambda to 1 anyway.
+
+        If it was evaluated on held-out and on test images, this is the method on the test images.
+        """
         rows = {row.label: row for row in self.rows}
-        if label not in rows:
-            with suppress(MocaError):
-                label = planning.label(validate(Run, method(label)))
-        if label not in rows:
+        if label in rows:
+            return rows[label]
+        found = [row for row in rows.values() if _is_called(row.run, label)]
+        found = [row for row in found if not row.run.validation] or found
+        if len(found) > 1:
+            raise MocaError(f"several methods are called '{label}': {', '.join(row.label for row in found)}; name one")
+        if not found:
             raise MocaError(f"no method '{label}' was compared; {nearest(str(label), rows)}")
-        return rows[label]
+        return found[0]
 
     def __iter__(self) -> Iterator[str]:
         """The names of the methods."""
@@ -310,6 +314,19 @@ def _by_setting(results: Sequence[tuple[str, Result]], chosen: bool) -> list[Set
         for title, rows in zip(titles, held_out_last, strict=True)
     ]
     return [replace(setting, chosen=chosen and not setting.held_out) for setting in settings]
+
+
+def _is_called(run: Run, name: str) -> bool:
+    """Whether a name such as `er+wap:lambda=1 lr=0.1` is one of this run's method."""
+    try:
+        in_short, *others = str(name).split()
+        asked = validate(Run, method(in_short) | dict(other.split("=", 1) for other in others))
+    except (MocaError, ValueError):
+        return False
+    parts = ((asked.learner, run.learner), (asked.perturb, run.perturb))
+    return all(a.name == b.name and grouping.in_place(a, run).options == b.options for a, b in parts) and all(
+        word(getattr(asked, key)) == word(getattr(run, key)) for key in asked.model_fields_set - {"learner", "perturb"}
+    )
 
 
 def _problem(run: Run) -> list[str]:

@@ -103,6 +103,7 @@ def _memory(runs: Sequence[Run]) -> str:
 def _seeds(seeds: Sequence[Seeds]) -> str:
     if len(seeds) == 1:
         return f"one seed ({seeds[0]})"
+    seeds = sorted(seeds, key=lambda one: one.seed)
     numbers = [s.seed for s in seeds]
     if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
         return f"{len(seeds)} seeds ({numbers[0]} to {numbers[-1]})"
@@ -114,7 +115,7 @@ def _count(numbers: Sequence[int], noun: str) -> str:
 
 
 def _either(values: Iterable[object]) -> str:
-    *others, last = [str(v) for v in _distinct(values)]
+    *others, last = sorted({str(value) for value in values}, key=lambda text: (len(text), text))  # numbers by size
     return f"{', '.join(others)} or {last}" if others else last
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from moca.data import catalogue
 from moca.data.protocol import Protocol, deal
+from moca.defaults import recipe_places, with_recipe
 from moca.engine.result import Result
-from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, Settings, word
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Choice, Run, word
 
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """Settings that decide which samples come when, and which images a run is evaluated on."""
@@ -20,14 +21,15 @@ def method(run: Run, without: Iterable[str] = ()) -> str:
     return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
 
 
-def streams(results: Sequence[Result]) -> list[str]:
-    """For each run a key that is equal for runs that learn the same tasks and are evaluated on the same images.
+def streams(results: Sequence[Result], without: Iterable[str] = ()) -> list[str]:
+    """For each run a key that is equal for runs that learn the same tasks and are evaluated on the same images, apart
+    from the settings in `without`.
 
     Images are compared by fingerprint, since folders of the same name may hold different ones. Runs of an older moca,
     which recorded no fingerprint, are grouped with the first run that did.
     """
-    keys = [_dumped(_filled_in(r.settings), Run.model_fields.keys() - set(STREAM)) + r.settings.data_name
-             for r in results]  # fmt: skip
+    others = Run.model_fields.keys() - set(STREAM) | set(without)
+    keys = [_dumped(_filled_in(result.settings), others) + result.settings.data_name for result in results]
     images = [_images(result) for result in results]
     first = {key: fingerprint for key, fingerprint in reversed([*zip(keys, images, strict=True)]) if fingerprint}
     return [key + (fingerprint or first.get(key, "")) for key, fingerprint in zip(keys, images, strict=True)]
@@ -103,12 +105,14 @@ def _tasks(run: Run) -> str:
 def labels(runs: Sequence[Run]) -> list[str]:
     """A name for each run, as short as possible, but never the same for runs of two methods.
 
-    It has the learner and the perturbation with those of their options that vary. Common settings, which belong to no
-    method in particular, are added wherever they vary, as numbers mean little without them (the memory only for methods
-    that use it); any other setting only where names would otherwise be ambiguous.
+    It has the learner and the perturbation with those of their options that vary or are not the recipe's. Common
+    settings, which belong to no method in particular, are added wherever they vary, as numbers mean little without them
+    (the memory only for methods that use it); any other setting only where names would otherwise be ambiguous.
     """
-    names = [_with_options(run.learner, [r.learner for r in runs]) for run in runs]
-    perturbs = [_with_options(run.perturb, [r.perturb for r in runs]) for run in runs]
+    names, perturbs = (
+        [_with_options(part, [usual(part, run), *parts]) for part, run in zip(parts, runs, strict=True)]
+        for parts in ([run.learner for run in runs], [run.perturb for run in runs])
+    )
     names = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(names, perturbs, strict=True)]
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
     for name in others:
@@ -127,12 +131,24 @@ def _ambiguous(names: Sequence[str], values: Sequence[str]) -> set[str]:
     return {name for name, count in counts.items() if count > 1}
 
 
-def _with_options(choice: Settings, among: Sequence[Settings]) -> str:
+def usual(choice: Choice, run: Run) -> Choice:
+    """A learner or a perturbation of that name as it would be in this run if no option was given."""
+    default = type(choice)(name=choice.name)
+    return in_place(default, run) if choice.held is None else default  # recipes do not apply to objects
+
+
+def in_place(choice: Choice, run: Run) -> Choice:
+    """A learner or a perturbation as it would be in this run: options that were not given are its recipe's."""
+    known = _known(run)
+    without_protocol = "small" if known and known.embedded else "own"
+    return with_recipe(choice, recipe_places(run.data_name, protocol(run) or without_protocol, run.memory))
+
+
+def _with_options(choice: Choice, among: Sequence[Choice]) -> str:
     """The name of a choice, with the options in which it differs from others of that name, and its `VARIANTS`."""
-    name = str(getattr(choice, "name", choice))
-    alike = [other for other in among if getattr(other, "name", other) == name]
+    alike = [other for other in among if other.name == choice.name]
     varied = {key: value for key, value in choice if any(getattr(other, key, None) != value for other in alike)}
     named = {key: value for key, value in choice if (value if key in VARIANTS else key in varied and value is not None)}
     fields = type(choice).model_fields
     options = [f"{fields[key].alias or key}={word(value)}" for key, value in named.items()]
-    return name + (":" + ",".join(options) if options else "")
+    return choice.name + (":" + ",".join(options) if options else "")

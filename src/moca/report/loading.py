@@ -15,7 +15,7 @@ from moca.paths import from_here
 from moca.report import grouping
 
 
-def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
+def load(places: Sequence[Path], chosen: bool = False) -> tuple[list[tuple[str, Result]], list[str]]:
     """The labelled runs below some folders that have ended, and those left out, each with the reason.
 
     A run that diverged counts as a seed of its method, although it has no numbers.
@@ -35,7 +35,7 @@ def load(places: Sequence[Path]) -> tuple[list[tuple[str, Result]], list[str]]:
         more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
         raise MocaError(f"no finished run in {where}{reason}{more}; moca runs lists what is there")
-    return labelled(unique), left_out
+    return labelled(unique, chosen), left_out
 
 
 def _not_begun(places: Sequence[Path], runs: Sequence[Listed]) -> list[str]:
@@ -77,10 +77,13 @@ def _ended(run: Listed) -> Result:
     }.get(run.state, run.why))  # fmt: skip
 
 
-def labelled(runs: Sequence[Result]) -> list[tuple[str, Result]]:
-    """Label and sort runs: each learner first without, then with its perturbations. Labels are unique per stream."""
+def labelled(runs: Sequence[Result], chosen: bool = False) -> list[tuple[str, Result]]:
+    """Label and sort runs: each learner first without, then with its perturbations. Labels are unique per stream.
+
+    If settings were chosen for each method (`--choose`), its label is the same on held-out and on test images.
+    """
     by_stream: dict[str, list[Result]] = {}
-    for result, stream in zip(runs, grouping.streams(runs), strict=True):
+    for result, stream in zip(runs, grouping.streams(runs, ["validation"] * chosen), strict=True):
         by_stream.setdefault(stream, []).append(result)
     pairs: list[tuple[str, Result]] = []
     for results in by_stream.values():

@@ -10,7 +10,7 @@ from typing import Any
 from moca.report import grouping
 from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, evenly
-from moca.settings import ELSEWHERE, VARIANTS, Run
+from moca.settings import ELSEWHERE, Run
 
 _LEAST = 3
 """Fewest values that make a curve; for two, the summary is enough."""
@@ -72,19 +72,18 @@ def _sweeps_over(setting: Setting, place: Place, settings: dict[str, dict[Place,
 
 
 def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[str]:
-    """Labels of the methods without the setting that is swept: it is set to the same value in all of them."""
-    same = several[0][0][0] if several and place[-1] not in VARIANTS else 0  # 0 turns variants off, out of the label
-    runs = [_with(points[0][1].run, place, same) for points in several]
-    return grouping.labels(runs)
+    """Labels of the methods without the setting that is swept: it has its usual value, or the same in all of them."""
+    return grouping.labels([_with(points[0][1].run, place, several[0][0][0]) for points in several])
 
 
-def _with(run: Run, place: Place, value: float) -> Run:
+def _with(run: Run, place: Place, same: float) -> Run:
     outer, *inner = place
     if not inner:
-        return run.model_copy(update={outer: value})
+        return run.model_copy(update={outer: same})
     part = getattr(run, outer)
     fields = type(part).model_fields
     field = next(name for name, about in fields.items() if inner[0] in (name, about.alias))
+    value = getattr(grouping.usual(part, run), field) if outer in ("learner", "perturb") else same
     return run.model_copy(update={outer: part.model_copy(update={field: value})})
 
 

@@ -69,6 +69,10 @@ class Choice(Settings):
         fields = type(self).model_fields
         return self._short([k for k, v in self if v != fields[k].default or k in left_open])
 
+    def beyond(self, given: Choice) -> str:
+        """The short form with the options in which it differs from `given`."""
+        return self._short([k for k, v in self if v != getattr(given, k, v)]) if self.name == given.name else str(self)
+
     def make(self) -> Any:
         """Create the part, ready for one run."""
         if self._object is not None:
