@@ -133,8 +133,9 @@ def table(learners: dict[str, dict[str, Row]]) -> str:
                 continue
             percent, ours = rows[name].spread("final_accuracy").percent(), is_ours(rows[name])
             cells.append(f"**{percent}**" if rows[name] is best(rows) else percent)
-            if "gaussian" in rows:
-                shares.append(step_ms(rows[name]) / step_ms(rows["gaussian"]))
+            noise = next((row for row in rows.values() if row.run.perturb.name == "gaussian"), None)
+            if noise is not None:
+                shares.append(step_ms(rows[name]) / step_ms(noise))
         by_gain = gains(learners, name) if ours else {}
         points = [_points(by_gain[learner]) if learner in by_gain else "" for learner in learners]
         least = f"{100 * min(d.spread.mean for d in by_gain.values()):+.2f}" if by_gain else ""

@@ -163,7 +163,7 @@ class Balanced(Perturbation):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """A random share of the way, for both sides; `_move` decides which side is moved."""
-        are_old = self.count(replay, new)
+        are_old = self.update_balance(replay, new)
         u = sphere.project(replay.features.float())
         if self.towards == "noise":
             return sphere.project(self.random.normal(*u.shape))
@@ -172,7 +172,7 @@ class Balanced(Perturbation):
         rival = vectors[(u @ vectors.T - 4 * same_side).argmax(1)]
         return self.random.uniform(len(u), 1) * _tangent(u, rival)
 
-    def count(self, replay: Batch, new: Batch) -> Tensor:
+    def update_balance(self, replay: Batch, new: Batch) -> Tensor:
         """Update the share of new samples that are classified as old; return which classes are old."""
         logits = self.model.classify(new.features.float())[:, :: self.model.outputs]
         if self.excess is None or self.are_old is None:
@@ -219,7 +219,7 @@ class SteeredWAP(WAP):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """WAP's direction with a length that follows the count."""
-        self.balance.count(replay, new)
+        self.balance.update_balance(replay, new)
         return self.balance.w.clamp_min(0) * sphere.project(super().direction(replay, new))
 
     def grow(self, classes: int) -> None:

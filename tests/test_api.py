@@ -213,6 +213,17 @@ def test_a_method_has_one_name_and_is_found_by_any_spelling(tmp_path):
                 found[another]
 
 
+@pytest.mark.filterwarnings("ignore:the features of the frozen convnet are those of an untrained network")
+@pytest.mark.parametrize("own", [{"frozen": "convnet"}, {"data": "named digits"}], ids=["frozen", "data"])
+def test_a_recipe_that_is_not_the_known_sets_names_no_options(tmp_path, own):
+    """Features of a frozen encoder, and data from Python named like a known set, are trained by another recipe."""
+    images, labels = np.zeros((40, 8, 8), np.uint8), np.arange(40) % 4
+    if "data" in own:
+        own = {"data": moca.dataset((images, labels), name="digits")}
+    found = moca.compare(perturb=["none", "gaussian"], seeds=1, epochs=1, out=tmp_path / "two", **own)
+    assert list(found) == ["er", "er+gaussian"]
+
+
 def test_a_name_that_fits_several_methods_is_refused(tmp_path):
     found = moca.compare(memory=[10, 20], epochs=1, out=tmp_path / "both")
     assert found["er memory=20"].run.memory.size == 20

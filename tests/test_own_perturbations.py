@@ -132,7 +132,7 @@ def sided(taken_for_old):
     replay, new = scene(model)
     made = attached(own.Balanced(lam=0.5, even=0.2, momentum=0.5), model)
     made.direction(replay, new)
-    made.count = lambda replay, new: made.are_old
+    made.update_balance = lambda replay, new: made.are_old
     made.excess.fill_(taken_for_old - made.even)
     return model, replay, made(replay, new)
 
@@ -159,7 +159,7 @@ def test_steered_wap_goes_the_way_of_wap_as_far_as_old_classes_lose(taken_for_ol
     replay, new = scene(model)
     made = attached(own.SteeredWAP(lam=1.5, even=0.2), model)
     made(replay, new)
-    made.balance.count = lambda replay, new: None
+    made.balance.update_balance = lambda replay, new: None
     made.balance.excess.fill_(taken_for_old - made.even)
     f, n = made(replay, new), attached(WAP(), model).direction(replay, new)
     for i in range(ROWS):

@@ -164,14 +164,22 @@ def test_old_versions_are_pruned(model, folder):
     assert teach(model, folder("later", 6, count=5), tolerate=1, device="cpu").version == 6
 
 
-@pytest.mark.parametrize("files", [1, 0], ids=["before a file", "after a file"])
-def test_a_deletion_that_is_killed_halfway(model, folder, monkeypatch, files):
+def test_versions_saved_from_python_say_which_classes_came_with_them(model, folder):
+    classifier = ContinualClassifier(**OPTIONS, device="cpu")
+    for labels in ((0, 1), (2, 3), (4, 5)):
+        classifier.learn(folder(f"bars {labels}", *labels, count=5)).save(model.path)
+    assert model.prune(keep=1).keys() == {1}
+    assert model.taught_in() == {"bar 2": 2, "bar 3": 2, "bar 4": 3, "bar 5": 3}
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before a file", "after a file"])
+def test_a_deletion_that_is_killed_halfway(model, folder, monkeypatch, begun):
     teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
     for label in (2, 3):
         teach(model, folder(f"month {label}", label, count=5), tolerate=1, device="cpu")
 
     def killed(place):
-        if not files:
+        if begun:
             (place / "state.pt").unlink()
         raise KeyboardInterrupt
 

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from moca import Perturbation
 from moca.engine.capture import CapturedStep
 from moca.engine.outputs import Outputs
 from moca.random import Random
@@ -77,6 +78,26 @@ def test_state_that_moves_while_recording_keeps_its_values(make_trainer, no_gpu,
     monkeypatch.setattr(Random, "to", move)
     CapturedStep(trainer.learning, trainer.feed)._record(trainer.schedule.tasks[1].train[:4])
     assert random.count.item() == drawn
+
+
+class LastBatch(Perturbation):
+    remembers = ("last",)
+    last = None
+
+    def direction(self, replay, new):
+        self.last = new.features.clone()
+        return replay.features
+
+
+def test_state_of_another_shape_is_set_to_zero(make_trainer, no_gpu):
+    """As for a part that remembers its last batch when a shorter batch is recorded."""
+    trainer = make_trainer(perturb=LastBatch)
+    list(trainer.steps())
+    trainer.next_task()
+    next(trainer.steps())
+    CapturedStep(trainer.learning, trainer.feed)._record(trainer.schedule.tasks[1].train[:3])
+    last = trainer.learning.learner.perturbation.last
+    assert len(last) == 3 and not last.any()
 
 
 @pytest.mark.parametrize(("epochs", "recorded"), [(1, {6}), (2, {6, 4, 5})])

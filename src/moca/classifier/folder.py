@@ -121,13 +121,15 @@ class ModelFolder:
         news = about["classes"] if about["parent"] is None else about["lesson"].get("new_classes", ())
         return {name: version for name, version in came.items() if version != about["version"] or name in news}
 
-    def rejected(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
+    def rejected(self, held_out: float) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Of each version that continues the one in use but forgot too much, with this share held out: its lesson, and
+        what it keeps."""
         for number in self.numbers:
             with suppress(MocaError):  # damaged, or of another moca
                 about = self.about(number)
-                if about["parent"] == self.current and about["lesson"].get("used") is False:
-                    yield about["lesson"], self.contents(number)[1]["kept"]
+                lesson, follows = about["lesson"], about["parent"] == self.current
+                if follows and lesson.get("used") is False and lesson.get("held_out") == held_out:
+                    yield lesson, self.contents(number)[1]["kept"]
 
     def size(self, version: int) -> int:
         """How many bytes a version takes."""
@@ -172,12 +174,14 @@ class ModelFolder:
         if self.exists() and not replace:
             self._check_continued(classifier)
         number, when = self.next, datetime.now(UTC).isoformat(timespec="seconds")
+        before = self.about()["classes"] if self.exists() and not replace else []
+        news = [name for name in classifier.classes_.tolist() if name not in before]
         about = {
             "version": number,
             "parent": self.current if self.exists() else None,
             "when": when,
             "options": self.created_with() if self.exists() and not replace else options or {},
-            "lesson": lesson or {},
+            "lesson": lesson or {"new_classes": news},
         }
         place = self._write(about, classifier, use)
         classifier.continues_ = self.path.resolve(), number, when

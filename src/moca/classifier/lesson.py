@@ -216,8 +216,8 @@ def _tolerable(before: float | None, after: float | None, tolerate: float) -> bo
 def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesson | None:
     """The same lesson, if it was taught before from the version in use and forgot too much. `after` is what the model
     would have seen after it."""
-    for lesson, kept in folder.rejected():
-        if lesson.get("held_out") == held_out and Kept(**kept).saw_the_same(after):
+    for lesson, kept in folder.rejected(held_out):
+        if Kept(**kept).saw_the_same(after):
             return Lesson(**lesson)
     return None
 

@@ -101,7 +101,8 @@ class CapturedStep:
 
     @contextmanager
     def _without_trace(self) -> Iterator[None]:
-        """Undo the changes of the steps inside; state that they created, such as momentum, is set to zero."""
+        """Undo the changes of the steps inside; state that they created, such as momentum, or gave another
+        shape is set to zero."""
         learning, memory = self.learning, self.learning.memory
         values = {path: tensor.clone() for path, tensor in placed_tensors(learning.state())}
         offered, images = memory.offered if memory is not None else 0, learning.images_trained
@@ -111,7 +112,7 @@ class CapturedStep:
         finally:
             learning.outputs.due = due
             for path, tensor in placed_tensors(learning.state()):
-                if path in values:
+                if path in values and values[path].shape == tensor.shape:
                     tensor.copy_(values[path])
                 else:
                     tensor.zero_()

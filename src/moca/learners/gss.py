@@ -28,7 +28,7 @@ class Diverse(Store):
     is to be picked as a rival and to be replaced.
     """
 
-    remembers = ("random", "scores")
+    remembers = ("scores",)
 
     def __init__(self, size: int, random: Random, learner: Any = None) -> None:
         super().__init__(size, random, learner)

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from moca.data import catalogue
+from moca.data import Dataset, catalogue
 from moca.data.protocol import Protocol, deal
 from moca.defaults import recipe_places, with_recipe
 from moca.engine.result import Result
-from moca.settings import COMMON, ELSEWHERE, VARIANTS, Choice, Run, word
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Choice, Own, Run, word
 
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """Settings that decide which samples come when, and which images a run is evaluated on."""
@@ -139,9 +139,17 @@ def usual(choice: Choice, run: Run) -> Choice:
 
 def in_place(choice: Choice, run: Run) -> Choice:
     """A learner or a perturbation as it would be in this run: options that were not given are its recipe's."""
+    return with_recipe(choice, recipe_places(run.data_name, _recipe(run), run.memory))
+
+
+def _recipe(run: Run) -> str:
+    """The name of the recipe that completed a run: its protocol's or, for data without one, small or own."""
+    if run.frozen is not None:
+        return "own"
+    if isinstance(run.data, Own) and isinstance(run.data.object, Dataset):
+        return run.protocol or run.data.object.protocol.name
     known = _known(run)
-    without_protocol = "small" if known and known.embedded else "own"
-    return with_recipe(choice, recipe_places(run.data_name, protocol(run) or without_protocol, run.memory))
+    return protocol(run) or ("small" if known and known.embedded else "own")
 
 
 def _with_options(choice: Choice, among: Sequence[Choice]) -> str:
