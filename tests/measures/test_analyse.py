@@ -69,7 +69,7 @@ def test_all_that_a_finished_run_allows(runs):
         "angle deviation in training: was not recorded; run again with --record angles",
         "singular values of feature gradients: was not recorded; run again with --record gradients",
         "angle of the perturbation: was not recorded; run again with --record perturbation",
-        "the lead of new classes after every task: was not recorded; run again with --record lead",
+        "logit adjustment after every task: was not recorded; run again with --record lead",
     ]
     assert moca.analyse(runs / "er").analyses.keys() == OF_MODEL | {"angle_deviation", "gradient_spectrum"}
 

@@ -18,7 +18,7 @@ from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import OVER_IMAGES, by_task, confusion
 from moca.measures.fisher import angular_fisher_score
-from moca.measures.lead import MARKED, MULTIPLES, adjusted, summary
+from moca.measures.lead import ADJUST, MARKED, MULTIPLES, adjusted, summary
 from moca.measures.probe import probe_predictions
 from moca.streams import Stream, Task
 
@@ -192,13 +192,12 @@ class OfModel:
         if not lead.any() or not learner.has_logits:
             return None
         found = adjusted(self.scores + learner.adjusts_by * lead, self.labels, lead, MULTIPLES)
-        x, y = Axis("Adjustment (times the lead)", MULTIPLES), Axis("Accuracy")
+        x, y = Axis(ADJUST, MULTIPLES), Axis("Accuracy")
         curves = {f"{name} classes": listed(curve) for name, curve in found._asdict().items()}
         return Analysis(
-            "The lead of new classes",
-            "Accuracy on test images while more and more is taken from the scores of the last task's classes, which "
-            "lead as they were trained on more; `adjust` of a learner does it. Which is best is known afterwards only. "
-            + MARKED,
+            "Logit adjustment of new classes",
+            "Accuracy on test images as the logits of the last task's classes, which training favours, are lowered; a "
+            f"learner's `adjust` does this. The best value is known only afterwards. {MARKED}",
             summary(found.all) | ({"adjust of the run": learner.adjusts_by} if learner.adjusts_by else {}),
             {"lead_of_new_classes": Plot("lines", x, y, curves, mark=learner.adjusts_by or 1)},
         )

@@ -7,7 +7,9 @@ from torch import Tensor
 
 MULTIPLES = [step / 20 for step in range(-60, 121)]
 """The multiples of the lead that are subtracted from the scores of new classes."""
-MARKED = "Dashed: what a run took, or 1 where it took nothing."
+ADJUST = "Logit adjustment (adjust)"
+"""Their axis in a figure."""
+MARKED = "Dashed: the value that a run used, or 1 if it used none."
 """Explains the mark in such a figure."""
 
 

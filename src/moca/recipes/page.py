@@ -32,11 +32,11 @@ _FOOTING = (
     "for the learner, with any perturbation."
 )
 _LEADS = (
-    "Classes of the last task have a lead, as they are trained on more often ([docs/logit-adjustment.md]"
+    "Training favours the classes of the last task, which it sees more often ([docs/logit-adjustment.md]"
     "(docs/logit-adjustment.md)). These runs were recorded with `--record lead`: the same weights, tested with the "
-    "statistics of replayed batches only, while more and more of that lead is subtracted. The best value is known only "
-    "in hindsight; earlier runs tried only -1 to 3 or 6, and if their best is at the end of that range, it may lie "
-    "beyond."
+    "statistics of replayed batches only, while the logits of these classes are lowered step by step. The best value "
+    "is known only in hindsight; earlier runs tried only -1 to 3 or 6, and if their best is at the end of that range, "
+    "it may lie beyond."
 )
 
 
@@ -67,7 +67,7 @@ def render(standing: Standing, place: str) -> str:
         "## The order of methods",
         *_order(claims(standing.entries)),
         *_recorded("On equal footing", _FOOTING, footing_rows(standing.entries)),
-        *_recorded("The lead of new classes", _LEADS, lead_rows(standing.entries)),
+        *_recorded("Logit adjustment", _LEADS, lead_rows(standing.entries)),
         *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
         "## Why they are run this way",
         "All rules that fit a cell apply, and later ones win; settings that none of them sets come from the recipes of "

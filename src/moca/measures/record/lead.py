@@ -9,7 +9,7 @@ from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, Estimates, Rule, holding, layers_moved
-from moca.measures.lead import MARKED, MULTIPLES, adjusted, summary
+from moca.measures.lead import ADJUST, MARKED, MULTIPLES, adjusted, summary
 from moca.measures.record.base import Recording
 from moca.streams import Stream
 
@@ -24,7 +24,7 @@ class LeadTested(Recording):
     BatchNorm statistics of replayed batches only, if the trained model is what is tested. Not for learners that predict
     by distances."""
 
-    leads_to, about = NAME, "the lead of new classes after every task"
+    leads_to, about = NAME, "logit adjustment after every task"
 
     def task(self, record: TaskRecord) -> None:
         """Test as the run does, and again with the statistics of replayed batches, if these differ."""
@@ -61,14 +61,14 @@ class LeadTested(Recording):
             found = [task["accuracy"].get(rule, task["accuracy"][OWN]) for task in self.tasks]
             return [100 * accuracies[MULTIPLES.index(multiple)] for accuracies in found]
 
-        x, learned = Axis("Adjustment (times the lead)", MULTIPLES), [task["learned"] for task in self.tasks]
+        x, learned = Axis(ADJUST, MULTIPLES), [task["learned"] for task in self.tasks]
         at_the_end = {rule: [100 * accuracy for accuracy in accuracies] for rule, accuracies in last.items()}
         taken = {f"{rule}, adjust={multiple}": over_tasks(rule, multiple) for rule in last for multiple in (0, 1)}
         y = Axis("Accuracy, %")
         return Analysis(
-            "The lead of new classes after every task",
-            "Accuracy while more and more is taken from the scores of the current task's classes; own: as the run was "
-            f"tested, b: with BatchNorm's statistics of replayed batches alone. {MARKED}",
+            "Logit adjustment after every task",
+            "Accuracy as the logits of the current task's classes, which training favours, are lowered; own: as the "
+            f"run was tested, b: with BatchNorm's statistics of replayed batches alone. {MARKED}",
             {f"{what}, {rule}": number for rule in last for what, number in summary(last[rule]).items()},
             {
                 "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=applied or 1),
