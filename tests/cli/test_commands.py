@@ -252,7 +252,7 @@ def test_a_memory_that_is_not_used_is_told_and_stops_nothing(moca):
 MISTAKES = [
     ("run --learner err", "unknown learner 'err'; did you mean 'er'?"),
     ("run --perturb gausian", "unknown perturbation 'gausian'; did you mean 'gaussian'?"),
-    ("run --data digit", "unknown data set 'digit'; did you mean 'digits'?"),
+    ("run --data digit", "unknown data set 'digit' (there is no folder of that name either); did you mean 'digits'?"),
     ("run --model resnet", "unknown model 'resnet'; did you mean 'resnet18'?"),
     ("run --head cosin", "unknown head 'cosin'; did you mean 'cosine'?"),
     ("run --learnr er", "Did you mean --learner?"),

@@ -63,7 +63,7 @@ def test_two_folders_of_the_same_name_do_not_meet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("digit", r"unknown data set 'digit'; did you mean 'digits'\?; nor is there a folder of that name"),
+        ("digit", r"unknown data set 'digit' \(there is no folder of that name either\); did you mean 'digits'\?"),
         ("cifar10", "'cifar10' is not in the store yet; fetch it with: moca data add cifar10"),
         ("no/such/folder", "no/such/folder does not exist"),
         ("../no-such-folder", "does not exist"),

@@ -56,7 +56,7 @@ def load(
     if "/" in text or os.sep in text:
         raise MocaError(f"{text} does not exist; give a folder of images or the name of a data set")
     known = nearest(text, {*catalogue.names(), *store})
-    raise MocaError(f"unknown data set '{text}'; {known}; nor is there a folder of that name")
+    raise MocaError(f"unknown data set '{text}' (there is no folder of that name either); {known}")
 
 
 def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
