@@ -57,7 +57,7 @@ def test_always_the_same_split(digits):
 
 
 def test_unknown_name_names_the_nearest():
-    with pytest.raises(MocaError, match="unknown data set 'digit' .*; did you mean 'digits'"):
+    with pytest.raises(MocaError, match=r"unknown data set 'digit' .*; did you mean 'digits'"):
         moca.load("digit")
 
 
