@@ -300,7 +300,7 @@ def test_back_to_an_earlier_version(moca, taught):
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
 
 
-def test_old_versions_are_deleted(moca, taught):
+def test_old_versions_are_deleted(moca, taught, monkeypatch):
     for label in (2, 3, 4):
         moca("learn", taught(f"month {label}", label, count=5), "--model", "bars", "--tolerate", 1)
     sizes = {
@@ -308,9 +308,12 @@ def test_old_versions_are_deleted(moca, taught):
     }
     told = json.loads(moca("model", "show", "bars", "--format", "json")[1])["versions"]
     assert {one["version"]: one["bytes"] for one in told if one["version"] < 3} == sizes
-    assert "To delete old ones: moca model prune bars" in moca("model", "show", "bars")[1]
+    assert "To delete old ones" not in moca("model", "show", "bars")[1]
     code, out, _ = moca("model", "prune", "bars")
     assert (code, out) == (0, "Nothing to delete. Left: 1, 2, 3, 4; 4 is in use.\n")
+    with monkeypatch.context() as fewer:
+        fewer.setattr("moca.cli.model._KEEP", 3)
+        assert "To delete old ones: moca model prune bars" in moca("model", "show", "bars")[1]
     code, out, _ = moca("model", "prune", "bars", "--keep", 2)
     freed = f"{sum(sizes.values()) / 1000:.0f} kB"
     assert (code, out) == (0, f"Deleted 2 versions of bars (1, 2), {freed}. Left: 3, 4; 4 is in use.\n")

@@ -39,6 +39,8 @@ _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
 
 
+_KEEP = 5
+"""How many versions pruning keeps by default."""
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
 
 
@@ -334,7 +336,8 @@ def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
         room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
-        say(f"All versions: {room}. To delete old ones: {_command('prune', facts['model'])}", "dim")
+        old = len(facts["versions"]) > _KEEP
+        say(f"All versions: {room}." + f" To delete old ones: {_command('prune', facts['model'])}" * old, "dim")
 
 
 @app.command
@@ -360,7 +363,7 @@ def prune(
     model: Annotated[Path, Parameter(help="folder of a model")],
     /,
     *,
-    keep: Annotated[int, Parameter(help="how many of the newest versions to keep")] = 5,
+    keep: Annotated[int, Parameter(help="how many of the newest versions to keep")] = _KEEP,
 ) -> int:
     """Delete old versions of a model. The one in use and the one that moca model rollback returns to always stay."""
     with loading():
