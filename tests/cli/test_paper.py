@@ -80,13 +80,13 @@ def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
     assert code == 0
     assert "2 runs, about 1 GPU minutes on an NVIDIA H200, far longer on this CPU." in out
     assert "seeds  GPU minutes" not in out, "the table is of what is run here"
-    assert "reproduced (n = 1)" in out
+    assert "reproduced, above (n = 1)" in out
     assert len(list((tmp_path / "results/paper").iterdir())) == 2
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
     assert "Nothing is missing." in out
     code, out, _ = moca("report", "--seeds", 1)
     assert "2 runs found; page: RESULTS.md" in out and "No run was found" not in out
-    assert "reproduced (n = 1)" in (tmp_path / "RESULTS.md").read_text()
+    assert "reproduced, above (n = 1)" in (tmp_path / "RESULTS.md").read_text()
     assert moca("report", "--seeds", 1)[0] == 0, "an earlier page is replaced"
     (tmp_path / "notes.md").write_text("mine")
     code, _, err = moca("report", "--seeds", 1, "--out", "notes.md")

@@ -3,49 +3,54 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from moca.recipes.cells import cells, in_exhibits
 from moca.recipes.experiment import experiment
-from moca.recipes.matching import Entry, Found, alike, entries, experiments, reached
+from moca.recipes.matching import REPRODUCED, Entry, Found, entries, experiments, outcome
 from moca.report.spread import Spread
 
 RESULTS = Path(__file__).parents[2] / "results"
 NONE = math.nan
 
 
+NEAR, ABOVE, NOISE = REPRODUCED
+
+
 @pytest.mark.parametrize(
     ("paper", "std", "mean", "own", "expected"),
     [
-        (40.0, NONE, 38.5, NONE, True),
-        (40.0, NONE, 38.49, NONE, False),
-        (40.0, NONE, 55.0, NONE, True),
-        (40.0, NONE, 36.0, 2.0, True),
-        (40.0, NONE, 35.9, 2.0, False),
-        (40.0, 2.0, 36.0, NONE, True),
-        (40.0, 3.0, 35.0, 4.0, True),  # pooled: sqrt((9 + 16) / 2) = 3.54
-        (40.0, 3.0, 32.9, 4.0, False),
+        (40.0, NONE, 38.5, NONE, NEAR),
+        (40.0, NONE, 38.49, NONE, "below"),
+        (40.0, NONE, 41.5, NONE, NEAR),
+        (40.0, NONE, 41.51, 5.0, ABOVE),
+        (40.0, NONE, 36.0, 2.0, NOISE),
+        (40.0, NONE, 35.9, 2.0, "below"),
+        (40.0, 2.0, 36.0, NONE, NOISE),
+        (40.0, 3.0, 35.0, 4.0, NOISE),  # pooled: sqrt((9 + 16) / 2) = 3.54
+        (40.0, 3.0, 32.9, 4.0, "below"),
     ],
 )
 def test_what_counts_as_reproduced(paper, std, mean, own, expected):
-    assert reached(paper, std, Spread(mean, own)) is expected
+    assert outcome(paper, std, Spread(mean, own), higher_is_better=True) == expected
 
 
 @pytest.mark.parametrize(
     ("paper", "mean", "own", "expected"),
     [
-        (1.5, 1.64, NONE, True),
-        (1.5, 1.66, NONE, False),
-        (1.5, 1.34, NONE, False),
-        (-6.0, -6.5, NONE, True),
-        (1.5, 1.8, 0.2, True),
-        (1.5, 1.91, 0.2, False),
+        (1.5, 1.64, NONE, NEAR),
+        (1.5, 1.66, NONE, "differs"),
+        (1.5, 1.34, NONE, "differs"),
+        (-6.0, -6.5, NONE, NEAR),
+        (1.5, 1.8, 0.2, NOISE),
+        (1.5, 1.91, 0.2, "differs"),
     ],
 )
 def test_a_number_that_is_no_accuracy_may_not_be_far_above_either(paper, mean, own, expected):
-    assert alike(paper, NONE, Spread(mean, own)) is expected
+    assert outcome(paper, NONE, Spread(mean, own), higher_is_better=False) == expected
 
 
 def test_runs_of_earlier_days_fill_their_cells():
@@ -106,7 +111,8 @@ def test_the_verdict_says_what_weakens_it():
     assert Entry(cell, experiment(cell), "").verdict == "to be run"
     assert Entry(cell, None, "no data").verdict == "not yet runnable"
     (entry,) = entries([next(cell for cell in cells() if cell.id == "f8-baseline")], Found(RESULTS))
-    assert entry.verdict == "reproduced (script, not counted)"
+    assert (entry.verdict, entry.reproduced) == ("reproduced (script, not counted)", True)
+    assert replace(entry, cell=replace(entry.cell, value=20.0)).verdict == "reproduced, above (script, not counted)"
 
 
 def test_experiments_in_the_order_of_their_first_cell():

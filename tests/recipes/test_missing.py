@@ -43,7 +43,7 @@ def test_runs_are_done_once_and_only_small_files_are_kept(tiny_paper, places):
     kept = [Result.load(path) for path in sorted(out.glob("digits_er_*"))]
     assert plain.values == [100 * result.final_accuracy for result in kept]
     assert curve.values == [100 * result.accuracy_over_tasks[0] for result in kept]
-    assert (plain.verdict, moved.verdict) == ("reproduced (n = 2)", "below (n = 2, quoted, not counted)")
+    assert (plain.verdict, moved.verdict) == ("reproduced, above (n = 2)", "below (n = 2, quoted, not counted)")
     assert angle.verdict == "not yet runnable"
     (more,) = [seeds for one, seeds in standing(out, seeds=3).wanted(done.entries[:1])]
     assert more == [2]

@@ -12,17 +12,32 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_page_of_a_tiny_paper(tiny_paper, tmp_path):
     before = Standing(cells.cells(), [tmp_path], seeds=1)
-    assert "**0 of 3 claimed cells are measured; 0 of these are reproduced.**" in render(before, "r")
+    assert "**Numbers: 0 of 0 are reproduced.**" in render(before, "r")
     missing.carry_out(before.wanted(before.entries), tmp_path / "out", tmp_path / "work", "cpu", shown=False)
     after = Standing(cells.cells(), [tmp_path / "out"], seeds=1)
     page = render(after, "made/up")
     assert "the result files under `made/up`. Do not edit" in page
+    assert "**Numbers: 2 of 2 are reproduced.** 0 are at most 1.5 points from the paper's, 2 are further above," in page
+    assert "Of the 2, 2 have fewer than 3 seeds. They come from 1 experiments" in page
+    assert "**Not measured: 1 of the 3 numbers that the paper claims.**" in page
+    assert "[fig10](#fig10) | accuracy after each task | 1 of 1, 1 repeated | 1 of 1 |" in page
     plain = after.entries[0].values[0]
-    assert f"| er | 1.00 | {plain:.2f} | 1 | +{plain - 1:.2f} | reproduced (n = 1) | 1 |" in page
-    assert "- Not yet runnable, 1 cells: a ruler." in page
+    assert f"| er | 1.00 | {plain:.2f} | 1 | +{plain - 1:.2f} | reproduced, above (n = 1) | 1 |" in page
+    assert "- Cannot be run yet, 1 cell: a ruler." in page
     assert "made up (2 cells)" in page
-    assert re.search(r"\| 1 \| `moca compare --data digits --learner er .*--seeds 1` \| 1 \|  \|  \|", page)
+    assert re.search(r"\| 1 \| `moca compare --data digits --learner er .*--seeds 1` \| 1 \|", page)
     assert render(Standing(cells.cells(), [tmp_path / "out"], seeds=1), "made/up") == page
+
+
+def test_only_what_was_measured_is_in_the_tables(tiny_paper, tmp_path):
+    """What the cells of a table have in common is said above it; what was not run is only counted."""
+    before = Standing(cells.cells(), [tmp_path], seeds=1)
+    missing.carry_out(before.wanted(before.entries)[:1], tmp_path / "out", tmp_path / "work", "cpu", shown=False)
+    page = render(Standing(cells.cells(), [tmp_path / "out"], seeds=1), "r")
+    table = page.partition("## table1\n")[2].partition("##")[0]
+    assert re.findall(r"\| (er[^ ]*) \|", table) == ["er"]
+    assert "- Missing: 1 runs, about " in table
+    assert "er+gaussian" not in table
 
 
 def test_the_page_in_the_repository_is_what_the_results_say():

@@ -41,8 +41,8 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     table = _table(["", "measured", "reproduced", "runs left", "GPU min", "what"])
     for name, title in exhibits().items():
         if shown := standing.of(name):
-            table.add_row(name, *standing.sums(shown).in_short, Text(title))
-    table.add_row("all", *standing.sums(standing.entries).in_short, style="bold")
+            table.add_row(name, *standing.sums(shown).texts, Text(title))
+    table.add_row("all", *standing.sums(standing.entries).texts, style="bold")
     console.print(table)
     legend = (
         "Measured: out of the cells that can be run so far. Reproduced: out of the claimed cells that are measured. "
@@ -61,7 +61,6 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     """
     with loading():
         from moca.recipes.cells import drawn, exhibits
-        from moca.recipes.matching import experiments
 
     for name in (name for name in names if name in drawn()):
         console.print(Text(f"{name}: {exhibits()[name]}", "bold"))
@@ -70,8 +69,7 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     if names and all(name in drawn() for name in names):
         return
     standing = _standing(names, only, [results], seeds)
-    _show(standing)
-    for number, one in enumerate(experiments(standing.entries), 1):
+    for number, one in enumerate(_show(standing), 1):
         say(f"{number}: {one.command(seeds, results)}")
     _warn_if_empty(standing, results)
 
@@ -175,22 +173,27 @@ def _warn_if_empty(standing: Standing, results: Path) -> None:
         )
 
 
-def _show(standing: Standing) -> None:
+def _show(standing: Standing) -> list[Experiment]:
+    """Print the cells; returns their experiments, by whose place the last column refers to them."""
     from moca.recipes.cells import exhibits
     from moca.recipes.experiment import departures
+    from moca.recipes.matching import experiments
+    from moca.recipes.status import NUMBERS, rows
 
+    runs = experiments(standing.entries)
     for name, title in exhibits().items():
         if shown := standing.of(name):
-            head, rows = standing.rows(shown)
-            tags = len(head) - len(standing.NUMBERS)
+            head, lines = rows(shown, runs)
+            tags = len(head) - len(NUMBERS)
             console.print(Text(f"{name}: {title}", "bold"))
             table = _table(["", *head[tags:]])
-            for row in rows:
-                table.add_row(Text(" ".join(filter(None, row[:tags]))), *map(Text, row[tags:]))
+            for line in lines:
+                table.add_row(Text(" ".join(filter(None, line[:tags]))), *map(Text, line[tags:]))
             console.print(table)
             notes = [text for entry in shown for text in (entry.waits, entry.cell.note, *departures(entry.cell))]
             for note in dict.fromkeys(filter(None, notes)):
                 say(f"- {note}", "dim")
+    return runs
 
 
 def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int]]], on_cpu: bool) -> None:

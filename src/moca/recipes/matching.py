@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from moca.engine.folder import RESULT
 from moca.engine.listing import run_folders
@@ -18,9 +19,9 @@ from moca.recipes.metrics import has
 from moca.report.spread import Spread
 
 NEAR = 1.5
-"""An accuracy at most this many points below the paper's counts as reproduced."""
+"""An accuracy at most this many points from the paper's is near it, and counts as reproduced."""
 TENTH = 0.1
-"""The relative difference up to which a number that is not an accuracy counts as reproduced."""
+"""The same for a number that is not an accuracy, as a relative difference."""
 SEEDS = 3
 """The paper's number of seeds."""
 
@@ -77,34 +78,44 @@ class Entry:
         return Spread.of(self.values)
 
     @property
+    def outcome(self) -> Outcome | None:
+        """What became of the paper's number; None if it was not measured."""
+        cell = self.cell
+        return outcome(cell.value, cell.std, self.ours, higher_is_better=cell.in_percent) if self.values else None
+
+    @property
     def reproduced(self) -> bool | None:
         """Whether the paper's number was reproduced; None if it was not measured."""
-        if not self.values:
-            return None
-        return (reached if self.cell.in_percent else alike)(self.cell.value, self.cell.std, self.ours)
+        return None if self.outcome is None else self.outcome in REPRODUCED
 
     @property
     def verdict(self) -> str:
         """The same in words, with caveats."""
         if self.waits:
             return "not yet runnable"
-        if not self.values:
+        if self.outcome is None:
             return "diverged" if self.results else "to be run"
         few = [f"n = {len(self.values)}"] if len(self.values) < SEEDS else []
         aside = ", ".join(few + ([] if self.cell.counts else [f"{self.cell.status.replace('_', ' ')}, not counted"]))
-        short = "below" if self.cell.in_percent else "differs"
-        return ("reproduced" if self.reproduced else short) + (f" ({aside})" if aside else "")
+        return self.outcome + (f" ({aside})" if aside else "")
 
 
-def reached(paper: float, std: float, ours: Spread) -> bool:
-    """Whether our mean is at most `NEAR` points below the paper's, or within two pooled standard deviations of it."""
-    return ours.mean >= paper - NEAR or abs(ours.mean - paper) <= 2 * _pooled(std, ours.std)
+Outcome = Literal["reproduced", "reproduced, above", "reproduced, within noise", "below", "differs"]
+"""Near the paper's number; further above it; further away, but within two standard deviations; or not reproduced."""
+REPRODUCED: tuple[Outcome, ...] = ("reproduced", "reproduced, above", "reproduced, within noise")
 
 
-def alike(paper: float, std: float, ours: Spread) -> bool:
-    """Whether our mean is within a tenth of the paper's number or two pooled standard deviations; for metrics where
-    higher is not better."""
-    return abs(ours.mean - paper) <= max(TENTH * abs(paper), 2 * _pooled(std, ours.std))
+def outcome(paper: float, std: float, ours: Spread, higher_is_better: bool) -> Outcome:
+    """Compares our mean with the paper's number: an accuracy is near if it differs by at most `NEAR` points, another
+    number by at most a tenth; noise is two pooled standard deviations."""
+    above, margin = ours.mean - paper, NEAR if higher_is_better else TENTH * abs(paper)
+    if abs(above) <= margin:
+        return "reproduced"
+    if higher_is_better and above > 0:
+        return "reproduced, above"
+    if abs(above) <= 2 * _pooled(std, ours.std):
+        return "reproduced, within noise"
+    return "below" if higher_is_better else "differs"
 
 
 def _pooled(*spreads: float) -> float:

@@ -6,24 +6,39 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from moca.recipes.cells import exhibits
+from moca.recipes.cells import columns, exhibits
 from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
 from moca.recipes.equal_footing import rows as footing_rows
-from moca.recipes.experiment import rules
+from moca.recipes.experiment import Experiment, rules
 from moca.recipes.leads import rows as lead_rows
-from moca.recipes.matching import NEAR, SEEDS, TENTH, Entry, experiments
-from moca.recipes.status import Standing, Sums
+from moca.recipes.matching import NEAR, REPRODUCED, SEEDS, TENTH, Entry, experiments
+from moca.recipes.status import Standing, rows
 from moca.report.significance import LEVEL
 
-COUNTS = (
-    f"A cell that the paper claims counts as reproduced if the mean of our seeds is at most {NEAR} points below it, "
-    "or above it, or within two pooled standard deviations of it (of the paper's and ours, as far as both are known); "
-    f"otherwise it is below. A number that is not an accuracy counts as reproduced if it is within {TENTH:.0%} of the "
-    f"paper's, or within the two deviations; otherwise it differs. With fewer than {SEEDS} seeds, n is given. Cells "
-    "that the paper quotes from elsewhere, that contradict the rest of it, or that are known only from its plotting "
-    "scripts or figures are reported, not counted."
+_READING = (
+    "Measured: of the cells that can be run so far; *repeated* are those of experiments that a table or figure further "
+    "up has, too. The tables below have the measured cells; `moca paper show` has all."
 )
+_COUNTS = (
+    f"**Reproduced** means that the mean of our seeds is at most {NEAR} points from the paper's number. *Above*: it is "
+    "further above. *Within noise*: it is further below, but within two pooled standard deviations (the paper's and "
+    "ours, as far as known). Otherwise it is *below*. A number that is not an accuracy is reproduced within "
+    f"{TENTH:.0%} of the paper's, or within noise; otherwise it *differs*. With fewer than {SEEDS} seeds, n is given. "
+    "Not counted are cells that the paper quotes from elsewhere, that contradict the rest of it, or that are known "
+    "only from its plotting scripts or figures."
+)
+_ORDER = (
+    "Where the main tables put a perturbation above its own learner, or WAP above Gaussian noise. Seeds are paired; p "
+    f"is of a one-sided paired t-test, and a claim holds if it is below {LEVEL}. With few seeds, that takes a gain "
+    "well above its spread. The level applies to each claim on its own, so one in twenty false claims holds by chance."
+)
+_VERDICTS = {
+    "same direction, may be chance": "have the same direction but may be chance",
+    "does not show": "do not show",
+    "the other way round": "are the other way round",
+}
+"""What the claims that do not hold are said to do."""
 _FOOTING = (
     "The paper's methods are tested with BatchNorm statistics of different batches, which decides part of their order. "
     "These runs were recorded with `--record rules`: the same weights, tested with the statistics of replayed batches "
@@ -46,53 +61,81 @@ _PLAIN = str.maketrans({"[": "", "]": "", "'": "", "*": "…"})
 
 def render(standing: Standing, place: str) -> str:
     """The whole page."""
-    every = standing.sums(standing.entries)
-    claimed = [entry for entry in standing.entries if entry.cell.counts]
-    behind = len(experiments([entry for entry in claimed if entry.values]))
-    titles = exhibits()
-    shown = {name: standing.of(name) for name in titles}
+    titles, said = exhibits(), claims(standing.entries)
+    shown = {name: there for name in titles if (there := standing.of(name))}
+    runs = experiments([entry for entry in standing.entries if entry.results])
+    commands = ([str(n), f"`{one.command(standing.seeds)}`", str(standing.done(one))] for n, one in enumerate(runs, 1))
     parts = [
         "# The paper's numbers and ours",
         f"Written by `moca paper report` from the result files under `{place}`. Do not edit: run it again instead. "
         "How to add runs: [docs/reproduction.md](docs/reproduction.md).",
-        f"**{every.counted} of {len(claimed)} claimed cells are measured; {every.reproduced} of these are reproduced.**"
-        f" They are numbers of {behind} experiments, since the paper prints some more than once. {every.missing} runs "
-        f"are missing, about {every.minutes / 60:,.0f} GPU hours. {_where(standing)}",
-        COUNTS,
+        "\n".join(f"- {line}" for line in (_numbers(standing), _order(said), _left(standing))),
+        _table(["", "what", "measured", "reproduced", "runs missing", "GPU minutes"], _overview(standing, shown)),
+        _READING,
+        _COUNTS,
         standing.pace.how,
-        _table(
-            ["", "what", *Sums.HEAD],
-            [[name, title, *standing.sums(shown[name]).texts] for name, title in titles.items()],
-        ),
-        "## The order of methods",
-        *_order(claims(standing.entries)),
+        *_recorded("The order of methods", _ORDER, claim_rows(said)),
         *_recorded("On equal footing", _FOOTING, footing_rows(standing.entries)),
         *_recorded("Logit adjustment", _LEADS, lead_rows(standing.entries)),
-        *(_exhibit(standing, name, shown[name]) for name in titles if shown[name]),
+        *(_exhibit(standing, name, there, runs) for name, there in shown.items()),
         "## Why they are run this way",
         "All rules that fit a cell apply, and later ones win; settings that none of them sets come from the recipes of "
         "protocol, data set and method.",
         _table(["cells", "what is set", "why"], map(_rule, rules())),
         "## Runs",
-        f"Each with {standing.seeds} seeds; several of them, packed: `moca paper run`. If a table or figure needs a "
-        "recording (`--record`), runs that were done without it count as missing.",
-        _table(["run", "command", "done", "missing", "GPU minutes"], _runs(standing)),
+        "The experiments that were run; several of them, packed: `moca paper run`.",
+        _table(["run", "command", "runs done"], commands),
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def _order(said: Sequence[Claim]) -> list[str]:
-    """The section on the order of methods: the paper's claims, and whether our runs support them."""
-    head, rows = claim_rows(said)
-    verdicts = Counter(row[-1] for row in rows)
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-    text = (
-        f"The main tables put a perturbation above its own learner, or WAP above Gaussian noise, {len(said)} times. "
-        f"{len(rows)} of these claims are measured{': ' + counted if rows else ''}. Seeds are paired; p is of a "
-        f"one-sided paired t-test, and a claim holds if it is below {LEVEL}. With few seeds, that takes a gain well "
-        "above its spread. The level applies to each claim on its own, so one in twenty false claims holds by chance."
+def _numbers(standing: Standing) -> str:
+    """How many of the paper's numbers were reproduced, and how."""
+    measured = [entry for entry in standing.entries if entry.cell.counts and entry.values]
+    sums = standing.sums(measured)
+    near, above, noise = (sums.outcomes[outcome] for outcome in REPRODUCED)
+    few = sum(len(entry.values) < SEEDS for entry in measured)
+    return (
+        f"**Numbers: {sums.reproduced} of {len(measured)} are reproduced.** {near} are at most {NEAR} points from the "
+        f"paper's, {above} are further above, {noise} are further below but within noise; {sums.missed} are below. Of "
+        f"the {len(measured)}, {few} have fewer than {SEEDS} seeds. They come from {len(experiments(measured))} "
+        "experiments, since the paper prints some results more than once."
     )
-    return [text, _table(head, rows)] if rows else [text]
+
+
+def _order(said: Sequence[Claim]) -> str:
+    """How many of the paper's claims about the order of methods our runs support."""
+    measured = [claim for claim in said if claim.differences]
+    pairs = {tuple(one.experiment and one.experiment.identity for one in (c.better, c.worse)) for c in measured}
+    verdicts = Counter(claim.verdict for claim in measured)
+    others = ", ".join(f"{verdicts[verdict]} {words}" for verdict, words in _VERDICTS.items())
+    return (
+        f"**Order of methods: {verdicts['holds']} of {len(measured)} claims hold.** {others}. "
+        f"{sum(len(claim.differences) < 2 for claim in measured)} have one seed, with which none can hold; "
+        f"{len(measured) - len(pairs)} are in two tables."
+    )
+
+
+def _left(standing: Standing) -> str:
+    """How much was not measured, and what the rest was measured on."""
+    claimed = [entry for entry in standing.entries if entry.cell.counts]
+    left, sums = sum(not entry.values for entry in claimed), standing.sums(standing.entries)
+    return (
+        f"**Not measured: {left} of the {len(claimed)} numbers that the paper claims.** {sums.missing} runs are "
+        f"missing, about {sums.minutes / 60:,.0f} GPU hours. {_where(standing)}"
+    )
+
+
+def _overview(standing: Standing, shown: Mapping[str, Sequence[Entry]]) -> Iterable[list[str]]:
+    """A row for each table and figure with numbers."""
+    above: set[str] = set()
+    for name, entries in shown.items():
+        own = [entry.experiment.identity for entry in entries if entry.values and entry.experiment]
+        repeated = sum(identity in above for identity in own)
+        above.update(own)
+        measured, *others = standing.sums(entries).texts
+        link = f"[{name}](#{name})" if own else name
+        yield [link, exhibits()[name], measured + f", {repeated} repeated" * (repeated > 0), *others]
 
 
 def _recorded(title: str, text: str, table: tuple[list[str], list[list[str]]]) -> list[str]:
@@ -101,26 +144,29 @@ def _recorded(title: str, text: str, table: tuple[list[str], list[list[str]]]) -
     return [f"## {title}", text, _table(head, rows)] if rows else []
 
 
-def _exhibit(standing: Standing, name: str, shown: Sequence[Entry]) -> str:
-    head, rows = standing.rows(shown)
-    sums = standing.sums(shown)
-    waiting = Counter(entry.waits for entry in shown if entry.waits)
-    notes = Counter(entry.cell.note for entry in shown if entry.cell.note)
-    remarks = [f"Not yet runnable, {count} cells: {why}." for why, count in waiting.items()]
+def _exhibit(standing: Standing, name: str, entries: Sequence[Entry], runs: Sequence[Experiment]) -> str:
+    """The measured cells of a table or figure, and how to run the others."""
+    measured, sums = [entry for entry in entries if entry.results], standing.sums(entries)
+    waiting = Counter(entry.waits for entry in entries if entry.waits)
+    notes = Counter(entry.cell.note for entry in measured if entry.cell.note)
+    remarks = [f"Cannot be run yet, {_cells(count)}: {why}." for why, count in waiting.items()]
     if sums.missing:
         command = f"`moca paper run {name} --seeds {standing.seeds} --device cuda`"
         remarks.insert(0, f"Missing: {sums.missing} runs, about {sums.minutes:,.0f} GPU minutes: {command}")
-    remarks += [f"{note} ({count} cell{'s' * (count != 1)})" for note, count in notes.items()]
-    title = f"## {name}: {exhibits()[name]}"
-    return "\n\n".join(filter(None, [title, _table(head, rows), "\n".join(f"- {line}" for line in remarks)]))
+    remarks += [f"{note} ({_cells(count)})" for note, count in notes.items()]
+    title, table = f"{exhibits()[name][0].upper()}{exhibits()[name][1:]}.", ""
+    if measured:
+        head, lines = rows(measured, runs)
+        shared = [kind for kind in columns([entry.cell for entry in entries]) if kind not in head]
+        if common := ", ".join(filter(None, (measured[0].cell.tags.get(kind, "") for kind in shared))):
+            title += f" Measured so far: {common}."
+        values = ([cell.removeprefix(f"{kind}=") for kind, cell in zip(head, line, strict=True)] for line in lines)
+        table = _table(head, values)
+    return "\n\n".join(filter(None, [f"## {name}", title, table, "\n".join(f"- {line}" for line in remarks)]))
 
 
-def _runs(standing: Standing) -> Iterable[list[str]]:
-    for number, one in enumerate(experiments(standing.entries), 1):
-        missing = standing.missing(one)
-        minutes = f"{standing.minutes([(one, missing)]):,.1f}" if missing else ""
-        done = str(standing.done(one) or "")
-        yield [str(number), f"`{one.command(standing.seeds)}`", done, str(len(missing) or ""), minutes]
+def _cells(count: int) -> str:
+    return f"{count} cell{'s' * (count != 1)}"
 
 
 def _rule(rule: Mapping[str, Any]) -> list[str]:

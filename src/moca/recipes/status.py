@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from moca.recipes.cells import Cell, columns
 from moca.recipes.cost import Pace
 from moca.recipes.experiment import Experiment
-from moca.recipes.matching import SEEDS, Entry, Found, entries, experiments
+from moca.recipes.matching import REPRODUCED, SEEDS, Entry, Found, Outcome, entries, experiments
 from moca.report.spread import Spread
 
 
 class Standing:
     """The status of some cells: the runs found below `places`, and the seeds that each experiment still needs."""
 
-    NUMBERS = ("paper", "ours", "n", "diff", "verdict", "run")
-    """The last columns of a table of cells."""
-
     def __init__(self, cells: Sequence[Cell], places: Sequence[Path], seeds: int = SEEDS) -> None:
         self.seeds, self.found = seeds, Found(*places)
         self.pace = Pace(self.found.results, *places)
         self.entries = entries(cells, self.found)
-        self.numbers = {one.identity: number for number, one in enumerate(experiments(self.entries), 1)}
 
     def of(self, exhibit: str) -> list[Entry]:
         """The cells of a table or figure."""
@@ -49,37 +46,41 @@ class Standing:
 
     def sums(self, shown: Sequence[Entry]) -> Sums:
         """Counts of these cells and their runs."""
-        wanted, counted = self.wanted(shown), [entry for entry in shown if entry.cell.counts and entry.values]
+        wanted = self.wanted(shown)
         return Sums(
-            cells=len(shown),
             runnable=sum(entry.experiment is not None for entry in shown),
             measured=sum(bool(entry.values) for entry in shown),
-            counted=len(counted),
-            reproduced=sum(entry.reproduced is True for entry in counted),
-            done=len({result.folder for entry in shown for result in entry.results}),
+            outcomes=Counter(entry.outcome for entry in shown if entry.cell.counts and entry.outcome),
             missing=sum(len(seeds) for _, seeds in wanted),
             minutes=self.minutes(wanted),
         )
 
-    def rows(self, shown: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
-        """A table as text: what distinguishes the cells, the paper's number, ours, and the number of the experiment."""
-        kinds = columns([entry.cell for entry in shown])
-        return [*kinds, *self.NUMBERS], [[*_tags(entry.cell, kinds), *self._row(entry)] for entry in shown]
 
-    def _row(self, entry: Entry) -> list[str]:
-        cell, ours = entry.cell, entry.ours
-        known = not math.isnan(ours.mean)
-        number = self.numbers[entry.experiment.identity] if entry.experiment else ""
-        return [
-            Spread(cell.value, cell.std).points() if cell.in_percent else f"{cell.value:g}",
-            _measured(ours, cell.in_percent) if known else "",
-            str(len(entry.values) or ""),
-            f"{ours.mean - cell.value:+{'.2f' if cell.in_percent else '.2g'}}".replace("-", "\N{MINUS SIGN}")
-            if known
-            else "",
-            entry.verdict,
-            str(number),
-        ]
+NUMBERS = ("paper", "ours", "n", "diff", "verdict", "run")
+"""The last columns of a table of cells."""
+
+
+def rows(shown: Sequence[Entry], runs: Sequence[Experiment]) -> tuple[list[str], list[list[str]]]:
+    """A table as text: what distinguishes the cells, the paper's number, ours, and the place of the experiment among
+    `runs`, from 1."""
+    kinds = columns([entry.cell for entry in shown])
+    numbers = {one.identity: str(number) for number, one in enumerate(runs, 1)}
+    return [*kinds, *NUMBERS], [[*_tags(entry.cell, kinds), *_row(entry, numbers)] for entry in shown]
+
+
+def _row(entry: Entry, numbers: Mapping[str, str]) -> list[str]:
+    cell, ours = entry.cell, entry.ours
+    known = not math.isnan(ours.mean)
+    return [
+        Spread(cell.value, cell.std).points() if cell.in_percent else f"{cell.value:g}",
+        _measured(ours, cell.in_percent) if known else "",
+        str(len(entry.values) or ""),
+        f"{ours.mean - cell.value:+{'.2f' if cell.in_percent else '.2g'}}".replace("-", "\N{MINUS SIGN}")
+        if known
+        else "",
+        entry.verdict,
+        numbers[entry.experiment.identity] if entry.experiment else "",
+    ]
 
 
 def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
@@ -99,35 +100,34 @@ def _measured(ours: Spread, in_percent: bool) -> str:
 class Sums:
     """Counts of cells and runs."""
 
-    cells: int
     runnable: int
     measured: int
-    counted: int
-    """Claimed cells that were measured."""
-    reproduced: int
-    """Counted cells that were reproduced."""
-    done: int
-    """Runs that were done."""
+    outcomes: Counter[Outcome]
+    """What became of the measured cells that the paper claims."""
     missing: int
     """Runs that are missing."""
     minutes: float
     """Estimated GPU minutes of the missing runs."""
 
-    HEAD = ("cells", "runnable", "measured", "reproduced of claimed", "runs done", "missing", "GPU minutes")
+    @property
+    def counted(self) -> int:
+        """Claimed cells that were measured."""
+        return self.outcomes.total()
 
     @property
-    def in_short(self) -> list[str]:
-        """Four columns: measured, reproduced, missing runs and their GPU minutes."""
-        measured = f"{self.measured} of {self.runnable}" if self.runnable else "not yet"
-        left = [f"{self.missing:,}", f"{self.minutes:,.0f}"] if self.missing else ["", ""]
-        return [measured, self._reproduced, *left]
+    def reproduced(self) -> int:
+        """Counted cells that were reproduced."""
+        return sum(self.outcomes[one] for one in REPRODUCED)
 
     @property
-    def _reproduced(self) -> str:
-        return f"{self.reproduced} of {self.counted}" if self.counted else ""
+    def missed(self) -> int:
+        """Counted cells that were not."""
+        return self.counted - self.reproduced
 
     @property
     def texts(self) -> list[str]:
-        """A table row with the columns of `HEAD`."""
-        numbers = (self.cells, self.runnable, self.measured, self._reproduced, self.done, self.missing)
-        return [*(str(number or "") for number in numbers), f"{self.minutes:,.0f}" if self.missing else ""]
+        """Four columns: measured, reproduced, missing runs and their GPU minutes."""
+        measured = f"{self.measured} of {self.runnable}" if self.runnable else "not yet"
+        reproduced = f"{self.reproduced} of {self.counted}" if self.counted else ""
+        left = [f"{self.missing:,}", f"{self.minutes:,.0f}"] if self.missing else ["", ""]
+        return [measured, reproduced, *left]
