@@ -25,7 +25,7 @@ from moca.engine.subprocesses import side_by_side
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import Held, MocaError
-from moca.settings import Choice, Run
+from moca.settings import Choice, Run, spelt
 
 _PACKED = 8
 """How many runs share a GPU by default: with small batches, a single run leaves most of it idle."""
@@ -123,8 +123,10 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
 def _check_same(p: Plan) -> None:
     """Raise a `MocaError` unless the folder holds this run: with the same settings and, if it is done, the same
     images."""
-    if not _same(RunFolder(p.folder).settings(), p.settings):
-        raise MocaError(f"'{p.folder}' holds a run with other settings; choose another folder with out=")
+    if changed := _changed(RunFolder(p.folder).settings(), p.settings):
+        raise MocaError(
+            f"'{p.folder}' holds a run with other settings ({', '.join(changed)}); choose another folder with out="
+        )
     images = p.stream.dataset.fingerprint
     if (p.folder / RESULT).is_file() and Result.load(p.folder).environment.get("data", images) != images:
         raise MocaError(
@@ -133,10 +135,11 @@ def _check_same(p: Plan) -> None:
         )
 
 
-def _same(kept: Run, asked: Run) -> bool:
-    """Whether the saved and the requested settings are the same, apart from the index of the GPU."""
-    one, other = (run.model_copy(update={"device": run.device.partition(":")[0]}) for run in (kept, asked))
-    return one.model_dump(mode="json", by_alias=True) == other.model_dump(mode="json", by_alias=True)
+def _changed(kept: Run, asked: Run) -> list[str]:
+    """The saved settings that differ from the requested ones, apart from the index of the GPU."""
+    runs = [run.model_copy(update={"device": run.device.partition(":")[0]}) for run in (kept, asked)]
+    one, other = (run.model_dump(mode="json") for run in runs)
+    return [f"{name}={spelt(getattr(kept, name))}" for name in one if one[name] != other[name]]
 
 
 def _given_folder(p: Plan, trackers: Sequence[Choice]) -> Path:
