@@ -30,8 +30,8 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
         least = f"{row.label} loses least against {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
         none = "No perturbation has a higher mean final accuracy than its learner."
         return f"{none} {least}: {_size(gain)}. {test}{_other_significant(row, known)}"
-    worse = [entry[0].label for entry in known if entry[2].spread.mean <= 0 and entry[0] is not row]
-    none = f" No gain: {some(worse)}." if worse else ""
+    no_gain = [r.label for r, _, other in known if other.spread.mean <= 0 and r is not row and not other.clear]
+    none = f" No gain: {some(no_gain)}." if no_gain else ""
     most = "gains most over" if gain.spread.mean > 0 else "loses least against"
     return f"{row.label} {most} {own.label}: {_size(gain)}. {test}{none}{_other_significant(row, known)}"
 
