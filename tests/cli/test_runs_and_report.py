@@ -43,6 +43,15 @@ def test_runs_are_listed(moca, runs):
     assert "* on a held-out share of the training data, not on the test set" in out
 
 
+def test_runs_of_several_folders_are_named_from_what_these_share(moca, runs):
+    _, out, _ = moca("runs", "runs/er-s0", "runs/compare", "runs/half")
+    assert {line.split()[0] for line in out.splitlines() if "digits" in line} == {
+        "er-s0", "compare/er+wap-s0", "compare/er+wap-s1", "half"
+    }  # fmt: skip
+    assert "half: moca resume runs/half" in out
+    assert "runs/er-s0" in moca("runs", "runs/er-s0")[1]
+
+
 def test_how_far_an_unfinished_run_came_is_listed(moca, runs):
     for learned, told in ((0, "stopped "), (1, "stopped after 1 task "), (4, "stopped after 4 tasks ")):
         (runs / "half" / "tasks.jsonl").write_text(json.dumps({"learned": learned, "seconds": 1.0}) + "\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -153,10 +154,9 @@ def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table
 
 
 def _name(run: Listed, places: Sequence[Path]) -> str:
-    """The folder of a run, relative to the listed folder if there is only one."""
-    if len(places) == 1 and run.folder != places[0]:
-        return str(run.folder.relative_to(places[0]))
-    return str(run.folder)
+    """The folder of a run, relative to the listed folder, or to what several of them have in common."""
+    shared = os.path.commonpath(list(map(os.path.abspath, places)))
+    return str(run.folder) if run.folder.absolute() == Path(shared) else os.path.relpath(run.folder, shared)
 
 
 def _state(run: Listed) -> Text:
