@@ -43,3 +43,21 @@ def test_only_what_was_measured_is_in_the_tables(tiny_paper, tmp_path):
 def test_the_page_in_the_repository_is_what_the_results_say():
     page = (ROOT / "RESULTS.md").read_text("utf-8")
     assert page == render(Standing(cells.cells(), [ROOT / "results"]), "results"), "run: moca paper report"
+
+
+def test_the_readme_and_the_guide_count_as_the_page_does():
+    page, readme, guide = (
+        " ".join((ROOT / name).read_text("utf-8").split()) for name in ("RESULTS.md", "README.md", "docs/results.md")
+    )
+    reproduced, measured, near, above, noise = re.search(
+        r"Numbers: (\d+) of (\d+) are reproduced.\*\* (\d+) are at .*?, (\d+) are further above, (\d+) are", page
+    ).groups()
+    hold, claims = re.search(r"Order of methods: (\d+) of (\d+) claims hold", page).groups()
+    claimed = re.search(r"of the (\d+) numbers that the paper claims", page).group(1)
+    assert (
+        f"Of the {claimed} numbers that the paper claims, {measured} are measured and {reproduced} of these "
+        f"reproduced; of {claims} claims that one method beats another, {hold} hold." in readme
+    )
+    assert f"Of the {claimed} numbers that the paper claims, {measured} are measured," in guide
+    assert f"{near} differ by at most 1.5 points, {above} are further above, {noise} are further below" in guide
+    assert f"Of {claims} claims that one method beats another, {hold} hold" in guide
