@@ -23,7 +23,7 @@ def test_the_page_of_a_tiny_paper(tiny_paper, tmp_path):
     assert "[fig10](#fig10) | accuracy after each task | 1 of 1, 1 repeated | 1 of 1 |" in page
     plain = after.entries[0].values[0]
     assert f"| er | 1.00 | {plain:.2f} | 1 | +{plain - 1:.2f} | reproduced, above (n = 1) | 1 |" in page
-    assert "- Cannot be run yet, 1 cell: a ruler." in page
+    assert "- Not yet runnable, 1 cell: a ruler." in page
     assert "made up (2 cells)" in page
     assert re.search(r"\| 1 \| `moca compare --data digits --learner er .*--seeds 1` \| 1 \|", page)
     assert render(Standing(cells.cells(), [tmp_path / "out"], seeds=1), "made/up") == page

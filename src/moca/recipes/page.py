@@ -74,9 +74,9 @@ def render(standing: Standing, place: str) -> str:
         _READING,
         _COUNTS,
         standing.pace.how,
-        *_recorded("The order of methods", _ORDER, claim_rows(said)),
-        *_recorded("On equal footing", _FOOTING, footing_rows(standing.entries)),
-        *_recorded("Logit adjustment", _LEADS, lead_rows(standing.entries)),
+        *_section("The order of methods", _ORDER, claim_rows(said)),
+        *_section("On equal footing", _FOOTING, footing_rows(standing.entries)),
+        *_section("Logit adjustment", _LEADS, lead_rows(standing.entries)),
         *(_exhibit(standing, name, there, runs) for name, there in shown.items()),
         "## Why they are run this way",
         "All rules that fit a cell apply, and later ones win; settings that none of them sets come from the recipes of "
@@ -128,18 +128,18 @@ def _left(standing: Standing) -> str:
 
 def _overview(standing: Standing, shown: Mapping[str, Sequence[Entry]]) -> Iterable[list[str]]:
     """A row for each table and figure with numbers."""
-    above: set[str] = set()
+    before: set[str] = set()
     for name, entries in shown.items():
         own = [entry.experiment.identity for entry in entries if entry.values and entry.experiment]
-        repeated = sum(identity in above for identity in own)
-        above.update(own)
+        repeated = sum(identity in before for identity in own)
+        before.update(own)
         measured, *others = standing.sums(entries).texts
         link = f"[{name}](#{name})" if own else name
         yield [link, exhibits()[name], measured + f", {repeated} repeated" * (repeated > 0), *others]
 
 
-def _recorded(title: str, text: str, table: tuple[list[str], list[list[str]]]) -> list[str]:
-    """A section on runs that recorded more than the paper requires; empty if there are none."""
+def _section(title: str, text: str, table: tuple[list[str], list[list[str]]]) -> list[str]:
+    """A section with a table; nothing if that has no rows."""
     head, rows = table
     return [f"## {title}", text, _table(head, rows)] if rows else []
 
@@ -149,7 +149,7 @@ def _exhibit(standing: Standing, name: str, entries: Sequence[Entry], runs: Sequ
     measured, sums = [entry for entry in entries if entry.results], standing.sums(entries)
     waiting = Counter(entry.waits for entry in entries if entry.waits)
     notes = Counter(entry.cell.note for entry in measured if entry.cell.note)
-    remarks = [f"Cannot be run yet, {_cells(count)}: {why}." for why, count in waiting.items()]
+    remarks = [f"Not yet runnable, {_cells(count)}: {why}." for why, count in waiting.items()]
     if sums.missing:
         command = f"`moca paper run {name} --seeds {standing.seeds} --device cuda`"
         remarks.insert(0, f"Missing: {sums.missing} runs, about {sums.minutes:,.0f} GPU minutes: {command}")
