@@ -126,7 +126,7 @@ def report(
     out: Annotated[Path, Parameter(help="the page to write, ending in .md")] = Path("RESULTS.md"),
     seeds: Seeds = 3,
 ) -> None:
-    """Write a page with every number of the paper beside ours, and what the missing runs would cost."""
+    """Write a page: how much of the paper is reproduced, its numbers beside ours, and what is missing."""
     with loading():
         from moca.recipes.page import render
 
