@@ -23,7 +23,7 @@ from moca.perturb.gaussian import Gaussian
 from moca.random import Random
 from moca.settings import Run, validate
 from moca.settings.choice import options_of
-from moca.state import tensors_in
+from moca.state import placed_tensors
 
 BASES = {"learner": Learner, "perturb": Perturbation, "model": Encoder, "track": Tracker}
 EVERY = [(setting, name) for setting, kind in KINDS.items() for name in kind.built_in]
@@ -114,7 +114,7 @@ assert not loaded, loaded
         for classes in ((0, 1), (2, 3)):
             one.begin_task(SimpleNamespace(classes=classes, train=torch.arange(5)))
         with torch.no_grad():
-            for tensor in tensors_in(one.state()):
+            for _, tensor in placed_tensors(one.state()):
                 if tensor.is_floating_point():
                     tensor.add_(0.5)
         state = one.state_dict()

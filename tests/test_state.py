@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from moca.random import Random
-from moca.state import Stateful, layout, longer, on, tensors_in
+from moca.state import Stateful, layout, longer, on, placed_tensors
 
 
 class Part(Stateful):
@@ -47,15 +47,15 @@ def test_a_state_is_live_and_its_copy_is_not():
     assert copy["count"] == 0
 
 
-def test_every_tensor_of_a_nested_state_is_found():
+def test_every_tensor_of_a_nested_state_is_found_with_its_path():
     a, b, c = torch.zeros(1), torch.ones(2), torch.full((3,), 2.0)
-    found = list(tensors_in({"a": a, "plain": 3, "in": [b, {"deep": (c, None)}]}))
-    assert [id(t) for t in found] == [id(a), id(b), id(c)]
+    found = placed_tensors({"a": a, "plain": 3, "in": [b, {"deep": (c, None)}]})
+    assert [(path, id(t)) for path, t in found] == [(("a",), id(a)), (("in", 0), id(b)), (("in", 1, "deep", 0), id(c))]
 
 
 def test_every_tensor_of_a_nested_state_moves_to_a_device():
     state = {"a": torch.zeros(1), "plain": 3, "in": [torch.ones(2), {"deep": torch.ones(3), "none": None}]}
-    assert {t.device.type for t in tensors_in(on("meta", state))} == {"meta"}
+    assert {t.device.type for _, t in placed_tensors(on("meta", state))} == {"meta"}
     same = on("cpu", state)
     assert same["a"] is state["a"]
     assert (same["plain"], same["in"][1]["none"]) == (3, None)

@@ -92,11 +92,6 @@ def longer(rows: Tensor, count: int, fill: float = 0) -> Tensor:
     return torch.cat([rows, rows.new_full((count - len(rows), *rows.shape[1:]), fill)])
 
 
-def tensors_in(state: Any) -> Iterator[Tensor]:
-    """Every tensor of a nested state."""
-    return (tensor for _, tensor in placed_tensors(state))
-
-
 def placed_tensors(state: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
     """Every tensor of a nested state with its path."""
     if isinstance(state, Tensor):

@@ -9,7 +9,7 @@ from moca import Perturbation
 from moca.engine.capture import CapturedStep
 from moca.engine.outputs import Outputs
 from moca.random import Random
-from moca.state import tensors_in
+from moca.state import placed_tensors
 
 
 class Graph:
@@ -49,10 +49,10 @@ def test_recording_leaves_no_trace(make_trainer, no_gpu, method):
     assert before["schedule"] == trainer.schedule.state()
     before, after = before["learning"], trainer.learning.state()
     assert before["memory"]["offered"] == after["memory"]["offered"]
-    known = list(tensors_in({key: before[key] for key in ("model", "memory", "augment")}))
-    found = list(tensors_in({key: after[key] for key in ("model", "memory", "augment")}))
-    assert len(known) == len(found)
-    assert all(torch.equal(a, b) for a, b in zip(known, found, strict=True))
+    for part in ("model", "memory", "augment"):
+        known, found = dict(placed_tensors(before[part])), dict(placed_tensors(after[part]))
+        assert known.keys() == found.keys()
+        assert all(torch.equal(found[path], tensor) for path, tensor in known.items())
     assert torch.equal(
         before["learner"]["perturbation"]["random"]["count"], trainer.learning.learner.perturbation.random.count
     )
