@@ -68,6 +68,17 @@ def test_what_a_lead_was_tested_with_is_named_in_words(tmp_path):
     assert "as the run was tested" in shown.caption
 
 
+def test_seeds_recorded_over_other_ranges_are_averaged_where_these_overlap(tmp_path):
+    runs = [result(tmp_path, 0.5, seed) for seed in (0, 1)]
+    for run, x in zip(runs, ([1, 2, 3], [0, 1, 2]), strict=True):
+        run.folder = tmp_path / str(run.settings.seed)
+        run.folder.mkdir()
+        plot = Plot("lines", Axis("", x), Axis(""), {"s": [10.0 * value for value in x]})
+        write(RunFolder(run.folder), {"made": Analysis("Made", "", {}, {"course": plot})})
+    ((line,),) = [panel.lines for panel in panels(groups(comparison(tmp_path, {"er": runs}).rows), "made", "course")]
+    assert (line.plot.x.values, line.values, line.seeds) == ([1, 2], [10.0, 20.0], 2)
+
+
 def test_of_one_method_all_series_share_a_panel_and_none_is_grey(pair):
     (alone,) = panels(groups(pair.settings[0].rows[:1]), "made", "course")
     assert [(line.label, line.place) for line in alone.lines] == [("old", 1), ("new", 2)]
