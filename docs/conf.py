@@ -2,10 +2,16 @@
 
 import re
 import tomllib
+from html import escape
 from pathlib import Path
 
+from docutils import nodes
+from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import Config, GoogleDocstring
+from sphinx.util.logging import getLogger
+from sphinx.writers.html5 import HTML5Translator
+from ziamath import Latex, config
 
 _ROOT = Path(__file__).parents[1]
 
@@ -30,6 +36,8 @@ html_theme = "furo"
 html_title = "moca"
 html_theme_options = {"navigation_with_keys": True}
 html_show_sourcelink = False
+html_math_renderer = "drawn"
+config.svg2, config.precision = False, 2  # drawings without references, which two formulas of a page would share
 
 
 def _navigation(app: Sphinx, page: str, source: list[str]) -> None:
@@ -67,8 +75,21 @@ def _arguments(app: Sphinx, what: str, name: str, thing: object, options: object
         lines[:] = GoogleDocstring(lines, Config(), app, what, name, thing, options).lines()
 
 
+def _formula(writer: HTML5Translator, node: nodes.math | nodes.math_block) -> None:
+    """A formula as a drawing in the page, so that the site needs no network; an unknown command is a warning."""
+    text, block = node.astext(), isinstance(node, nodes.math_block)
+    if unknown := re.search(r"\\[A-Za-z]+", convert(text)):
+        getLogger(__name__).warning("%s is not known in formulas", unknown[0], location=node)
+    drawn = Latex(text, size=17, color="currentColor", inline=not block)
+    below = f"vertical-align: {drawn.getyofst():.1f}px"
+    svg = drawn.svg().replace("<svg", f'<svg role="img" aria-label="{escape(text)}" style="{below}"', 1)
+    writer.body.append(f'<div class="math" style="overflow-x: auto; margin: 0.9em 0">{svg}</div>' if block else svg)
+    raise nodes.SkipNode
+
+
 def setup(app: Sphinx) -> None:
     """What Sphinx calls."""
+    app.add_html_math_renderer("drawn", (_formula, None), (_formula, None))
     app.connect("autodoc-process-docstring", _arguments)
     app.connect("source-read", _navigation)
     app.connect("source-read", _settings)

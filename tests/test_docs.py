@@ -25,8 +25,8 @@ CARDS = DOCS / "methods"
 
 def build(docs: Path, site: Path) -> tuple[int, str]:
     """As `make docs` does it, in this process, which has loaded already what the pages are about."""
-    for needed in ("sphinx", "myst_parser"):
-        pytest.importorskip(needed, reason="the site needs sphinx and myst-parser, which are in the extra 'dev'")
+    for needed in ("sphinx", "myst_parser", "ziamath"):
+        pytest.importorskip(needed, reason=f"the site needs {needed}, which is in the extra 'dev'")
     from sphinx.cmd.build import main
 
     options = ["-W", "--keep-going", "--fresh-env", "--quiet", "-b", "html", "-d", str(site / ".doctrees")]
@@ -116,11 +116,12 @@ def test_examples_in_docstrings_are_so(name: str, tmp_path: Path, monkeypatch: p
 
 
 def test_equations_are_set(site: Path) -> None:
-    """As mathematics, none left as dollars."""
+    """As drawings in the page, none left as dollars, and without a script from elsewhere."""
     for source in CARDS.glob("*.md"):
         page = (site / "methods" / source.stem).with_suffix(".html").read_text()
-        assert page.count('<div class="math notranslate') == source.read_text().count("$$") // 2, source.name
+        assert page.count('<div class="math"') == source.read_text().count("$$") // 2, source.name
         assert "$" not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL), source.name
+        assert not re.search(r'<(script|link)[^>]+(src|href)="(https?:)?//', page), source.name
 
 
 METHODS = [(kind, name) for kind in (LEARNERS, PERTURBATIONS) for name in kind.built_in if kind.has_card(name)]

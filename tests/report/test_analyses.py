@@ -52,6 +52,33 @@ def test_seeds_are_averaged_and_methods_share_a_panel_in_their_colours(pair):
     assert (spread.mean, spread.std) == (pytest.approx(3), pytest.approx(math.sqrt(2)))
 
 
+def test_what_a_lead_was_tested_with_is_named_in_words(tmp_path):
+    run = result(tmp_path, 0.5)
+    run.folder = tmp_path
+    curves = Plot("lines", Axis("", [0, 1]), Axis(""), {"own": [1.0, 2.0], "b": [2.0, 3.0]})
+    courses = Plot("lines", Axis("", [1, 2]), Axis(""), {"own, adjust=0": [1.0, 2.0], "b, adjust=1": [2.0, 3.0]})
+    stored = {"best adjust, own": 1.0, "best adjust, b": 2.0}
+    plots = {"lead_at_the_end": curves, "lead_over_tasks": courses}
+    write(RunFolder(tmp_path), {"lead_over_tasks": Analysis("Lead", "own and b", stored, plots)})
+    (shown,) = analyses(comparison(tmp_path, {"er": [run]}).settings[0])
+    names = {trace["name"] for several in shown.figures for _, plot in several for trace in plot["data"]}
+    replayed = "replayed BatchNorm statistics"
+    assert names == {"as tested", replayed, "as tested, adjust=0", f"{replayed},<br>adjust=1"}
+    assert shown.tables[0].head == ("Method", "Best adjust, as tested", f"Best adjust, {replayed}")
+    assert "as the run was tested" in shown.caption
+
+
+def test_seeds_recorded_over_other_ranges_are_averaged_where_these_overlap(tmp_path):
+    runs = [result(tmp_path, 0.5, seed) for seed in (0, 1)]
+    for run, x in zip(runs, ([1, 2, 3], [0, 1, 2]), strict=True):
+        run.folder = tmp_path / str(run.settings.seed)
+        run.folder.mkdir()
+        plot = Plot("lines", Axis("", x), Axis(""), {"s": [10.0 * value for value in x]})
+        write(RunFolder(run.folder), {"made": Analysis("Made", "", {}, {"course": plot})})
+    ((line,),) = [panel.lines for panel in panels(groups(comparison(tmp_path, {"er": runs}).rows), "made", "course")]
+    assert (line.plot.x.values, line.values, line.seeds) == ([1, 2], [10.0, 20.0], 2)
+
+
 def test_of_one_method_all_series_share_a_panel_and_none_is_grey(pair):
     (alone,) = panels(groups(pair.settings[0].rows[:1]), "made", "course")
     assert [(line.label, line.place) for line in alone.lines] == [("old", 1), ("new", 2)]

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 from moca.report.facets import MOST, colours, facets
-from moca.report.figures import against, save_figures, stream_curves
+from moca.report.figures import accuracy_curves, against, save_figures, stream_curves
+from moca.report.figures import final_accuracies as print_dots
 from moca.report.labels import folded
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.plots import curves, final_accuracies, matrix, over_stream, sweep
+from moca.report.printing import COLUMN
 from moca.report.sweeps import sweeps
 from tests.report.made_results import comparison, result
 
@@ -244,13 +246,41 @@ def test_looks_on_the_way_for_print(tmp_path, monkeypatch):
 
 def test_curve_over_a_number_for_print(tmp_path):
     (found,) = sweeps(setting(tmp_path, with_strengths(tmp_path)))
-    (axes,) = against(found, "test images").axes
+    figure = against(found, "test images")
+    (axes,) = figure.axes
     level, gaussian, wap = axes.get_lines()
-    assert (level.get_label(), set(level.get_ydata())) == ("er", {35.0})
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["er", "er+gaussian", "er+wap"]
+    assert figure.legends[0].get_title().get_text() == "mean and standard deviation of 1 to 2 seeds"
+    assert set(level.get_ydata()) == {35.0}
     spread = found.levels[0].spread("final_accuracy")
     assert axes.patches[0].get_height() == pytest.approx(2 * 100 * np.nan_to_num(spread.std)), "its deviation is a band"
-    assert (gaussian.get_label(), list(gaussian.get_ydata())) == ("er+gaussian", pytest.approx([5, 10, 20]))
-    assert (wap.get_label(), list(wap.get_xdata()), axes.get_xlabel()) == ("er+wap", [1, 3, 4], "lambda")
+    assert list(gaussian.get_ydata()) == pytest.approx([5, 10, 20])
+    assert (list(wap.get_xdata()), axes.get_xlabel()) == ([1, 3, 4], "lambda")
+
+
+def test_a_logarithmic_axis_names_the_values_that_were_run(tmp_path):
+    sizes = {f"er {size}": [result(tmp_path, 0.5, memory=size)] for size in (10, 11, 30, 100, 300)}
+    (found,) = sweeps(setting(tmp_path, sizes))
+    (axes,) = (figure := against(found, "test images")).axes
+    figure.draw_without_rendering()
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["10", "30", "100", "300"], "11 would touch 10"
+    assert not any(text.get_text() for text in axes.get_xticklabels(minor=True))
+    assert sweep(found, "test images")["layout"]["xaxis"]["tickvals"] == [10, 30, 100, 300]
+
+
+@pytest.mark.parametrize("judged", ["test images", "held-out training images"])
+def test_figures_for_print_are_a_column_wide_and_hold_their_text(tmp_path, judged):
+    (shared,) = facets(setting(tmp_path, {"er": [0.5, 0.7], "er+gaussian:lambda=0.5": [0.6, 0.7], "derpp": [0.4]}))
+    for draw in (accuracy_curves, print_dots):
+        figure = draw(shared, judged)
+        figure.draw_without_rendering()
+        texts = [figure.axes[0].xaxis.label, figure.axes[0].yaxis.label, *figure.legends[0].get_texts()]
+        assert figure.get_figwidth() == COLUMN == 3.25
+        assert "mean and standard deviation of 1 to 2 seeds" in figure.legends[0].get_title().get_text()
+        for text in (text for text in texts if text.get_text()):
+            box = text.get_window_extent()
+            assert box.x0 >= 0 and box.y0 >= 0, text.get_text()
+            assert box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height, text.get_text()
 
 
 def test_long_names_of_a_curve_stay_within_the_figure(tmp_path):

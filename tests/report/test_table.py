@@ -2,6 +2,7 @@
 import csv
 import io
 import math
+import re
 
 import pytest
 from rich.console import Console
@@ -74,10 +75,18 @@ def test_latex():
     assert r"\label{tab:summary-digits-5-tasks}" in made
 
 
+def test_columns_that_do_not_fit_a_page_in_latex_continue_below():
+    head = ("Method", *(f"A rather long title {number}" for number in range(9)))
+    made = Table("t", head, [(Cell("er"), *(Cell(f"{number}.00", "± 0.50") for number in range(9)))]).latex()
+    forms = re.findall(r"\\begin{tabular}{(.*)}", made)
+    assert forms == ["lrrrr", "lrrrr", "lr"] and made.count("er & ") == 3
+    assert all(made.count(title) == 1 for title in head[1:])
+
+
 def test_nothing_of_a_name_is_read_as_something_else():
     evil = r"\input{/etc/passwd} $x$ | <b> & # ~ ^ `"
     made = Table("t", ("a|b",), [(Cell(evil),)])
-    body = made.latex().splitlines()[6]
+    body = made.latex().splitlines()[7]
     assert body == (
         r"\textbackslash{}input\{/etc/passwd\} \$x\$ | \textless{}b\textgreater{} \& \# \textasciitilde{} "
         r"\textasciicircum{} ` \\"

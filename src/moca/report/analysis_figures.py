@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
-from moca.report.labels import named_places
+from moca.report.labels import folded, named_places
 from moca.report.palette import LOOKS, class_colours, colours_of
-from moca.report.printing import DASHES, FAINT, INK, RULE, legend, save, shown, style
+from moca.report.printing import COLUMN, DASHES, FAINT, INK, PAGE, RULE, legend, over_seeds, save, shown, style, y_label
 from moca.report.side_by_side import (
     MARKED,
     Line,
@@ -36,11 +35,8 @@ from moca.report.side_by_side import (
     widths,
 )
 
-_COLUMNS = 3
 _NUMBERED = 12
 """Largest matrix, in rows, whose cells show numbers; also the most tick labels of its rows, or of bars."""
-_Y_LABEL_WIDTH = 26
-"""Characters per line of a y-axis label."""
 _LINE: dict[str, Any] = {"lw": 1.3, "ms": 3.5, "mec": "white", "mew": 0.5}
 
 
@@ -66,32 +62,35 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
     if plot.kind == "pictures":
         return _pictures(drawn)
     lines = {line.label: line for panel in drawn for line in panel.lines}
-    figure, grid = _grid(len(drawn), *_size(plot, len(lines)))
+    bars = len(plot.x.values) * len(lines) if plot.kind == "bars" else 0
+    figure, grid = _grid(len(drawn), 0.6 + 0.09 * bars, 2.1 + 0.5 * (bars > 0 and _long_names(plot)))
     for axes, panel in zip(grid, drawn, strict=True):
         (_bars if plot.kind == "bars" else _lines)(axes, panel)
         spec = axes.get_subplotspec()
         first = spec is None or spec.is_first_col()
-        y_label = textwrap.fill(plot.y.name, _Y_LABEL_WIDTH) if first else ""
-        axes.set(xlabel=plot.x.name, ylabel=y_label, title=shown(panel.title))
+        axes.set(xlabel=_folded(axes, plot.x.name), ylabel=y_label(plot.y.name) if first else "")
+        axes.set_title(_folded(axes, panel.title))
         axes.set_ylim(*heights(drawn))
         if x_range := widths(drawn):
             axes.set_xlim(*x_range)
     if len(lines) > 1:
-        _legend(figure, list(lines.values()))
+        _legend(figure, [line for panel in drawn for line in panel.lines])
     return figure
 
 
-def _size(plot: Plot, labels: int) -> tuple[float, float]:
-    """Width and height of a panel in inches; wider if it has many bars."""
-    bars = len(plot.x.values) * labels if plot.kind == "bars" else 0
-    return min(7.0, max(2.9, 0.09 * bars + 1)), 2.3 + 0.5 * (_long_names(plot) and plot.kind == "bars")
-
-
-def _grid(count: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    across = min(max(1, int(9 // width)), 2 if count == 4 else _COLUMNS, count)
+def _grid(count: int, least: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure of panels that are at least so wide: as wide as a page, or as a column if one panel fits there."""
+    across = min(int(PAGE // least) or 1, 2 if count == 4 else 3, count)
     down = -(-count // across)
-    figure = Figure((across * width, down * height), layout="constrained")
+    width = COLUMN if across == 1 and least <= COLUMN else PAGE
+    figure = Figure((width, down * height), layout="constrained")
     return figure, [figure.add_subplot(down, across, place + 1) for place in range(count)]
+
+
+def _folded(axes: Axes, text: str) -> str:
+    """A text above or below a panel, wrapped to its width."""
+    inches = axes.get_position().width * axes.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
+    return "\n".join(folded(shown(text, 90), max(12, int(16 * inches))))
 
 
 def _numbers(values: Sequence[float | None]) -> Any:
@@ -167,14 +166,15 @@ def _long_names(plot: Plot) -> bool:
 
 def _matrices(drawn: Sequence[Panel]) -> Figure:
     values = [np.array([_numbers(row) for row in panel.lines[0].values]) for panel in drawn]
-    side = 2.5 if len(values[0]) <= _NUMBERED else 3.4
-    figure, grid = _grid(len(drawn), side + 0.5, side)
     low, high = shades(drawn)
+    small = 10 if (low, high) == (0, 1) else 6  # shares have two digits
+    side = 2.1 if len(values[0]) <= small else 3.0
+    figure, grid = _grid(len(drawn), side, side + 0.2)
     image = None
     for axes, panel, matrix in zip(grid, drawn, values, strict=True):
         image = axes.imshow(matrix, cmap="Blues", vmin=low, vmax=max(high, low + 1e-9), aspect="equal")
         _cells(axes, matrix, low, high)
-        title = shown(panel.title, 44) if len(drawn) > 1 else ""
+        title = _folded(axes, panel.title) if len(drawn) > 1 else ""
         axes.set(xlabel=panel.plot.x.name, ylabel=panel.plot.y.name, title=title)
         _ticks(axes, panel.plot.x.values, panel.plot.y.values)
     assert image is not None
@@ -209,7 +209,8 @@ def _planes(drawn: Sequence[Panel]) -> Figure:
     """Two-dimensional features: one row per series, one column per method."""
     across = len({panel.lines[0].label for panel in drawn})
     down = -(-len(drawn) // across)
-    figure = Figure((2.6 * across, 2.6 * down), layout="constrained")
+    side = min(2.6, PAGE / across)
+    figure = Figure((side * across, side * down), layout="constrained")
     colours = colours_of(old_classes(drawn))
     for number, panel in enumerate(drawn, 1):
         axes = figure.add_subplot(down, across, number)
@@ -249,8 +250,8 @@ def _points(axes: Axes, points: dict[str, Any], colours: dict[int, str]) -> None
 
 def _pictures(drawn: Sequence[Panel]) -> Figure:
     """Rows of pictures, each row with a name; adjacent panels with the same row names show them only once."""
-    across = min(_COLUMNS, len(drawn))
-    down, side = -(-len(drawn) // across), 0.32
+    across, side = min(2, len(drawn)), 0.32
+    down = -(-len(drawn) // across)
     rows, columns = (max(len(getattr(panel.plot, axis).values) for panel in drawn) for axis in ("y", "x"))
     figure = Figure((across * (side * columns + 0.1) + 1.5, down * (side * rows + 0.45)), layout="constrained")
     for number, panel in enumerate(drawn):
@@ -275,11 +276,12 @@ def _look(line: Line) -> dict[str, Any]:
 
 
 def _legend(figure: Figure, lines: Sequence[Line]) -> None:
+    known = {line.label: line for line in lines}
     handles = [
         Patch(color=LOOKS[line.place].light) if line.plot.kind == "bars" else Line2D([], [], **_look(line))
-        for line in lines
+        for line in known.values()
     ]
-    legend(figure, handles, [shown(line.label) for line in lines])
+    legend(figure, handles, [*known], over_seeds(line.seeds for line in lines))
 
 
 def _power(value: float, place: int | None = None) -> str:

@@ -33,7 +33,8 @@ _MOST_NAMED = 20
 
 
 def of_panels(drawn: Sequence[Panel], about: str) -> list[tuple[str, Plot]]:
-    """One figure per panel, with its title. Axis ranges, shades and class colours are the same in all of them."""
+    """One figure per panel, with its title. Class colours are the same in all of them; ranges and shades too, but for
+    features in the plane."""
     kind = drawn[0].plot.kind
     alts = [f"{about}: {panel.title}".removesuffix(": ") for panel in drawn]
     if kind == "points":

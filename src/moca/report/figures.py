@@ -21,13 +21,11 @@ from moca.report.comparison import Comparison, Row
 from moca.report.facets import Facet, facets
 from moca.report.labels import folded, plain
 from moca.report.palette import LOOKS
-from moca.report.printing import DASHES, INK, RULE, legend, save, shown, style
+from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
 from moca.report.spread import Spread
 from moca.report.sweeps import Sweep, sweeps
 from moca.report.table import UNKNOWN
 
-WIDTH = 4.7
-"""Inches: a column and a half of most papers."""
 _MOST_NUMBERED = 20
 """Most tasks for which the cells of a matrix show numbers."""
 _LEVEL: Any = (0, (4, 2))
@@ -66,27 +64,21 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
 @style()
 def accuracy_curves(facet: Facet, judged: str) -> Figure:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
-    rows = facet.rows
-    most = max(1, min(4, 60 // max(len(plain(r.label)) + 6 for r in rows)))
-    lines = -(-len(rows) // most)
-    figure = Figure((WIDTH, 3.0 + 0.2 * lines), layout="constrained")
+    figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
-    last = max(len(r.finished[0].accuracy_matrix[0]) for r in rows)
-    handles = [_curve(axes, row, place) for place, row in enumerate(rows)]
-    axes.set(xlabel="Tasks learned", ylabel=f"Accuracy on {judged} (%)")
+    last = max(len(row.finished[0].accuracy_matrix[0]) for row in facet.rows)
+    handles = [_curve(axes, row, place) for place, row in enumerate(facet.rows)]
+    axes.set(xlabel="Tasks learned", ylabel=y_label(f"Accuracy on {judged} (%)"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     low, high = axes.get_ylim()
     axes.set(xlim=(1 - 0.04 * last, last * 1.04), ylim=(max(low, -1), min(max(high, low + 1), 101)))
     axes.grid(axis="y")
-    figure.legend(
-        handles,
-        [shown(r.label) for r in rows],
-        loc="outside lower center",
-        ncols=-(-len(rows) // lines),
-        handlelength=2.2,
-        columnspacing=1.6,
-    )
+    legend(figure, handles, [row.label for row in facet.rows], _seeds(facet.rows))
     return figure
+
+
+def _seeds(rows: Sequence[Row]) -> str:
+    return over_seeds(len(row.finished) for row in rows)
 
 
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:
@@ -102,36 +94,38 @@ def _curve(axes: Axes, row: Row, place: int) -> Line2D:
     return line
 
 
-def _level(axes: Axes, spread: Spread, place: int, label: str = "") -> None:
+def _level(axes: Axes, spread: Spread, place: int) -> Line2D:
     """Draw a mean as a horizontal line, with its standard deviation as a band."""
     std, colour = np.nan_to_num(spread.std), LOOKS[place].light
-    axes.axhline(spread.mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1, label=label)
     axes.axhspan(spread.mean - std, spread.mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
+    return axes.axhline(spread.mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1)
 
 
-def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int, label: str = "") -> Line2D:
+def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int) -> Line2D:
     """Draw means as a line, with standard deviations as a band."""
     colour, _, marker, _, dash = LOOKS[place]
     mean, std = np.array([s.mean for s in spreads]), np.nan_to_num([s.std for s in spreads])
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, lw=0)
-    look: dict[str, Any] = {"marker": marker, "ms": 4.5, "mec": "white", "mew": 0.6, "lw": 1.6, "ls": DASHES[dash]}
-    (line,) = axes.plot(x, mean, color=colour, **look, zorder=3, label=label)
+    look: dict[str, Any] = {"marker": marker, "ms": 4, "mec": "white", "mew": 0.5, "lw": 1.3, "ls": DASHES[dash]}
+    (line,) = axes.plot(x, mean, color=colour, **look, zorder=3)
     return line
 
 
 @style()
 def stream_curves(facet: Facet, judged: str) -> Figure:
     """Accuracy within the stream on the tasks begun so far: mean over seeds, one standard deviation as a band."""
-    figure = Figure((WIDTH, 3.0), layout="constrained")
+    figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
+    handles, drawn = [], []
     for place, row in enumerate(facet.rows):
         steps, accuracies = row.over_stream
         if steps:
             spreads = [Spread.of(column) for column in (100 * np.array(accuracies)).T.tolist()]
-            _line(axes, steps, spreads, place, shown(row.label))
-    axes.set(xlabel="Steps", ylabel=f"Accuracy on {judged} (%)")
+            handles.append(_line(axes, steps, spreads, place))
+            drawn.append(row)
+    axes.set(xlabel="Steps", ylabel=y_label(f"Accuracy on {judged} (%)"))
     axes.grid(axis="y")
-    legend(figure, *axes.get_legend_handles_labels())
+    legend(figure, handles, [row.label for row in drawn], _seeds(drawn))
     return figure
 
 
@@ -141,18 +135,22 @@ def against(sweep: Sweep, judged: str) -> Figure:
 
     Learners that do not have the setting are horizontal lines.
     """
-    figure = Figure((WIDTH, 3.0), layout="constrained")
+    figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
+    handles = []
     for place, row in enumerate(sweep.levels):
-        _level(axes, Spread.of([100 * v for v in row.values("final_accuracy")]), place, shown(row.label))
+        handles.append(_level(axes, Spread.of([100 * v for v in row.values("final_accuracy")]), place))
     for place, line in enumerate(sweep.lines, len(sweep.levels)):
         spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for _, row in line.points]
-        _line(axes, [value for value, _ in line.points], spreads, place, shown(line.label))
-    axes.set(xlabel=sweep.name, ylabel=f"Final accuracy on {judged} (%)")
+        handles.append(_line(axes, [value for value, _ in line.points], spreads, place))
+    axes.set(xlabel=sweep.name, ylabel=y_label(f"Final accuracy on {judged} (%)"))
     if sweep.logarithmic:
         axes.set_xscale("log")
+        axes.set_xticks(sweep.ticks, [f"{value:g}" for value in sweep.ticks])
+        axes.minorticks_off()
     axes.grid(axis="y")
-    legend(figure, *axes.get_legend_handles_labels())
+    names = [row.label for row in sweep.levels] + [line.label for line in sweep.lines]
+    legend(figure, handles, names, _seeds(sweep.rows))
     return figure
 
 
@@ -161,14 +159,15 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
     matrices = [100 * np.mean([r.accuracy_matrix[1:] for r in row.finished], axis=0) for row in rows]
     tasks, stages = max(m.shape[1] for m in matrices), max(m.shape[0] for m in matrices)
-    cell = 0.36 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
+    cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
     titles = [folded(plain(row.label, 90), max(16, int(10 * cell * tasks))) for row in rows]
-    across = min(3, len(rows))
-    down = -(-len(rows) // across)
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
+    across = min(int(PAGE // width) or 1, len(rows))
+    down = -(-len(rows) // across)
     figure = Figure((across * width, down * height), layout="constrained")
     for place, (title, matrix) in enumerate(zip(titles, matrices, strict=True)):
         _matrix(figure.add_subplot(down, across, place + 1), matrix, "\n".join(title))
+    legend(figure, [], [], f"accuracy in %, {_seeds(rows).replace(' and standard deviation', '')}")
     return figure
 
 
@@ -182,7 +181,7 @@ def _matrix(axes: Axes, matrix: NDArray[np.float64], title: str) -> None:
         axes.add_patch(Rectangle((j + 0.51, i + 0.51), 0.98, 0.98, facecolor=shade, linewidth=0))
         if tasks <= _MOST_NUMBERED:
             text, colour = UNKNOWN if np.isnan(value) else f"{value:.0f}", "white" if value > 72 else INK
-            size = 8.5 if tasks <= 6 else 7.5 if tasks <= 10 else 7
+            size = 8 if tasks <= 6 else 7.5 if tasks <= 10 else 7
             axes.text(j + 1, i + 1, text, ha="center", va="center_baseline", color=colour, fontsize=size)
     axes.set(title=title, aspect="equal", ylim=(stages + 0.5, 0.5), xlim=(0.5, tasks + 0.5), xlabel="Task")
     every = 1 if tasks <= 10 else 5
@@ -199,7 +198,7 @@ def _matrix(axes: Axes, matrix: NDArray[np.float64], title: str) -> None:
 @style()
 def final_accuracies(facet: Facet, judged: str) -> Figure:
     """Final accuracy of every seed as a dot, with mean and one standard deviation of each method."""
-    figure = Figure((WIDTH, 0.7 + 0.52 * len(facet.rows)), layout="constrained")
+    figure = Figure((COLUMN, 0.5 + 0.46 * len(facet.rows)), layout="constrained")
     axes = figure.add_subplot()
     for place, row in enumerate(facet.rows):
         values = [100 * v for v in row.values("final_accuracy")]
@@ -209,14 +208,15 @@ def final_accuracies(facet: Facet, judged: str) -> Figure:
         )
         axes.axhline(place + 0.1, color=RULE, lw=0.6, zorder=0)
         if len(values) > 1:
-            axes.errorbar(spread.mean, place + 0.1, xerr=spread.std, color=colour, lw=1.3, capsize=3, zorder=2)
+            axes.errorbar(spread.mean, place + 0.1, xerr=spread.std, color=colour, lw=1.2, capsize=2, zorder=2)
         axes.plot([spread.mean] * 2, [place - 0.08, place + 0.28], color=colour, lw=2.2, zorder=3)
         axes.plot(
-            values, [place + 0.1] * len(values), "o", ms=5.5, mfc=colour, mec="white", mew=0.6, alpha=0.75, zorder=4
+            values, [place + 0.1] * len(values), "o", ms=4.5, mfc=colour, mec="white", mew=0.6, alpha=0.75, zorder=4
         )
     axes.set(xlabel=f"Final accuracy on {judged} (%)", ylim=(len(facet.rows) - 0.5, -0.55), yticks=[])
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.06)
     axes.xaxis.set_major_locator(MaxNLocator(6))
     axes.grid(axis="x")
+    legend(figure, [], [], f"dots: seeds; {_seeds(facet.rows)}")
     return figure

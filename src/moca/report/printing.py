@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from moca.errors import MocaError
 from moca.report.labels import plain
 
 INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
+COLUMN, PAGE = 3.25, 6.75
+"""Width in inches of a column, and of a page, of most papers."""
 DOTS = 300
 """Resolution of a PNG, in dots per inch."""
 DASHES = {"solid": "-", "dash": "--"}
@@ -43,6 +46,7 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "legend.title_fontsize": 7,
 }
 
 
@@ -69,11 +73,28 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def legend(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
-    """Add a legend below the figure, with as many columns as fit."""
-    inches = 0.7 + 0.075 * max(map(len, names))  # of an entry, with its line and spacing
+def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], note: str) -> None:
+    """Add a note and a legend below the figure, with as many columns as fit; the figure grows by their height."""
+    names = [shown(label) for label in labels]
+    inches = 0.5 + 0.07 * max(map(len, names), default=0)  # of an entry, with its line and spacing
     across = max(1, min(len(names), int(figure.get_figwidth() / inches)))
-    figure.legend(handles, names, loc="outside lower center", ncols=across)
+    lines = -(-len(names) // across) + 1
+    figure.set_figheight(figure.get_figheight() + 0.17 * lines + 0.1)
+    made = figure.legend(handles, names, title=note, loc="outside lower center", ncols=across, columnspacing=1.4)
+    made.get_title().set_color(FAINT)
+
+
+def over_seeds(counts: Iterable[int]) -> str:
+    """What a line or bar and its spread are, given the number of seeds of each."""
+    fewest, most = min(every := list(counts)), max(every)
+    if most == 1:
+        return "one seed"
+    return f"mean and standard deviation of {most if fewest == most else f'{fewest} to {most}'} seeds"
+
+
+def y_label(text: str) -> str:
+    """The name of a y-axis, wrapped to the height of a small figure, with its unit beside the last word."""
+    return textwrap.fill(text.replace(" (", "\N{NO-BREAK SPACE}("), 26)
 
 
 def shown(label: str, length: int = 60) -> str:

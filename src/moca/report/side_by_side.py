@@ -16,6 +16,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
+from moca.measures.record import lead
 from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, facets
 from moca.report.spread import Spread
@@ -84,6 +85,8 @@ class Group:
         plots = [run[analysis].plots[name] for run in self.runs if analysis in run and name in run[analysis].plots]
         if not plots:
             return []
+        if plots[0].kind == "lines":
+            plots = _at_common_x(plots)
         first = plots[0]
         alike = all(p.x == first.x and p.y == first.y and p.series.keys() == first.series.keys() for p in plots)
         if len(plots) == 1 or not alike or first.kind in ("points", "pictures"):
@@ -94,6 +97,22 @@ class Group:
             Line(self.label, self.place, key, mean, *_over_seeds([p.series[key] for p in plots]), len(plots))
             for key in first.series
         ]
+
+
+def _at_common_x(plots: list[Plot]) -> list[Plot]:
+    """The lines at the x values that all of these plots have: two versions of moca may have recorded other ranges.
+
+    If there are none, the plots stay as they are.
+    """
+    common = [x for x in plots[0].x.values if all(x in plot.x.values for plot in plots)]
+    if not common:
+        return plots
+    places = [[plot.x.values.index(x) for x in common] for plot in plots]
+    return [
+        replace(plot, x=replace(plot.x, values=common),
+                series={name: [values[place] for place in at] for name, values in plot.series.items()})
+        for plot, at in zip(plots, places, strict=True)
+    ]  # fmt: skip
 
 
 def _over_seeds(values: list[Any]) -> tuple[Any, Any]:
@@ -116,6 +135,8 @@ def _analyses_of(result: Result, only: Sequence[str] | None) -> Analyses:
     except MocaError as error:
         warnings.warn(MocaWarning(str(error)), stacklevel=2)
         return {}
+    if lead.NAME in every:
+        every[lead.NAME] = lead.in_words(every[lead.NAME])
     return {name: analysis for name, analysis in every.items() if not only or name in only}
 
 

@@ -16,6 +16,8 @@ _LEAST = 3
 """Fewest values that make a curve; for two, the summary is enough."""
 _WIDE = 20
 """Ratio of the largest to the smallest value from which the axis is logarithmic."""
+_APART = 0.12
+"""Least distance of two labels on a logarithmic axis, as a share of its length."""
 
 Place = tuple[str, ...]
 """Path of a setting: ("lr",) or ("perturb", "lambda")."""
@@ -42,6 +44,22 @@ class Sweep:
         """Whether the values span so wide a range that the axis should be logarithmic."""
         values = [value for line in self.lines for value, _ in line.points]
         return min(values) > 0 and max(values) >= _WIDE * min(values)
+
+    @property
+    def ticks(self) -> list[float]:
+        """The values to label on a logarithmic axis: all of them but those whose labels would touch."""
+        values = sorted({value for line in self.lines for value, _ in line.points})
+        apart = (values[-1] / values[0]) ** _APART
+        shown = values[:1]
+        for value in values[1:]:
+            if value >= apart * shown[-1]:
+                shown.append(value)
+        return shown
+
+    @property
+    def rows(self) -> list[Row]:
+        """All methods in the figure."""
+        return [*self.levels, *(row for line in self.lines for _, row in line.points)]
 
 
 def sweeps(setting: Setting) -> list[Sweep]:

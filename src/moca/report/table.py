@@ -24,6 +24,8 @@ _ESCAPED = {
     "\N{NO-BREAK SPACE}": "~",
 }
 """Characters that LaTeX would misinterpret, and their replacements."""
+_PAGE, _GAP = 100, 2
+"""Small characters that fit the width of a page in LaTeX, and those between two columns."""
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,36 @@ class Table:
         return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
     def latex(self) -> str:
-        """The table as LaTeX, with booktabs."""
-        columns = "l" + "r" * (len(self.head) - 1)
+        """The table as LaTeX, with booktabs; columns that do not fit a page continue below."""
         label = re.sub(r"[^a-z0-9]+", "-", f"{self.name} {self.about}".lower()).strip("-")
-        body = [" & ".join(_tex(cell.copied or cell.whole) for cell in row) + r" \\" for row in self.rows]
+        columns = [[title, *(cell.copied or cell.whole for cell in rows)]
+                   for title, *rows in zip(self.head, *self.rows, strict=True)]  # fmt: skip
         return "\n".join([
-            r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{columns}}}", r"\toprule",
-            " & ".join(map(_tex, self.head)) + r" \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}",
+            r"\begin{table}", r"\centering", r"\small", "\n\\par\\medskip\n".join(map(_tabular, _on_pages(columns))),
             rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{label}}}",
             r"\end{table}", "",
         ])  # fmt: skip
+
+
+def _on_pages(columns: list[list[str]]) -> list[list[list[str]]]:
+    """The columns in groups that each fit the width of a page; each group begins with the first column."""
+    first, *others = columns
+    needed = [max(map(len, column)) + _GAP for column in columns]
+    groups, room = [[first]], _PAGE - needed[0]
+    for column, width in zip(others, needed[1:], strict=True):
+        if width > room and len(groups[-1]) > 1:
+            groups.append([first])
+            room = _PAGE - needed[0]
+        groups[-1].append(column)
+        room -= width
+    return groups
+
+
+def _tabular(columns: list[list[str]]) -> str:
+    head, *body = (" & ".join(map(_tex, line)) + r" \\" for line in zip(*columns, strict=True))
+    form = "l" + "r" * (len(columns) - 1)
+    return "\n".join([rf"\begin{{tabular}}{{{form}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
+                      r"\end{tabular}"])  # fmt: skip
 
 
 def _value(cell: Cell) -> str:

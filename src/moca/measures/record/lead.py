@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch import Tensor
 
 from moca.engine.evaluate import in_evaluation
@@ -15,6 +17,12 @@ from moca.streams import Stream
 
 NAME = "lead_over_tasks"
 _REPLAYED = Rule("b")
+IN_WORDS = {OWN: "as tested", _REPLAYED.mix: "replayed BatchNorm statistics"}
+"""Names for readers of what a run was tested with."""
+_ABOUT = (
+    "Accuracy as the logits of the current task's classes, which training favours, are lowered: as the run was tested, "
+    f"and with BatchNorm's statistics of replayed batches alone. {MARKED}"
+)
 _BATCHES = 50
 """The number of batches from which the statistics of replayed batches are estimated."""
 
@@ -67,8 +75,7 @@ class LeadTested(Recording):
         y = Axis("Accuracy, %")
         return Analysis(
             "Logit adjustment after every task",
-            "Accuracy as the logits of the current task's classes, which training favours, are lowered; own: as the "
-            f"run was tested, b: with BatchNorm's statistics of replayed batches alone. {MARKED}",
+            _ABOUT,
             {f"{what}, {rule}": number for rule in last for what, number in summary(last[rule]).items()},
             {
                 "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=applied or 1),
@@ -76,6 +83,20 @@ class LeadTested(Recording):
             },
             "recorded",
         )
+
+
+def in_words(analysis: Analysis) -> Analysis:
+    """The analysis with names for readers in place of those of BatchNorm rules, by which it is stored."""
+
+    def name(stored: str) -> str:
+        return ", ".join(IN_WORDS.get(part, part) for part in stored.split(", "))
+
+    plots = {
+        key: replace(plot, series={name(series): values for series, values in plot.series.items()})
+        for key, plot in analysis.plots.items()
+    }
+    numbers = {name(number): value for number, value in analysis.numbers.items()}
+    return replace(analysis, about=_ABOUT, numbers=numbers, plots=plots)
 
 
 def at_the_end(analyses: Analyses, rule: str) -> list[float]:
