@@ -145,7 +145,10 @@ def teach(
             for pairs in (copies, twice)
         )
         before = classifier.classes_.tolist() if known else []
+        news = [name for name in dict.fromkeys(y) if name not in before]
         if say and files and (line := _classes_within(images, files, y, before)):
+            say(line)
+        if say and (line := alike_told(news, before)):
             say(line)
         if not fresh:
             return Lesson(0, len(x), 0, left_out=unreadable, version=folder.current, in_use=folder.current,
@@ -154,9 +157,11 @@ def teach(
         x, y, digests = x[fresh], [y[i] for i in fresh], digests[fresh]
         rejected = _rejected_before(folder, kept.learnt(digests, y), held_out)
         if rejected is not None:
-            if used := _tolerable(rejected.old_before, rejected.old_after, tolerate):
+            if _tolerable(rejected.old_before, rejected.old_after, tolerate):
                 folder.use(rejected.version)
-            return replace(rejected, used=used, in_use=folder.current, left_out=unreadable, taught_before=True)
+                rejected = replace(rejected, used=True, in_use=rejected.version)
+                folder.rewrite_lesson(rejected.version, asdict(rejected))
+            return replace(rejected, in_use=folder.current, left_out=unreadable, taught_before=True)
         classes = sorted(set(y), key=str)
         number = {name: index for index, name in enumerate(classes)}
         numbers = np.array([number[name] for name in y])
@@ -332,6 +337,26 @@ def _classes_within(
                 f"as one class; if those folders are the classes, give {Path(folder, str(label))}"
             )
     return ""
+
+
+def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
+    """A note about new classes that may be known ones in another spelling; empty if there are none."""
+    pairs = [(new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news]
+    return " ".join(
+        f"'{new}' is a new class, spelt almost like '{old}'; if they are one, teach its images again as '{old}'."
+        for new, old in pairs
+        if old is not None
+    )
+
+
+def _spelt_alike(one: str, other: str) -> bool:
+    """Whether two names differ only in case, in the order of letters, or in one letter too many; numbers must be the
+    same, since classes are often numbered."""
+    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
+        return False
+    letters = Counter(re.sub(r"[\W_]", "", one.casefold()))
+    letters.subtract(re.sub(r"[\W_]", "", other.casefold()))
+    return sum(map(abs, letters.values())) <= (min(len(one), len(other)) > 3)
 
 
 def _display_name(index: int, names: Sequence[str] | None) -> str:

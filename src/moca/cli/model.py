@@ -124,8 +124,8 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         basis_told,
         copies_told,
         cost_told,
-        counted,
         emptied_told,
+        learnt_from,
         left_out_told,
         otherwise_told,
         twice_told,
@@ -138,14 +138,12 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
         all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
         say(f"Nothing new: {all_known} learnt before. Model: {model}")
         return
-    what = [counted(len(lesson.new_classes), "new class", "new classes")] * bool(lesson.new_classes)
-    what += [counted(len(lesson.came_again), "known class", "known classes")] * bool(lesson.came_again)
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
-    learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
+    learnt = f"{learnt_from(lesson)}, {lesson.held} held out"
     if lesson.taught_before:
-        say(f"Not taught again: version {lesson.version} has learnt {learnt}, {lesson.held} held out, already.")
+        say(f"Not taught again: version {lesson.version} has learnt {learnt}, already.")
     else:
-        say(f"Learnt {learnt}, {lesson.held} held out{left}.")
+        say(f"Learnt {learnt}{left}.")
     table = _table("accuracy on held-out images", "before", "after")
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
@@ -155,7 +153,7 @@ def _show_lesson(lesson: Lesson, model: Path) -> None:
             table.add_row(name, _percent(before), _percent(after))
     alike = _percent(lesson.each_alike)
     if alike not in (_percent(lesson.old_after), _percent(lesson.new_after)):
-        table.add_row("mean over classes", "", alike)
+        table.add_row("mean over all classes", "", alike)
     if table.row_count:
         console.print(table)
     if basis := basis_told(lesson):
@@ -310,13 +308,16 @@ def _in_memory(classifier: Classifier) -> dict[Any, int]:
 def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
     run = classifier.settings_
     channels, height, width = classifier.shape_
+    right, held = (sum(one[key] for one in facts["classes"]) for key in ("correct", "held"))
+    if facts["versions"]:
+        good = f": {right} of {held} held-out images are classified correctly, {_percent(right / held)}" if held else ""
+        say(f"Version {facts['in_use']} is in use{good}.")
     network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
     kind, samples = "images", f"{width}x{height}x{channels}"
     if classifier.takes_vectors:
         kind, samples = "vectors", f"{channels} numbers"
     say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
-    evaluated = any(one["held"] for one in facts["classes"])
-    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * evaluated)
+    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(held))
     for one in facts["classes"]:
         correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
         unknown = "deleted" if facts["versions"] else ""
