@@ -242,22 +242,6 @@ def test_a_first_lesson_that_was_killed_while_it_was_written_is_in_nobodys_way(m
     assert [place.name for place in (model.path / "versions").iterdir()] == ["1"]
 
 
-def test_a_model_that_did_not_keep_of_which_class_its_images_were(model, small):
-    """As the first ones of moca 0.2 were written."""
-    x, y = lesson(0, 1, count=4)
-    teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu")
-    path = model.path / "versions" / "1" / "state.pt"
-    state = torch.load(path, weights_only=True)
-    del state["extra"]["seen_of"]
-    torch.save(state, path)
-    more, labels = lesson(2, count=4)
-    again = teach(model, np.concatenate([x, more]), [*y, *labels], device="cpu")
-    assert (again.known, again.images + again.held, again.otherwise) == (8, 4, {})
-    assert teach(model, more, [0] * 4, tolerate=1, device="cpu").otherwise == {"2": 4}
-    lessons.forget(model, 1, device="cpu")
-    assert teach(model, x, y, device="cpu").new_classes == [1], "what may be of a forgotten class can be learnt again"
-
-
 def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
     monkeypatch.setattr("moca.classifier.held_out._HELD", 3)
     teach(model, folder("jan", 0, 1), options=OPTIONS, held_out=0.5, device="cpu")
