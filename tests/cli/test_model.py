@@ -40,7 +40,7 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert "Version 2 of bars is in use." in out
     correct = ModelFolder("bars").about()["lesson"]["correct"]
     right, held = (sum(counts[place] for counts in correct) for place in (1, 2))
-    good = f"{right} of {held} held-out images are classified correctly, {100 * right / held:.1f} %"
+    good = f"{right} of {held} held-out images are classified correctly ({100 * right / held:.1f} %)"
     assert moca("model", "show", "bars")[1].startswith(f"Version 2 is in use: {good}.\n")
     assert "Nothing new: all 40 images" in moca("learn", tmp_path / "february", "--model", "bars")[1]
 
