@@ -269,7 +269,8 @@ def export(
     if classifier.takes_vectors:
         takes = f"float32 vectors (n, {channels})"
     gives = f"scores and probabilities of {len(classifier.classes_)} classes"
-    say(f"{file}: {takes} to {gives}, checked against moca's own predictions.")
+    which = "" if classifier.version_ is None else f" (version {classifier.version_})"
+    say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
 
 
