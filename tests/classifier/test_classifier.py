@@ -36,6 +36,14 @@ def test_without_memory_they_would_be(small):
     assert model.score(*lesson(0, 1, seed=7)) < 0.2
 
 
+def test_a_teacher_follows_lessons_of_few_steps(small):
+    """With the decay of its paper it knows nothing of the newest classes."""
+    model = small(learner="teacher:of=er_ace", epochs=None)
+    for labels in ((0, 1), (2, 3), (4, 5)):
+        model.learn(*lesson(*labels))
+    assert model.score(*lesson(4, 5, seed=7)) > 0.9
+
+
 @pytest.mark.parametrize("images", [20, 32, 33, 65])
 def test_few_images_are_as_many_steps(images):
     """In batches of 32, of which none is a last image by itself."""

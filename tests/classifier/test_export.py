@@ -108,6 +108,22 @@ def test_the_file_says_what_it_knows(small, opened, tmp_path):
     agree(session, model, x[::7])
 
 
+def test_the_file_says_which_version_it_is(small, opened, tmp_path):
+    def version():
+        about = opened(model.export(tmp_path / "model.onnx")).get_modelmeta().custom_metadata_map["moca"]
+        return json.loads(about)["version"]
+
+    model = small(epochs=1).learn(*lesson(0, 1, 2))
+    assert version() is None
+    model.save(tmp_path / "model"), model.save(tmp_path / "model")
+    assert version() == 2
+    model = moca.load_model(tmp_path / "model", version=1, device="cpu")
+    assert version() == 1
+    assert model.forget(0) and version() is None
+    model = moca.load_model(tmp_path / "model", device="cpu").learn(*lesson(3, count=5))
+    assert version() is None, "it has learnt more since"
+
+
 def test_in_float32_whatever_it_was_trained_in(taught, opened, tmp_path):
     model = taught()
     exact = model.decision_function(bars(1, 7))
@@ -220,7 +236,7 @@ def test_on_the_command_line(taught, opened, tmp_path, monkeypatch, capfd):
     for _ in range(2):  # the second takes the place of the first
         assert command("model", "export", "birds", "--to", "onnx") == 0
         out, err = capfd.readouterr()
-        assert "birds.onnx: uint8 images (n, 1, 12, 12) to scores and probabilities of 4 classes" in out
+        assert "birds.onnx (version 1): uint8 images (n, 1, 12, 12) to scores and probabilities of 4 classes" in out
         assert (out.count("\n"), err) == (1, "")
     agree(opened("birds.onnx"), model, bars(1, 7))
     assert command("model", "export", "birds", "--out", "no/where.onnx") == 1

@@ -140,6 +140,7 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     assert again().version == 4 and steps, "another lesson: more images"
     used = again(tolerate=1)
     assert (used.version, used.used, used.in_use, steps, model.current) == (4, True, 4, [], 4)
+    assert [model.about(number)["lesson"]["used"] for number in (3, 4)] == [False, True]
     model.rollback()
     (model.path / "versions" / "4" / "state.pt").write_bytes(b"half")
     assert again().version == 5, "what is damaged is taught again"
@@ -239,22 +240,6 @@ def test_a_first_lesson_that_was_killed_while_it_was_written_is_in_nobodys_way(m
     assert not model.exists()
     assert teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu").version == 1
     assert [place.name for place in (model.path / "versions").iterdir()] == ["1"]
-
-
-def test_a_model_that_did_not_keep_of_which_class_its_images_were(model, small):
-    """As the first ones of moca 0.2 were written."""
-    x, y = lesson(0, 1, count=4)
-    teach(model, x, y, options=OPTIONS | {"epochs": 1}, device="cpu")
-    path = model.path / "versions" / "1" / "state.pt"
-    state = torch.load(path, weights_only=True)
-    del state["extra"]["seen_of"]
-    torch.save(state, path)
-    more, labels = lesson(2, count=4)
-    again = teach(model, np.concatenate([x, more]), [*y, *labels], device="cpu")
-    assert (again.known, again.images + again.held, again.otherwise) == (8, 4, {})
-    assert teach(model, more, [0] * 4, tolerate=1, device="cpu").otherwise == {"2": 4}
-    lessons.forget(model, 1, device="cpu")
-    assert teach(model, x, y, device="cpu").new_classes == [1], "what may be of a forgotten class can be learnt again"
 
 
 def test_what_is_kept_to_judge_by_has_a_limit(model, folder, monkeypatch):
@@ -517,6 +502,33 @@ def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
     assert "bar 0/0-4.png' cannot be used: a pipe, socket or device, not a file" in pipe
     with pytest.warns(UserWarning, match="2 of 40 images left out"):
         ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
+
+
+def test_a_new_class_that_may_be_a_known_one_misspelt_is_named(model, folder, tmp_path):
+    teach(model, folder("jan", 0, 1, count=4), options=OPTIONS | {"epochs": 1}, device="cpu")
+    (folder("feb", 0, count=4, seed=1) / "bar 0").rename(tmp_path / "feb" / "abr_0")
+    notes = []
+    teach(model, tmp_path / "feb", tolerate=1, device="cpu", say=notes.append)
+    told = "'abr_0' is a new class, spelt almost like 'bar 0'; if they are one, teach its images again as 'bar 0'."
+    assert notes == [told]
+
+
+@pytest.mark.parametrize(
+    ("new", "known", "alike"),
+    [
+        ("bicylce", "bicycle", True),
+        ("clok", "clock", True),
+        ("Traffic-Light", "traffic_light", True),
+        ("lamps", "lamp", True),
+        ("type_b", "type_a", False),
+        ("bear", "pear", False),
+        ("cat", "cart", False),
+        ("sign_12", "sign_1", False),
+        ("sign_12", "sign_21", False),
+    ],
+)
+def test_which_names_are_spelt_alike(new, known, alike):
+    assert bool(lessons.alike_told([new], ["other", known])) == alike
 
 
 def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, folder):

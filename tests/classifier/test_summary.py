@@ -12,6 +12,7 @@ from moca.classifier.summary import basis_told, cost_told, emptied_told, otherwi
         ({"new_classes": ["ring", "square"], "came_again": ["bar"]}, "+ ring, square; more of bar"),
         ({"new_classes": [], "came_again": ["bar"]}, "more of bar"),
         ({"new_classes": ["ring", "gone"]}, "+ ring"),
+        ({"came_again": ["bar"], "otherwise": {"ring": 2, "square": 1}}, "more of bar; 3 labels corrected"),
         ({"forgot": 0}, "forgot 0"),
         ({}, ""),
         ({"new_classes": [0, 1, 2, 3, 4, 5, 6]}, "+ 0, 1, 2, 3, 4 and 2 more"),

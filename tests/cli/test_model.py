@@ -28,7 +28,7 @@ def taught(moca, folder):  # noqa: F811
     assert code == 0
     assert "chosen: images of 12x12 (from the size and number of the images; options override)" in err
     assert "The accuracies rest on few held-out images: 4 of this lesson." in out
-    assert "Learnt 36 images of 2 new classes, 4 held out." in out
+    assert "Learnt 36 images of 2 new classes (bar 0, bar 1), 4 held out." in out
     assert "Version 1 of bars is in use." in out
     return folder
 
@@ -38,6 +38,10 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert code == 0
     assert "classes known before" in out
     assert "Version 2 of bars is in use." in out
+    correct = ModelFolder("bars").about()["lesson"]["correct"]
+    right, held = (sum(counts[place] for counts in correct) for place in (1, 2))
+    good = f"{right} of {held} held-out images are classified correctly ({100 * right / held:.1f} %)"
+    assert moca("model", "show", "bars")[1].startswith(f"Version 2 is in use: {good}.\n")
     assert "Nothing new: all 40 images" in moca("learn", tmp_path / "february", "--model", "bars")[1]
 
     images = [tmp_path / "january" / "bar 0" / "0-3.png", tmp_path / "february" / "bar 3"]
@@ -216,7 +220,7 @@ def test_images_that_were_of_another_class_are_told(moca, taught, tmp_path):
     out = moca("learn", "other", "--model", "bars")[1]
     told = "2 images were learnt before as another class, now corrected: 2 as 'bar 0' (the first: other/bar 1"
     assert told in out
-    assert "Learnt 2 images of 1 known class, 0 held out." in out
+    assert "Learnt 2 images of 1 known class (bar 1), 0 held out." in out
     assert "Nothing new" in moca("learn", "other", "--model", "bars")[1]
     for image in (tmp_path / "january" / "bar 0").iterdir():
         image.rename(tmp_path / "other" / "bar 1" / image.name)
@@ -355,7 +359,8 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     assert "moca model rollback bars --to 2" in out
     code, again, _ = moca("learn", "february", "--model", "bars")
     assert (code, len(ModelFolder(Path("bars")).versions)) == (1, 2)
-    assert again.startswith("Not taught again: version 2 has learnt 36 images of 2 new classes, 4 held out, already.\n")
+    learnt = "36 images of 2 new classes (bar 2, bar 3), 4 held out"
+    assert again.startswith(f"Not taught again: version 2 has learnt {learnt}, already.\n")
     assert again.partition("\n")[2] == out.partition("\n")[2], "the accuracies and what to do"
     code, out, _ = moca("learn", "february", "--model", "bars", "--tolerate", 1)
     assert (code, "Version 2 of bars is in use." in out) == (0, True)

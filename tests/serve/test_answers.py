@@ -103,6 +103,8 @@ def test_what_it_says_of_itself(client, template):
     assert [one["class"] for one in classes] == ["bar 0", "bar 1"]
     assert all(one["png"].startswith("data:image/png;base64,") for one in classes)
     assert sum(one["remembered"] for one in classes) == 36
+    correct = ModelFolder(template).about()["lesson"]["correct"]
+    assert [[one["class"], one["correct"], one["held"]] for one in classes] == correct
     assert client.get("/api/health").json() == {"status": "ok"}
     described = client.get("/openapi.json").json()["paths"]
     assert {*described} == {

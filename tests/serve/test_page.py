@@ -94,6 +94,10 @@ def test_looking_and_teaching(browser, model):
     with serving(model.path) as client, opened(browser, client) as (page, problems):
         page.wait_for_selector("#classes li >> nth=1")
         assert page.inner_text("#version") == "version 1"
+        correct = model.about()["lesson"]["correct"]
+        right, held = (sum(counts[place] for counts in correct) for place in (1, 2))
+        told = f"{100 * right / held:.1f}\xa0% of {held} held-out images correct"
+        assert page.inner_text("#summary").endswith(told)
 
         page.set_input_files("#look-files", images(0, 1, name=NASTY.replace("/", "")))
         page.wait_for_selector(".neighbours img >> nth=5")

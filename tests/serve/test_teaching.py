@@ -52,6 +52,7 @@ def test_a_new_class_from_a_few_images(model):
         assert predicted["version"] == 2
         assert {one["class"] for one in predicted["predictions"][0]["classes"]} == {"bar 0", "bar 1", "bar 2"}
         assert model.about()["lesson"]["new_classes"] == ["bar 2"]
+        assert lesson["warnings"] == []
 
         # What `moca learn` has learnt from files is known here, whatever it is called.
         again = [("images", ("x.png", png(image))) for image in bars(0, 5)]
@@ -64,6 +65,13 @@ def test_a_new_class_from_a_few_images(model):
         assert lesson["warnings"][0] == (
             "5 images were learnt before as another class, now corrected: 5 as 'bar 0' (the first: x.png)."
         )
+
+
+def test_a_class_that_may_be_a_known_one_misspelt_is_named(model):
+    with serving(model.path) as client:
+        client.post("/api/teach", files=files(0, 3), data={"class": "bra 0"})
+        (told,) = ended(client)["warnings"]
+        assert told.startswith("'bra 0' is a new class, spelt almost like 'bar 0'")
 
 
 def test_another_version_and_forgetting(model):

@@ -83,6 +83,8 @@ class Classifier:
     """Held-out images and digests of all images taught so far; only filled by lessons from folders."""
     continues_: tuple[Path, int, str] | None = None
     """The folder and version that it was loaded from or last saved as, and when that was written."""
+    version_: int | None = None
+    """Which version of a model this is; None if it has changed since it was loaded or saved."""
     _names: list[Label]
     _not_fitted: type[MocaError] = MocaError
     """Error to raise when a method needs a trained classifier and there has been no lesson yet."""
@@ -108,7 +110,7 @@ class Classifier:
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from scratch. All earlier classes are forgotten, even if the lesson fails."""
-        self._names, self.kept_, self.continues_ = [], Kept(), None
+        self._names, self.kept_, self.continues_, self.version_ = [], Kept(), None, None
         return self.learn(X, y)
 
     def partial_fit(self, X: Any, y: Any = None, classes: Iterable[Label] | None = None) -> Self:
@@ -146,7 +148,7 @@ class Classifier:
                 self.learning_ = self._fresh_learning(len(self._names))
                 self.learning_.load_state_dict(before)
             raise
-        self._names = names
+        self._names, self.version_ = names, None
         return self
 
     def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:
@@ -320,7 +322,7 @@ class Classifier:
             raise MocaError(f"{label!r} is the only class; remove the model instead")
         self.learning_ = without(self.learning_, self._names.index(label), self._fresh_learning)
         self._names = [name for name in self._names if name != label]
-        self.kept_ = self.kept_.without(label)
+        self.kept_, self.version_ = self.kept_.without(label), None
         return self
 
     def unlearn(self, images: Tensor, digests: Digests) -> None:
@@ -332,7 +334,7 @@ class Classifier:
             return self._among(stored, wrong)
 
         self.learning_ = without_samples(self.learning_, gone, self._fresh_learning)
-        self.kept_ = self.kept_.less(digests, gone)
+        self.kept_, self.version_ = self.kept_.less(digests, gone), None
 
     def _among(self, samples: Tensor, others: Tensor) -> Tensor:
         """A mask of the samples that equal one of the others, both as the model trains on them; features of a frozen

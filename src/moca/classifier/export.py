@@ -39,8 +39,8 @@ def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
     """Write the classifier's prediction as an ONNX file, after checking that onnxruntime gives the same probabilities.
 
     Input: `images`, uint8 (n, channels, height, width), normalised inside, or `vectors`, float32 (n, d). Outputs:
-    `scores` and `probabilities`, float32 (n, classes). Classes, shape and moca's version are in its metadata, as JSON
-    under `moca`.
+    `scores` and `probabilities`, float32 (n, classes). Classes, shape, the model's version and
+    moca's are in its metadata, as JSON under `moca`.
     """
     onnx, onnxruntime = _needed()
     target = Path(path).expanduser()
@@ -148,6 +148,7 @@ def _about(classifier: Classifier) -> dict[str, Any]:
     about = classifier.about()
     return {
         "moca": __version__,
+        "version": classifier.version_,
         "classes": about["classes"],
         "shape": classifier.shape_,
         "learner": str(classifier.settings_.learner),

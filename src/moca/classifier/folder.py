@@ -184,7 +184,7 @@ class ModelFolder:
             "lesson": lesson or {"new_classes": news},
         }
         place = self._write(about, classifier, use)
-        classifier.continues_ = self.path.resolve(), number, when
+        classifier.continues_, classifier.version_ = (self.path.resolve(), number, when), number
         return place
 
     def _check_continued(self, classifier: Classifier) -> None:
@@ -335,6 +335,7 @@ class ModelFolder:
             path = self._version_folder(version) / _STATE
             raise self._damaged(path, "does not fit what about.json says of it") from None
         if not self.is_run():
+            classifier.version_ = about["version"]
             classifier.continues_ = self.path.resolve(), about["version"], about["when"]
         return classifier
 

@@ -27,13 +27,8 @@ class Kept:
     labels: list[Label] = field(default_factory=list)
     seen: Tensor | None = None
     """Digests of all images that the model was taught with, in the order of `seen_of`."""
-    seen_of: list[Label | None] = field(default_factory=list)
+    seen_of: list[Label] = field(default_factory=list)
     """Classes of the images in `seen`."""
-
-    def __post_init__(self) -> None:
-        """Pad `seen_of` with None: early models did not store the classes of the images they had seen."""
-        unknown = 0 if self.seen is None else len(self.seen) - len(self.seen_of)
-        object.__setattr__(self, "seen_of", [None] * unknown + self.seen_of)
 
     def judged(self, classifier: Classifier) -> list[bool]:
         """Which of the held-out images are classified correctly."""
@@ -79,9 +74,8 @@ class Kept:
         return list(first.values()), repeated
 
     def _taught(self) -> dict[bytes, Label]:
-        """The class of each image seen so far, by its digest, where it is known."""
-        seen = zip(self._seen_keys(), self.seen_of, strict=True)
-        return {key: name for key, name in seen if name is not None}
+        """The class of each image seen so far, by its digest."""
+        return dict(zip(self._seen_keys(), self.seen_of, strict=True))
 
     def _seen_keys(self) -> list[bytes]:
         return [] if self.seen is None else keys(self.seen.numpy())
@@ -109,9 +103,9 @@ class Kept:
         return Kept(held, [self.labels[i] for i in chosen], seen, [*self.seen_of, *taught])
 
     def without(self, label: Label) -> Kept:
-        """Without a class, and without digests of unknown class, which may belong to it."""
+        """Without a class."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
-        known = [i for i, name in enumerate(self.seen_of) if name not in (label, None)]
+        known = [i for i, name in enumerate(self.seen_of) if name != label]
         return self._only(stay, known)
 
     def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:

@@ -6,15 +6,16 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
@@ -23,6 +24,7 @@ from moca.classifier.images import Said, digests_of, labelled
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.decode import FORMATS
+from moca.data.fingerprint import Digests
 from moca.errors import MocaError
 
 if TYPE_CHECKING:
@@ -122,47 +124,33 @@ def teach(
     """
     with folder.teaching():
         classifier = _load_or_create(folder, options or {}, device)
-        known, kept = classifier.__sklearn_is_fitted__(), classifier.kept_
+        known = classifier.__sklearn_is_fitted__()
+        shape, before = (classifier.shape_, classifier.classes_.tolist()) if known else (None, [])
         if known:
             classifier.refuse_pictures(images)
         unreadable = list[str]()
-        shape = classifier.shape_ if known else None
         x, y, files = labelled(
             images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), read
         )
-        y, digests = classifier.of_known_kind(y), digests_of(x)
-        if relabelled := kept.otherwise(digests, y):  # the newest label counts
-            classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
-            kept = classifier.kept_
-        fresh, repeated = kept.new_among(digests)
-        otherwise = Counter(str(old_label) for old_label in relabelled.values())
-        first = _display_name(next(iter(relabelled)), files or names) if relabelled else ""
-        copies = [(one, other) for one, other in repeated if y[one] == y[other]]
-        twice = [(one, other) for one, other in repeated if y[one] != y[other]]
-        twice = sorted([*twice, *kept.otherwise_too(digests, y)], key=lambda pair: pair[1])
-        first_copy, first_twice = (
-            tuple(_display_name(index, files or names) for index in pairs[0]) if pairs else ()
-            for pairs in (copies, twice)
-        )
-        before = classifier.classes_.tolist() if known else []
+        y = classifier.of_known_kind(y)
         if say and files and (line := _classes_within(images, files, y, before)):
             say(line)
-        if not fresh:
-            return Lesson(0, len(x), 0, left_out=unreadable, version=folder.current, in_use=folder.current,
-                          twice=len(twice), first_twice=first_twice)  # fmt: skip
-        skipped = len(x) - len(fresh) - len(repeated)
-        x, y, digests = x[fresh], [y[i] for i in fresh], digests[fresh]
-        rejected = _rejected_before(folder, kept.learnt(digests, y), held_out)
+        if say and (line := alike_told([name for name in dict.fromkeys(y) if name not in before], before)):
+            say(line)
+        new, told = _what_is_new(classifier, x, y, files or names)
+        told |= {"left_out": unreadable}
+        if not new.labels:
+            return Lesson(0, held=0, version=folder.current, in_use=folder.current, **told)
+        kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
+        rejected = _rejected_before(folder, after, held_out)
         if rejected is not None:
-            if used := _tolerable(rejected.old_before, rejected.old_after, tolerate):
+            if _tolerable(rejected.old_before, rejected.old_after, tolerate):
                 folder.use(rejected.version)
-            return replace(rejected, used=used, in_use=folder.current, left_out=unreadable, taught_before=True)
-        classes = sorted(set(y), key=str)
-        number = {name: index for index, name in enumerate(classes)}
-        numbers = np.array([number[name] for name in y])
-        class_names = list(map(str, classes))
-        held = torch.from_numpy(splitting.held_out(numbers, digests, class_names, held_out, seed=0, least=0))
-        answers = [y[i] for i in torch.nonzero(held).flatten().tolist()]
+                rejected = replace(rejected, used=True, in_use=rejected.version)
+                folder.rewrite_lesson(rejected.version, asdict(rejected))
+            return replace(rejected, in_use=folder.current, left_out=unreadable, taught_before=True)
+        held = new.held_out(held_out)
+        taught, judged = new.only(~held), new.only(held)
         old_before = share_of(kept.judged(classifier))
 
         def step(done: int, steps: int) -> None:
@@ -171,41 +159,86 @@ def teach(
             if said:
                 said(done, steps)
 
-        classifier.learn(x[~held], [y[i] for i in torch.nonzero(~held).flatten().tolist()], said=step)
-        judged = classifier.prepared(x[held]) if held.any() else x[held]
-        both = kept.beside(judged, answers)
+        classifier.learn(taught.images, taught.labels, said=step)
+        samples = classifier.prepared(judged.images) if judged.labels else judged.images
+        both = kept.beside(samples, judged.labels)
         right = both.judged(classifier)
         old_after = share_of(right[: len(kept.labels)])
         used = _tolerable(old_before, old_after, tolerate)
+        classes = sorted(set(new.labels), key=str)
         lesson = Lesson(
-            images=int((~held).sum()),
-            known=skipped,
-            held=int(held.sum()),
-            new_classes=[c for c in classifier.classes_.tolist() if c not in before],
-            came_again=sorted({c for c in y if c in before}, key=str),
-            left_out=unreadable,
+            images=len(taught.labels),
+            held=len(judged.labels),
+            new_classes=[name for name in classifier.classes_.tolist() if name not in before],
+            came_again=[name for name in classes if name in before],
             old_before=old_before,
             old_after=old_after,
             new_after=share_of(right[len(kept.labels) :]),
             version=folder.next,
             used=used,
             in_use=folder.next if used else folder.current,
-            otherwise=dict(otherwise),
-            first_otherwise=first,
             old_held=len(kept.labels),
             unjudged=[name for name in classes if name not in both.labels],
             correct=both.by_class(right),
             held_out=held_out,
-            twice=len(twice),
-            first_twice=first_twice,
-            copies=len(copies),
-            first_copy=first_copy,
-            emptied=_without_images(classifier, {*relabelled.values()}, {*kept.seen_of, *y}),
+            **told,
         )
-        classifier.kept_ = both.learnt(digests, y)
+        classifier.kept_ = both.learnt(new.digests, new.labels)
         written = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}  # no own objects
         folder.add(classifier, asdict(lesson), lesson.used, options=written)
         return lesson
+
+
+class _Images(NamedTuple):
+    """Labelled images and their digests."""
+
+    images: Tensor
+    labels: list[Label]
+    digests: Digests
+
+    def only(self, mask: Tensor) -> _Images:
+        """Those that the mask selects."""
+        indices = torch.nonzero(mask).flatten().tolist()
+        return _Images(self.images[indices], [self.labels[i] for i in indices], self.digests[indices])
+
+    def held_out(self, share: float) -> Tensor:
+        """A mask of the images to hold out: this share of each class."""
+        number = {name: place for place, name in enumerate(sorted(set(self.labels), key=str))}
+        numbers = np.array([number[label] for label in self.labels])
+        names = list(map(str, number))
+        return torch.from_numpy(splitting.held_out(numbers, self.digests, names, share, seed=0, least=0))
+
+
+def _what_is_new(
+    classifier: Classifier, x: Tensor, y: list[Label], names: Sequence[str] | None
+) -> tuple[_Images, dict[str, Any]]:
+    """The images that are to be learnt, and what `Lesson` says of all others, by its fields. Images that were learnt
+    before as another class are new and are unlearnt: the newest label counts."""
+    digests = digests_of(x)
+    if relabelled := classifier.kept_.otherwise(digests, y):
+        classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
+    fresh, repeated = classifier.kept_.new_among(digests)
+    copies = [(one, other) for one, other in repeated if y[one] == y[other]]
+    twice = [(one, other) for one, other in repeated if y[one] != y[other]]
+    twice = sorted([*twice, *classifier.kept_.otherwise_too(digests, y)], key=lambda pair: pair[1])
+
+    def named(indices: Iterable[int]) -> tuple[str, ...]:
+        return tuple(names[index] if names else f"image {index + 1}" for index in indices)
+
+    new = _Images(x[fresh], [y[i] for i in fresh], digests[fresh])
+    if emptied := {*relabelled.values()} - {*classifier.kept_.seen_of, *new.labels}:
+        emptied -= classifier.memory_contents().keys()  # of lessons in Python
+    told = {
+        "known": len(x) - len(fresh) - len(repeated),
+        "otherwise": dict(Counter(map(str, relabelled.values()))),
+        "first_otherwise": "".join(named([*relabelled][:1])),
+        "twice": len(twice),
+        "first_twice": named(twice[0]) if twice else (),
+        "copies": len(copies),
+        "first_copy": named(copies[0]) if copies else (),
+        "emptied": sorted(emptied, key=str),
+    }
+    return new, told
 
 
 def _tolerable(before: float | None, after: float | None, tolerate: float) -> bool:
@@ -220,13 +253,6 @@ def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesso
         if Kept(**kept).saw_the_same(after):
             return Lesson(**lesson)
     return None
-
-
-def _without_images(classifier: Classifier, corrected: set[Label], taught: set[Label | None]) -> list[Label]:
-    """Those of the `corrected` classes that no image is left of, neither `taught` in a lesson nor in the memory."""
-    if None in taught:  # an early model, which did not store the classes of its images
-        return []
-    return sorted(corrected - taught - classifier.memory_contents().keys(), key=str)
 
 
 def share_of(right: Sequence[float]) -> float | None:
@@ -334,8 +360,24 @@ def _classes_within(
     return ""
 
 
-def _display_name(index: int, names: Sequence[str] | None) -> str:
-    return names[index] if names else f"image {index + 1}"
+def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
+    """A note about new classes that may be known ones in another spelling; empty if there are none."""
+    pairs = [(new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news]
+    return " ".join(
+        f"'{new}' is a new class, spelt almost like '{old}'; if they are one, teach its images again as '{old}'."
+        for new, old in pairs
+        if old is not None
+    )
+
+
+def _spelt_alike(one: str, other: str) -> bool:
+    """Whether two names differ only in case, in the order of letters, or in one letter too many; numbers must be the
+    same, since classes are often numbered."""
+    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
+        return False
+    letters = Counter(re.sub(r"[\W_]", "", one.casefold()))
+    letters.subtract(re.sub(r"[\W_]", "", other.casefold()))
+    return sum(map(abs, letters.values())) <= (min(len(one), len(other)) > 3)
 
 
 def _describe_choices(classifier: Classifier, given: Container[str], files: Sequence[str]) -> str:

@@ -22,6 +22,13 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
+def learnt_from(lesson: Lesson) -> str:
+    """What was learnt: "90 images of 2 new classes (ring, square) and 1 known class (bar)"."""
+    kinds = (lesson.new_classes, "new class"), (lesson.came_again, "known class")
+    classes = [f"{counted(len(names), kind, kind + 'es')} ({_listed(names)})" for names, kind in kinds if names]
+    return f"{counted(lesson.images, 'image')} of {' and '.join(classes)}"
+
+
 def what_it_was(about: dict[str, Any]) -> str:
     """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon"; its parent, if that is not the
     version before it; and whether it forgot too much. Classes that were since removed from all versions are not
@@ -31,6 +38,8 @@ def what_it_was(about: dict[str, Any]) -> str:
     more = [name for name in lesson.get("came_again", ()) if name in has]
     notes = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
     notes += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
+    fixed = sum(lesson.get("otherwise", {}).values())
+    notes += [counted(fixed, "label corrected", "labels corrected")] * bool(fixed)
     notes += ["a class since forgotten"] * bool(lesson.get("images") and not news and not more)
     notes += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
     notes += ["forgot too much"] * (lesson.get("used") is False)

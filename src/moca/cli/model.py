@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import json
-import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
-from rich.box import SIMPLE
-from rich.table import Table
-from rich.text import Text
 
-from moca.cli.show import aside, console, in_bytes, say
+from moca.cli.model_tables import model_facts, show_lesson, show_model, show_predictions, write_json
+from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
-
-if TYPE_CHECKING:
-    from moca.classifier.classifier import Classifier
-    from moca.classifier.folder import ModelFolder
-    from moca.classifier.lesson import Lesson
 
 app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.")
 
@@ -34,11 +23,8 @@ Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run"
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
-
 _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
-
-
 _KEEP = 5
 """How many versions pruning keeps by default."""
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
@@ -105,9 +91,9 @@ def learn(
         state = f"'{model}' is unchanged" if folder.exists() or folder.is_run() else "no model was created"
         raise Interrupted(f"the lesson was stopped; {state}") from None
     if format == "json":
-        _write_json(asdict(lesson))
+        write_json(asdict(lesson))
     else:
-        _show_lesson(lesson, model)
+        show_lesson(lesson, model)
     return 0 if lesson.used else 1
 
 
@@ -117,61 +103,6 @@ def check_shares(held_out: float, tolerate: float) -> None:
         raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
     if not 0 <= tolerate <= 1:
         raise MocaError(f"--tolerate {tolerate:g} is not a share from 0 to 1 (20 points are 0.2)")
-
-
-def _show_lesson(lesson: Lesson, model: Path) -> None:
-    from moca.classifier.summary import (
-        basis_told,
-        copies_told,
-        cost_told,
-        counted,
-        emptied_told,
-        left_out_told,
-        otherwise_told,
-        twice_told,
-    )
-
-    for told in (left_out_told, otherwise_told, twice_told, copies_told):
-        if warning := told(lesson):
-            say(warning, "red")
-    if not lesson.images:
-        all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
-        say(f"Nothing new: {all_known} learnt before. Model: {model}")
-        return
-    what = [counted(len(lesson.new_classes), "new class", "new classes")] * bool(lesson.new_classes)
-    what += [counted(len(lesson.came_again), "known class", "known classes")] * bool(lesson.came_again)
-    left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
-    learnt = f"{counted(lesson.images, 'image')} of {' and '.join(what)}"
-    if lesson.taught_before:
-        say(f"Not taught again: version {lesson.version} has learnt {learnt}, {lesson.held} held out, already.")
-    else:
-        say(f"Learnt {learnt}, {lesson.held} held out{left}.")
-    table = _table("accuracy on held-out images", "before", "after")
-    for name, before, after in (
-        ("classes known before", lesson.old_before, lesson.old_after),
-        ("classes of this lesson", None, lesson.new_after),
-    ):
-        if after is not None:
-            table.add_row(name, _percent(before), _percent(after))
-    alike = _percent(lesson.each_alike)
-    if alike not in (_percent(lesson.old_after), _percent(lesson.new_after)):
-        table.add_row("mean over classes", "", alike)
-    if table.row_count:
-        console.print(table)
-    if basis := basis_told(lesson):
-        say(basis, "dim")
-    if lesson.used:
-        say(f"Version {lesson.version} of {model} is in use.")
-        cost = cost_told(lesson, _command("rollback", model))
-        emptied = emptied_told(lesson, lambda name: _command("forget", model, name))
-        for warning in filter(None, (cost, emptied)):
-            say(warning, "red")
-        return
-    say(
-        f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
-        f"use version {lesson.version} nevertheless: {_command('rollback', model, '--to', lesson.version)}",
-        "red",
-    )
 
 
 def predict(
@@ -214,24 +145,7 @@ def predict(
             for file, share, chosen in zip(read_files, shares, best, strict=True)
         ]
     unreadable = [(spelt(files[place]), error.why) for place, error in errors.items()]
-    if format == "json":
-        entries: list[dict[str, Any]] = [
-            {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
-            for file, predicted in rows
-        ]
-        entries += [{"image": file, "classes": [], "error": why} for file, why in unreadable]
-        _write_json(entries)
-    elif format == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["image", "class", "share", "error"])
-        writer.writerows([file, name, f"{share:.4f}", ""] for file, predicted in rows for name, share in predicted)
-        writer.writerows([file, "", "", why] for file, why in unreadable)
-    elif rows:
-        table = _table("image", "class", "share")
-        for file, predicted in rows:
-            for place, (name, share) in enumerate(predicted):
-                table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
-        console.print(table)
+    show_predictions(rows, unreadable, format)
     if errors:
         sys.stderr.write(f"moca: {left_out([str(error) for error in errors.values()], len(files))}\n")
     return 1 if errors else 0
@@ -257,11 +171,11 @@ def show(
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     if sheet is not None and not memory:
         raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
-    facts = _model_facts(model, folder, classifier)
+    facts = model_facts(model, folder, classifier)
     if format == "json":
-        _write_json(facts)
+        write_json(facts)
     else:
-        _show_model(facts, classifier)
+        show_model(facts, classifier, _KEEP)
     if sheet is not None:
         with loading():
             from moca.data.sheet import PER_CLASS, write_sheet
@@ -270,74 +184,6 @@ def show(
         some = f" (the first {PER_CLASS} of each class, of up to {most})" if most > PER_CLASS else ""
         (aside if format == "json" else say)(f"Memory: {sheet}{some}")
     return 0
-
-
-def _model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dict[str, Any]:
-    """What `moca model show` tells: as JSON, or as tables."""
-    from moca.classifier.summary import what_it_was
-
-    run, versions, memory = classifier.settings_, folder.versions if folder.exists() else [], _in_memory(classifier)
-    came = folder.taught_in() if versions else {}
-    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
-    correct = {name: (right, held) for name, right, held in evaluated}
-    return {
-        "model": str(model),
-        "learner": str(run.learner),
-        "perturb": str(run.perturb),
-        "encoder": str(run.model),
-        "frozen": None if run.frozen is None else str(run.frozen),
-        "shape": list(classifier.shape_),
-        "in_use": folder.current if versions else None,
-        "classes": [
-            {"class": name, "version": came.get(name), "in_memory": kept, "correct": right, "held": held}
-            for name, kept in memory.items()
-            for right, held in [correct.get(name, (0, 0))]
-        ],
-        "versions": [
-            {key: about[key] for key in ("version", "parent", "when", "lesson")}
-            | {"what": what_it_was(about), "bytes": folder.size(about["version"])}
-            for about in versions
-        ],
-    }
-
-
-def _in_memory(classifier: Classifier) -> dict[Any, int]:
-    """For each class, how many of its samples are in memory."""
-    memory = classifier.memory_contents()
-    return {name: len(memory.get(name, ())) for name in classifier.classes_.tolist()}
-
-
-def _show_model(facts: dict[str, Any], classifier: Classifier) -> None:
-    run = classifier.settings_
-    channels, height, width = classifier.shape_
-    network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
-    kind, samples = "images", f"{width}x{height}x{channels}"
-    if classifier.takes_vectors:
-        kind, samples = "vectors", f"{channels} numbers"
-    say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
-    evaluated = any(one["held"] for one in facts["classes"])
-    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * evaluated)
-    for one in facts["classes"]:
-        correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
-        unknown = "deleted" if facts["versions"] else ""
-        row = (unknown if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
-        table.add_row(Text(str(one["class"])), *row[: len(table.columns) - 1])
-    console.print(table)
-    if facts["versions"]:
-        table = _table("version", "when", "what", "images", "old classes", "new")
-        table.columns[1].no_wrap = table.columns[4].no_wrap = True
-        table.columns[2].justify, table.columns[2].overflow = "left", "fold"
-        for about in facts["versions"]:
-            lesson, mark = about["lesson"], " *" * (about["version"] == facts["in_use"])
-            before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
-            when = datetime.fromisoformat(about["when"]).astimezone()
-            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(about["what"]),
-                          str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
-        console.print(table)
-        console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
-        room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
-        old = len(facts["versions"]) > _KEEP
-        say(f"All versions: {room}." + f" To delete old ones: {_command('prune', facts['model'])}" * old, "dim")
 
 
 @app.command
@@ -423,13 +269,9 @@ def export(
     if classifier.takes_vectors:
         takes = f"float32 vectors (n, {channels})"
     gives = f"scores and probabilities of {len(classifier.classes_)} classes"
-    say(f"{file}: {takes} to {gives}, checked against moca's own predictions.")
+    which = "" if classifier.version_ is None else f" (version {classifier.version_})"
+    say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
-
-
-def _command(*words: object) -> str:
-    """A `moca model` command as it can be typed."""
-    return shlex.join(["moca", "model", *map(str, words)])
 
 
 @contextmanager
@@ -452,19 +294,3 @@ def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     with ExitStack() as shown:
         yield advance
-
-
-def _write_json(content: Any) -> None:
-    json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
-    sys.stdout.write("\n")
-
-
-def _percent(share: Any) -> str:
-    return "" if share is None else f"{100 * share:.1f} %"
-
-
-def _table(*head: str) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    for place, name in enumerate(head):
-        table.add_column(name, justify="right" if place else "left")
-    return table

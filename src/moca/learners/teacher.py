@@ -76,7 +76,8 @@ class Teacher(Learner):
             setattr(self, name, getattr(self.inner, name))
         super().check()
         inner = {place: _without(recipe, self.inner.options) for place, recipe in self.inner.recipes.items()}
-        self.recipes = inner | {"small": {**inner.get("small", {}), "decay": 0.98}}  # type: ignore[misc]
+        few_steps = {place: {**inner.get(place, {}), "decay": 0.98} for place in ("small", "own")}
+        self.recipes = inner | few_steps  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         """Other attributes are the inner learner's; its memory policies read them."""

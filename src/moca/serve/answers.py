@@ -67,6 +67,8 @@ class KnownClass(_Answer):
     label: Label = Field(alias="class")
     since: int | None = Field(description="version in which it was learnt")
     remembered: int = Field(description="number of its images in memory")
+    correct: int = Field(description="number of its held-out images that are classified correctly")
+    held: int = Field(description="number of its held-out images")
     png: str | None = Field(default=None, description="one of these as a data URL; not in /api/model")
 
 

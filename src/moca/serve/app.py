@@ -18,6 +18,7 @@ from PIL import Image
 
 from moca import __version__
 from moca.classifier.images import class_name
+from moca.classifier.lesson import alike_told
 from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told, what_it_was
 from moca.cores import cores
 from moca.data.arrays import Label
@@ -115,20 +116,20 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
             teaching.check_free()  # before images are read for nothing
             uploads, shape = await read(images, limits), in_use.version.classifier.shape_
             images_read = await work(lambda: readable(uploads, shape, limits))
-            return _lesson(await asyncio.to_thread(teaching.begin, label, images_read))
+            return _lesson(await asyncio.to_thread(teaching.begin, label, images_read), in_use.version.names)
         except Busy:
             raise HTTPException(409, _BUSY) from None
 
     @app.get("/api/teach")
     async def lesson() -> answers.LessonStatus:
         """Progress of the current lesson, or the result of the last one."""
-        return _lesson(require_teaching().status)
+        return _lesson(require_teaching().status, in_use.version.names)
 
     @app.delete("/api/teach")
     async def stop() -> answers.LessonStatus:
         """Stop the lesson; the model stays unchanged."""
         await asyncio.to_thread(require_teaching().stop)
-        return _lesson(require_teaching().status)
+        return _lesson(require_teaching().status, in_use.version.names)
 
     def change(job: Callable[[], None]) -> answers.About:
         try:
@@ -196,6 +197,8 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
     run, (channels, height, width) = version.classifier.settings_, version.classifier.shape_
     versions = folder.versions if folder.exists() else []
     since = folder.taught_in() if versions else {}
+    lessons = [about["lesson"] for about in versions if about["version"] == version.number]
+    correct = {name: (right, held) for one in lessons for name, right, held in one.get("correct", ())}
     history = [
         answers.PastVersion(
             version=about["version"],
@@ -216,8 +219,11 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
         encoder=str(run.model),
         image_size=(width, height, channels),
         classes=[
-            answers.KnownClass(label=name, since=since.get(name), remembered=version.remembered.count(name))
+            answers.KnownClass(
+                label=name, since=since.get(name), remembered=version.remembered.count(name), correct=right, held=held
+            )
             for name in version.names
+            for right, held in [correct.get(name, (0, 0))]
         ],
         history=history,
         trouble=in_use.trouble,
@@ -243,12 +249,13 @@ def _label(name: str, known: Sequence[Label]) -> Label:
     return int(name)
 
 
-def _lesson(status: Status) -> answers.LessonStatus:
+def _lesson(status: Status, known: Sequence[Label]) -> answers.LessonStatus:
     lesson = status.lesson
     warned: tuple[str, ...] = ()
     if lesson is not None:
+        alike = alike_told(lesson.new_classes, [name for name in known if name not in lesson.new_classes])
         emptied = emptied_told(lesson, lambda name: "forget it.")
-        warned = (otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
+        warned = (alike, otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
     keys = ("version", "held", "known", "old_before", "old_after", "new_after")
     return answers.LessonStatus(
         state=status.state,

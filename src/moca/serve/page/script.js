@@ -117,7 +117,7 @@ async function refresh() {
   const [width, height] = model.image_size;
   at("summary").textContent =
     `${several(model.classes.length, "class", "classes")} · ${model.learner} with ${model.perturb} · ${model.encoder} · ` +
-    `images of ${width} × ${height}`;
+    `images of ${width} × ${height}${howGood()}`;
   complain(at("trouble"), model.trouble && sentence(model.trouble));
   if (before !== model.version || !at("classes").children.length) showClasses(await ask("api/classes"));
   at("known").replaceChildren(...model.classes.map((known) => make("option", { value: known.class })));
@@ -127,9 +127,15 @@ async function refresh() {
   if (before !== undefined && before !== model.version) askAgain();
 }
 
+function howGood() {
+  const [right, held] = ["correct", "held"].map((fact) => model.classes.reduce((sum, known) => sum + known[fact], 0));
+  return held ? ` · ${percent(right / held)} of ${several(held, "held-out image", "held-out images")} correct` : "";
+}
+
 function showClasses(classes) {
   at("classes").replaceChildren(...classes.map((known) =>
-    make("li", { title: several(known.remembered, "remembered image", "remembered images") },
+    make("li", { title: several(known.remembered, "remembered image", "remembered images") +
+        (known.held ? `; of the held-out images ${known.correct} of ${known.held} correct` : "") },
       known.png && make("img", { className: "tiny", src: known.png, alt: "" }),
       make("span", { className: "name", textContent: known.class }),
       make("span", { className: "faint", textContent: known.remembered }),

@@ -1,0 +1,197 @@
+"""Tables and JSON of `moca learn`, `moca predict` and `moca model show`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE
+from rich.table import Table
+from rich.text import Text
+
+from moca.cli.show import console, in_bytes, say
+
+if TYPE_CHECKING:
+    from moca.classifier.classifier import Classifier
+    from moca.classifier.folder import ModelFolder
+    from moca.classifier.lesson import Lesson
+
+
+def show_lesson(lesson: Lesson, model: Path) -> None:
+    """Print what was learnt, the accuracies before and after, and warnings."""
+    from moca.classifier.summary import (
+        basis_told,
+        copies_told,
+        cost_told,
+        emptied_told,
+        learnt_from,
+        left_out_told,
+        otherwise_told,
+        twice_told,
+    )
+
+    for told in (left_out_told, otherwise_told, twice_told, copies_told):
+        if warning := told(lesson):
+            say(warning, "red")
+    if not lesson.images:
+        all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
+        say(f"Nothing new: {all_known} learnt before. Model: {model}")
+        return
+    left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
+    learnt = f"{learnt_from(lesson)}, {lesson.held} held out"
+    if lesson.taught_before:
+        say(f"Not taught again: version {lesson.version} has learnt {learnt}, already.")
+    else:
+        say(f"Learnt {learnt}{left}.")
+    table = _table("accuracy on held-out images", "before", "after")
+    for name, before, after in (
+        ("classes known before", lesson.old_before, lesson.old_after),
+        ("classes of this lesson", None, lesson.new_after),
+    ):
+        if after is not None:
+            table.add_row(name, _percent(before), _percent(after))
+    alike = _percent(lesson.each_alike)
+    if alike not in (_percent(lesson.old_after), _percent(lesson.new_after)):
+        table.add_row("mean over all classes", "", alike)
+    if table.row_count:
+        console.print(table)
+    if basis := basis_told(lesson):
+        say(basis, "dim")
+    if lesson.used:
+        say(f"Version {lesson.version} of {model} is in use.")
+        cost = cost_told(lesson, _command("rollback", model))
+        emptied = emptied_told(lesson, lambda name: _command("forget", model, name))
+        for warning in filter(None, (cost, emptied)):
+            say(warning, "red")
+        return
+    say(
+        f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
+        f"use version {lesson.version} nevertheless: {_command('rollback', model, '--to', lesson.version)}",
+        "red",
+    )
+
+
+def show_predictions(
+    rows: Sequence[tuple[str, Sequence[tuple[Any, float]]]], unreadable: Sequence[tuple[str, str]], format: str
+) -> None:
+    """Print the classes of each image with their shares; JSON and CSV also list the unreadable images, and why."""
+    if format == "json":
+        entries: list[dict[str, Any]] = [
+            {"image": file, "classes": [{"class": name, "share": round(share, 4)} for name, share in predicted]}
+            for file, predicted in rows
+        ]
+        entries += [{"image": file, "classes": [], "error": why} for file, why in unreadable]
+        write_json(entries)
+    elif format == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["image", "class", "share", "error"])
+        writer.writerows([file, name, f"{share:.4f}", ""] for file, predicted in rows for name, share in predicted)
+        writer.writerows([file, "", "", why] for file, why in unreadable)
+    elif rows:
+        table = _table("image", "class", "share")
+        for file, predicted in rows:
+            for place, (name, share) in enumerate(predicted):
+                table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
+        console.print(table)
+
+
+def model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dict[str, Any]:
+    """What `moca model show` tells: as JSON, or as tables."""
+    from moca.classifier.summary import what_it_was
+
+    run, versions, memory = classifier.settings_, folder.versions if folder.exists() else [], _in_memory(classifier)
+    came = folder.taught_in() if versions else {}
+    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
+    correct = {name: (right, held) for name, right, held in evaluated}
+    return {
+        "model": str(model),
+        "learner": str(run.learner),
+        "perturb": str(run.perturb),
+        "encoder": str(run.model),
+        "frozen": None if run.frozen is None else str(run.frozen),
+        "shape": list(classifier.shape_),
+        "in_use": folder.current if versions else None,
+        "classes": [
+            {"class": name, "version": came.get(name), "in_memory": kept, "correct": right, "held": held}
+            for name, kept in memory.items()
+            for right, held in [correct.get(name, (0, 0))]
+        ],
+        "versions": [
+            {key: about[key] for key in ("version", "parent", "when", "lesson")}
+            | {"what": what_it_was(about), "bytes": folder.size(about["version"])}
+            for about in versions
+        ],
+    }
+
+
+def _in_memory(classifier: Classifier) -> dict[Any, int]:
+    """For each class, how many of its samples are in memory."""
+    memory = classifier.memory_contents()
+    return {name: len(memory.get(name, ())) for name in classifier.classes_.tolist()}
+
+
+def show_model(facts: dict[str, Any], classifier: Classifier, keep: int) -> None:
+    """Print the version in use and how good it is, the classes, and the versions; if there are more than `keep`, also
+    how to delete some."""
+    run = classifier.settings_
+    channels, height, width = classifier.shape_
+    right, held = (sum(one[key] for one in facts["classes"]) for key in ("correct", "held"))
+    if facts["versions"]:
+        share = _percent(right / held if held else None)
+        good = f": {right} of {held} held-out images are classified correctly ({share})" if held else ""
+        say(f"Version {facts['in_use']} is in use{good}.")
+    network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
+    kind, samples = "images", f"{width}x{height}x{channels}"
+    if classifier.takes_vectors:
+        kind, samples = "vectors", f"{channels} numbers"
+    say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
+    table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(held))
+    for one in facts["classes"]:
+        correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
+        unknown = "deleted" if facts["versions"] else ""
+        row = (unknown if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
+        table.add_row(Text(str(one["class"])), *row[: len(table.columns) - 1])
+    console.print(table)
+    if facts["versions"]:
+        table = _table("version", "when", "what", "images", "old classes", "new")
+        table.columns[1].no_wrap = table.columns[4].no_wrap = True
+        table.columns[2].justify, table.columns[2].overflow = "left", "fold"
+        for about in facts["versions"]:
+            lesson, mark = about["lesson"], " *" * (about["version"] == facts["in_use"])
+            before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
+            when = datetime.fromisoformat(about["when"]).astimezone()
+            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(about["what"]),
+                          str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
+        console.print(table)
+        console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
+        room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
+        old = len(facts["versions"]) > keep
+        say(f"All versions: {room}." + f" To delete old ones: {_command('prune', facts['model'])}" * old, "dim")
+
+
+def _command(*words: object) -> str:
+    """A `moca model` command as it can be typed."""
+    return shlex.join(["moca", "model", *map(str, words)])
+
+
+def write_json(content: Any) -> None:
+    """Print as JSON on stdout."""
+    json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def _percent(share: Any) -> str:
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def _table(*head: str) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    for place, name in enumerate(head):
+        table.add_column(name, justify="right" if place else "left")
+    return table
