@@ -24,6 +24,11 @@ def test_an_unknown_field_is_refused_and_the_known_ones_named():
         Batch(label=torch.arange(3))
 
 
+def test_an_unknown_field_cannot_be_read_either():
+    with pytest.raises(AttributeError, match="no field 'labels'; it has image, x, y, features, moved, logits"):
+        _ = Batch(y=torch.arange(3)).labels
+
+
 def test_replace_adds_and_replaces_in_a_copy():
     x, y, other = torch.rand(3, 2), torch.arange(3), torch.zeros(3)
     batch = Batch(x=x, y=y)

@@ -154,6 +154,21 @@ def test_what_is_given_wins(digits, perturb):
     assert str(run.model) == "convnet"
 
 
+@pytest.mark.parametrize(
+    ("given", "lr"),
+    [
+        ({"optimiser": "adam"}, 0.001),
+        ({"optimiser": "adamw", "learner": "derpp"}, 0.001),
+        ({"optimiser": "sgd:momentum=0.9"}, 0.03),
+        ({"optimiser": "adam:weight_decay=0", "learner": "pass"}, 0.001),
+        ({"optimiser": "sgd", "learner": "pass"}, 0.1),
+        ({"optimiser": "adam", "lr": 0.03}, 0.03),
+    ],
+)
+def test_a_recipe_s_learning_rate_is_for_its_optimiser(digits, given, lr):
+    assert completed(digits, **given).lr == lr
+
+
 def test_what_was_chosen_is_told_in_a_line(digits):
     given = validate(Run, {"epochs": 3})
     (line,) = choices_in_words([(given, complete(given, digits), digits)])

@@ -444,6 +444,10 @@ class TestPaths:
         with pytest.raises(MocaError, match=r"learner 'dividing_part.A' cannot be loaded: ZeroDivisionError"):
             LEARNERS.find("dividing_part.A")
 
+    def test_a_misspelt_class_gets_a_suggestion(self):
+        with pytest.raises(MocaError, match=r"has no class or function 'Stong'; did you mean 'Strong'\?$"):
+            LEARNERS.find(f"{__name__}.Stong")
+
     def test_what_no_path_leads_to(self):
         class Local(ER):
             """Inside a function."""

@@ -55,6 +55,8 @@ class Batch:
         return f"Batch({', '.join(f'{name}={in_short(value)}' for name, value in vars(self).items())})"
 
     def __getattr__(self, name: str) -> Tensor:
+        if name not in Batch.__annotations__:
+            raise AttributeError(f"a batch has no field '{name}'; it has {', '.join(Batch.__annotations__)}")
         raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...)")
 
     def replace(self, **fields: Unpack[Fields]) -> Self:

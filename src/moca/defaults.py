@@ -11,6 +11,7 @@ from moca.data.protocol import setting_of
 from moca.engine.device import pick_device
 from moca.settings import TRAINING, Choice, Run, validate, word
 from moca.settings.memory import Memory
+from moca.settings.optimisers import SGD, Adam
 
 
 def complete(run: Run, dataset: Dataset) -> Run:
@@ -32,6 +33,9 @@ def complete(run: Run, dataset: Dataset) -> Run:
         **own,
         **{name: value for name, value in _found(learner, places).items() if name not in learner.options},
     }
+    meant = validate(Run, {"optimiser": recipe.get("optimiser", SGD())}).optimiser
+    if not _open(run, "optimiser") and isinstance(run.optimiser, Adam) != isinstance(meant, Adam):
+        recipe["lr"] = run.optimiser.usual_lr  # SGD's is far too large for Adam
     open_ones = {name: value for name, value in recipe.items() if _open(run, name)}
     moved = with_recipe(run.perturb, places)
     return validate(Run, dict(run) | open_ones | {"learner": with_recipe(learner, places), "perturb": moved})

@@ -315,5 +315,9 @@ def by_path(path: str, kind: str) -> Callable[..., Any]:
             sys.path.remove(here)
     part: Callable[..., Any] | None = getattr(module, name, None)
     if part is None or not callable(part):
-        raise MocaError(f"{kind} '{path}' cannot be loaded: module '{module_name}' has no class or function '{name}'")
+        there = [own for own, value in vars(module).items() if getattr(value, "__module__", None) == module_name]
+        raise MocaError(
+            f"{kind} '{path}' cannot be loaded: module '{module_name}' has no class or function '{name}'"
+            + (f"; {nearest(name, there)}" if there else "")
+        )
     return part

@@ -135,6 +135,20 @@ def test_features_and_class_vectors_are_those_of_the_model(runs):
     assert numbers["within tasks (degrees)"] == pytest.approx((within + other) / 2, rel=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("form", "share_of_teacher"), [("mean", 1), ("mkd", 0.5), ("cls,tested=student", 0)], ids=lambda value: str(value)
+)
+def test_features_are_those_of_the_network_that_is_tested(tmp_path, form, share_of_teacher):
+    moca.run(**SMALL, learner=f"teacher:of=er,form={form}", out=tmp_path / "run")
+    found = moca.analyse(tmp_path / "run")
+    _, state = RunFolder(tmp_path / "run").load_model()
+    teacher, student = state["learner"]["stable"]["head.weight"], state["model"]["head.weight"]
+    assert not torch.allclose(teacher, student)
+    vectors = torch.tensor(found["feature_plane"].plots["feature_plane"].series["test"]["vectors"])
+    tested = share_of_teacher * teacher + (1 - share_of_teacher) * student
+    torch.testing.assert_close(vectors, tested, rtol=1e-4, atol=1e-5)
+
+
 def test_what_was_computed_is_not_computed_again(runs, monkeypatch):
     first = moca.analyse(runs / "gaussian-1")
     monkeypatch.setattr("moca.measures.analyse.OfModel", None)

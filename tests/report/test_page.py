@@ -117,6 +117,11 @@ def test_the_fewest_seeds_are_the_few(tmp_path):
     assert "; 2 seeds can show only large differences" in page
 
 
+def test_a_gain_that_few_seeds_agree_on_needs_more_of_them(tmp_path):
+    page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.75, 0.8501]})))
+    assert "n = 2, p < 0.001: more than chance; 2 seeds are few, so run more to be sure." in page
+
+
 def test_a_gain_that_the_test_does_not_see_is_called_chance(tmp_path):
     page = text_of(render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.6, 0.95], "er+vt": [0.5, 0.5]})))
     assert "er+wap gains most over er: +2.50 ± 17.68 points, higher with 1 of 2 seeds." in page

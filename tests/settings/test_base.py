@@ -175,6 +175,8 @@ MISTAKES = [
     ({"perturb": "none:lambda=1"}, "unknown option 'lambda' of 'none'; it has none"),
     ({"model": "mlp:widht=3"}, r"unknown option 'widht' of 'mlp'; did you mean 'width'\?"),
     ({"optimiser": "sgd:momentun=0.9"}, r"unknown option 'momentun' of 'sgd'; did you mean 'momentum'\?"),
+    ({"optimiser": "adam:lr=0.1"}, r"unknown option 'lr' of 'adam'; it is a setting of its own: lr=\.\.\.$"),
+    ({"learner": "derpp:buffer_size=200"}, r"'buffer_size' of 'derpp'; it is a setting of its own: memory=\.\.\.$"),
     ({"schedule": "constant:at=3"}, "unknown option 'at' of 'constant'"),
     ({"lr_milestones": "35,45"}, "unknown option 'lr_milestones' of run"),
     ({"memory": "200:par=class"}, r"unknown option 'par' of memory; did you mean 'per'\?"),

@@ -232,6 +232,8 @@ def test_an_object_made_in_its_own_way_is_kept_as_an_object():
     choice = run(learner=Odd([1, 2])).learner
     assert choice.own
     assert choice.make().thing == [1, 2]
+    with pytest.raises(MocaError, match="the __init__ of 'Odd' does not take its options; leave it out and declare"):
+        run(learner=Odd)
 
 
 def test_an_option_called_name_is_refused():

@@ -145,6 +145,10 @@ class Learner(Part, Stateful):
         """Whether `model`, with its BatchNorm statistics, is the network that predicts; false if a teacher predicts."""
         return True
 
+    def tested_model(self) -> Model:
+        """The network that predicts: `model`, or a teacher."""
+        return self.model
+
     def check(self) -> None:
         """Refuse `adjust` for learners that predict by distances, and `adjust=auto` without a memory."""
         name = type(self).__name__

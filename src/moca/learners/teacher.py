@@ -176,16 +176,28 @@ class Teacher(Learner):
         """Whether the student predicts: if `tested` says so, or if the inner learner does not predict by logits."""
         return self.tested == "student" or type(self.inner).predict is not Learner.predict
 
+    def tested_model(self) -> Model:
+        """The student if it is tested, the stable teacher, or a network with the mean of both networks' weights."""
+        if self.tests_model:
+            return self.model
+        network = deepcopy(self.stable)
+        network.load_state_dict(self._tested_tensors())
+        return network
+
+    def _tested_tensors(self) -> dict[str, Tensor]:
+        """Weights and running statistics of the stable teacher, or for mkd the mean of its and the student's."""
+        tensors = dict(self.stable.state_dict())
+        if self.form == "mkd":
+            student = self.model.state_dict()
+            tensors |= {k: (v + student[k]) / 2 for k, v in tensors.items() if v.is_floating_point()}
+        return tensors
+
     def predict(self, x: Tensor) -> Tensor:
         """Predict by the teacher or by the mean of both networks' weights, unless the student is tested."""
         if self.tests_model:
             return self.inner.predict(x)
         self.stable.eval()
-        tensors = dict(self.stable.state_dict())
-        if self.form == "mkd":
-            student = self.model.state_dict()
-            tensors |= {k: (v + student[k]) / 2 for k, v in tensors.items() if v.is_floating_point()}
-        logits: Tensor = torch.func.functional_call(self.stable, tensors, (x,))
+        logits: Tensor = torch.func.functional_call(self.stable, self._tested_tensors(), (x,))
         self.stable.train()
         return self.inner.scores(logits)
 

@@ -31,10 +31,10 @@ _NAMES = 100
 
 
 class OfModel:
-    """A model, with its features and scores of the stream's images in evaluation mode."""
+    """The network that a run tests, with its features and scores of the stream's images in evaluation mode."""
 
     def __init__(self, learning: Learning, stream: Stream) -> None:
-        self.learning, self.model, self.stream = learning, learning.model, stream
+        self.learning, self.model, self.stream = learning, learning.learner.tested_model(), stream
         self.tasks = [list(task.tested) for task in stream]
         """The classes of each task."""
         self.came = came = first_tasks(stream)
@@ -62,8 +62,8 @@ class OfModel:
     @cached_property
     def scores(self) -> Tensor:
         """The learner's scores of every class, for all test images."""
-        predict, images = self.learning.predict, self.stream.test.images
-        return in_evaluation(self.model, predict, images, self.test, self.stream.protocol).cpu()
+        learning, images = self.learning, self.stream.test.images
+        return in_evaluation(learning.model, learning.predict, images, self.test, self.stream.protocol).cpu()
 
     @cached_property
     def train(self) -> Tensor:

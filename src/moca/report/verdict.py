@@ -116,6 +116,9 @@ def _test(gain: Difference, among: Sequence[Difference]) -> str:
     name = "Paired t-test" if gain.paired else "Welch's t-test"
     tests = sum(bool(one.test) for one in among)
     several = f" (corrected for {tests} such differences)" if tests > 1 else ""
-    result = "more than chance" if gain.clear else "it may well be chance"
-    few = f"; {min(gain.seeds)} seeds can show only large differences" if min(gain.seeds) <= FEW else ""
-    return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {result}{few}.".replace("= <", "<")
+    seeds = min(gain.seeds)
+    if gain.clear:
+        result = "more than chance" + f"; {seeds} seeds are few, so run more to be sure" * (seeds <= FEW)
+    else:
+        result = "it may well be chance" + f"; {seeds} seeds can show only large differences" * (seeds <= FEW)
+    return f"{name}, n = {gain.n}, p = {p_value(gain.adjusted)}{several}: {result}.".replace("= <", "<")

@@ -33,9 +33,11 @@ class Settings(BaseModel):
             aliases = {f.alias for f in cls.model_fields.values() if f.alias}
             for key in value:
                 if key not in known | aliases:
+                    from moca.settings.suggestions import setting_meant
+
                     options = (known - {cls.leading} if cls.leading == "name" else known) | aliases
-                    known_ones = nearest(key, options) if options else "it has none"
-                    raise MocaError(f"unknown option {key!r} of {cls.title()}; {known_ones}")
+                    hint = setting_meant(key) or (nearest(key, options) if options else "it has none")
+                    raise MocaError(f"unknown option {key!r} of {cls.title()}; {hint}")
         return value
 
     @classmethod

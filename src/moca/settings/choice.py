@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Hashable
 from typing import Annotated, Any, ClassVar
 
@@ -193,6 +194,13 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
 def _consistent(made: Choice) -> Choice:
     """Return the choice, or raise if its options do not go together."""
     if _is_part(made.part):
+        try:
+            inspect.signature(made.part).bind(**made.options)
+        except TypeError:
+            raise MocaError(
+                f"the __init__ of '{made.name}' does not take its options; leave it out and declare options with "
+                "moca.option, or pass an object in Python"
+            ) from None
         made.make()
     return made
 

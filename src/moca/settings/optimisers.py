@@ -1,7 +1,7 @@
 """Settings of optimisers and learning-rate schedules."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -14,6 +14,8 @@ LARGEST = 1e30
 class OptimiserSettings(Settings):
     """Settings that every optimiser has."""
 
+    usual_lr: ClassVar[float] = 0.1
+    """The learning rate where a recipe has one for another kind of optimiser."""
     weight_decay: float = Field(0.0, ge=0, le=LARGEST, description="weight decay")
     anew: bool = Field(True, description="reset its state at the start of every task")
 
@@ -29,6 +31,7 @@ class SGD(OptimiserSettings):
 class Adam(OptimiserSettings):
     """Adam."""
 
+    usual_lr = 0.001
     name: Literal["adam"] = "adam"
     beta1: float = Field(0.9, ge=0, lt=1, description="decay of the mean gradient")
     beta2: float = Field(0.999, ge=0, lt=1, description="decay of the mean squared gradient")

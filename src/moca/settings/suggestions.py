@@ -37,6 +37,12 @@ def refuse_unknown_keywords(function: Callable[..., Any], given: Iterable[str]) 
     refuse_unknown(given, own, f"of {function.__name__}")
 
 
+def setting_meant(option: str) -> str:
+    """The setting of a run that an unknown option of a part probably means; empty if there is no guess."""
+    name = _ELSEWHERE.get(option, option)
+    return f"it is a setting of its own: {name}=..." if name in Run.model_fields else ""
+
+
 def meant(name: str) -> str:
     """What an unknown name probably means, as the end of a sentence; empty if there is no guess."""
     if name == "method":
