@@ -62,6 +62,15 @@ def test_probabilities(small):
     assert (model.classes_[shares.argmax(1)] == model.predict(x)).all()
 
 
+@pytest.mark.parametrize("learner", ["er", "teacher:of=er", "teacher:of=er,form=mkd"])
+def test_features_are_those_that_predictions_are_made_from(small, learner):
+    model = small(learner=learner).learn(*lesson(0, 1)).learn(*lesson(2, 3))
+    x, _ = lesson(0, 1, 2, 3, seed=7)
+    head = model.learning_.learner.tested_model().head.eval()
+    logits = head(torch.from_numpy(model.features(x))).detach().numpy()
+    np.testing.assert_allclose(logits, model.decision_function(x), atol=1e-5)
+
+
 def test_an_old_class_comes_again_and_counts_once(small):
     model = small(epochs=20).learn(*lesson(0, 1)).learn(*lesson(1, 2, seed=1)).learn(*lesson(0, seed=2))
     assert model.classes_.tolist() == [0, 1, 2]

@@ -43,6 +43,7 @@ from moca.engine.schedule import batches_of
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, MocaWarning, nearest
 from moca.models.frozen import Frozen
+from moca.models.model import Model
 from moca.settings import Run, validate
 from moca.streams import Stream, Task
 
@@ -282,17 +283,19 @@ class Classifier:
         return self._scores(self._samples(images))
 
     def features(self, images: Any) -> NDArray[np.float32]:
-        """The encoder's features of each image, one row per image. Compare them by angle."""
+        """Features of each image, one row per image, from the encoder that predicts. Compare them by angle."""
         self._check_learnt()
-        return self._forward(self.learning_.model.encode, self._samples(images))
+        samples, learning = self._samples(images), self.learning_
+        with learning.turn:
+            model = learning.learner.tested_model()
+        return self._forward(model.encode, samples, model)
 
     def _scores(self, x: Tensor) -> NDArray[np.float32]:
-        return self._forward(self.learning_.predict, x)[:, : len(self._names)]
+        return self._forward(self.learning_.predict, x, self.learning_.model)[:, : len(self._names)]
 
-    def _forward(self, network: Callable[[Tensor], Tensor], x: Tensor) -> NDArray[np.float32]:
-        learning = self.learning_
-        with learning.turn, learning.numerics():
-            rows = in_evaluation(learning.model, network, x, torch.arange(len(x)), self.protocol_)
+    def _forward(self, network: Callable[[Tensor], Tensor], x: Tensor, model: Model) -> NDArray[np.float32]:
+        with self.learning_.turn, self.learning_.numerics():
+            rows = in_evaluation(model, network, x, torch.arange(len(x)), self.protocol_)
         return rows.float().cpu().numpy()
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:
