@@ -73,6 +73,17 @@ def test_help_names_every_setting_with_its_default(moca):
     assert "eager|captured" in "".join(out.split()).replace("│", "")
 
 
+def test_help_shows_first_what_is_used_first(moca):
+    """Commands and options are grouped, and those of daily use come before those of experts."""
+    _, out, _ = moca("--help")
+    listed = [line.split()[1] for line in out.splitlines() if line.startswith("│ ") and line[2] != " "]
+    assert listed[:3] == ["demo", "run", "compare"] and listed[-3:] == ["bench", "--help", "--version"]
+    assert " Commands " not in out, "every command has a group"
+    _, out, _ = moca("run", "--help")
+    places = [out.index(f"│ --{name} ") for name in ("data", "learner", "perturb", "epochs", "record", "seed", "out")]
+    assert places == sorted(places)
+
+
 def test_ls_names_everything_with_a_line_and_its_paper(moca):
     from moca.cli.parts import lines as all_lines
 
@@ -318,6 +329,8 @@ MISTAKES = [
     ("data check digits", "'digits' is inside the package"),
     ("run --bn-passes official --learner er_ace", "use --bn-passes clean"),
     ("run extra", "extra"),
+    ("run used", "unexpected argument 'used'; to train on it, use --data 'used'"),
+    ("data add used", "'used' is a path; give your data a name as well: moca data add NAME --from used"),
     ("run --out used", "run folder 'used' is already used"),
     ("run --out used/file/run", "cannot be written"),
     ("resume used", "'used' is not a run folder"),

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 
 from moca import __version__
 from moca.cli.analyse import analyse
@@ -18,7 +18,7 @@ from moca.cli.config import with_config
 from moca.cli.data import app as data_app
 from moca.cli.model import app as model_app
 from moca.cli.model import learn, predict
-from moca.cli.options import given, with_run_options
+from moca.cli.options import FILES, given, with_run_options
 from moca.cli.paper import app as paper_app
 from moca.cli.report import report
 from moca.cli.runs import runs
@@ -34,7 +34,8 @@ app = App(
     name="moca",
     version=__version__,
     help="Continual learning by modeling intra-class variation: any replay learner with any MOCA perturbation.\n\n"
-    "To start: moca run trains on digits in seconds; moca ls lists everything there is to choose from.",
+    "To start: moca run trains on the bundled digits in seconds, moca run --data path/to/folder on your images, one "
+    "subfolder per class.",
     suppress_keyboard_interrupt=False,  # `main` handles it
 )
 
@@ -45,12 +46,16 @@ _CHOOSE = (
     "share of the training images to hold out, such as 0.1: choose the best combination for each learner with each "
     "perturbation on them, with separate seeds (0.1:seeds=2: two seeds), then evaluate it on the test images"
 )
-Out = Annotated[str | None, Parameter(help="folder to write to [default: a new one under runs]", show_default=False)]
+Out = Annotated[
+    str | None,
+    Parameter(help="folder to write to [default: a new one under runs]", show_default=False, group=FILES),
+]
 Config = Annotated[
     Path | None,
     Parameter(
         help="TOML, YAML or JSON file with any of these options; the command line takes precedence",
         show_default=False,
+        group=FILES,
     ),
 ]
 Track = Annotated[
@@ -60,9 +65,12 @@ Track = Annotated[
         "is sent anywhere unless you ask for it",
         consume_multiple=1,
         negative=(),
+        group=FILES,
     ),
 ]
-SaveConfig = Annotated[Path | None, Parameter(help="write the options to a config file first", show_default=False)]
+SaveConfig = Annotated[
+    Path | None, Parameter(help="write the options to a config file first", show_default=False, group=FILES)
+]
 
 
 def run(
@@ -79,15 +87,6 @@ def run(
         return _show_run(api.run(progress=True, say=aside, **settings))
 
 
-app.command(with_run_options(run), name="run", help_epilogue=_CHOICES)
-app.command(data_app)
-app.command(learn, help_epilogue=_CHOICES)
-app.command(predict)
-app.command(serve)
-app.command(model_app)
-
-
-@app.command
 def resume(
     folder: Path,
     /,
@@ -170,17 +169,6 @@ def _show_and_report(comparison: Any) -> int:
     return code
 
 
-app.command(with_run_options(compare, several=True, without=("seed",)), name="compare", help_epilogue=_CHOICES)
-
-
-app.command(analyse)
-app.command(runs)
-app.command(report)
-app.command(bench, name="bench")
-app.command(paper_app)
-
-
-@app.command
 def demo(
     *,
     out: Annotated[Path, Parameter(help="folder to write to")] = Path("demo"),
@@ -196,7 +184,6 @@ def demo(
     return _show_unfinished(comparison)
 
 
-@app.command
 def ls(name: str | None = None, /) -> None:
     """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or describe one.
 
@@ -219,6 +206,31 @@ def ls(name: str | None = None, /) -> None:
             found = about(name)
         for one in found:
             show_about(one)
+
+
+_COMMANDS: dict[str, dict[str, Any]] = {
+    "Experiments": {
+        "demo": demo,
+        "run": with_run_options(run),
+        "compare": with_run_options(compare, several=True, without=("seed",)),
+        "resume": resume,
+        "runs": runs,
+        "report": report,
+        "analyse": analyse,
+    },
+    "A model that keeps learning": {"learn": learn, "predict": predict, "model": model_app, "serve": serve},
+    "Data and methods": {"data": data_app, "ls": ls},
+    "The paper, and speed": {"paper": paper_app, "bench": bench},
+}
+"""The commands, as the help lists them."""
+for _number, (_title, _commands) in enumerate(_COMMANDS.items()):
+    _group = Group(_title, sort_key=_number)
+    for _place, (_name, _command) in enumerate(_commands.items()):
+        app.command(_command, name=None if isinstance(_command, App) else _name)
+        app[_name].group, app[_name].sort_key = _group, _place
+        if _name in ("run", "compare", "learn"):
+            app[_name].help_epilogue = _CHOICES
+app["--help"].group = app["--version"].group = Group("Options", sort_key=len(_COMMANDS))
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -10,7 +10,16 @@ from pydantic.fields import FieldInfo
 
 from moca.settings import RECIPE, Run, Settings
 
-_GROUP = Group("What to run", sort_key=1)
+_GROUPS = {
+    "What to run": "data learner perturb memory tasks protocol class_order arrival classes",
+    "How it is trained": "epochs batch replay_batch lr optimiser schedule model frozen head image_size augment offer "
+    "bn_passes short_batch",
+    "What is measured": "validation evaluate_every record",
+    "Seed and machine": "seed device threads precision execution data_dir",
+}
+"""The settings of a run as its help shows them: by group, what is most often set first."""
+FILES = Group("Files and trackers", sort_key=len(_GROUPS) + 1)
+"""Options of a run that are not settings."""
 
 
 def with_run_options(function: Callable[..., Any], several: bool = False, without: tuple[str, ...] = ()) -> Any:
@@ -27,7 +36,9 @@ def with_options(
     """
     own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
     options = [
-        _option(name, field, name in several) for name, field in settings.model_fields.items() if name not in without
+        _option(name, settings.model_fields[name], group, name in several)
+        for name, group in _grouped(settings).items()
+        if name not in without
     ]
     signature = inspect.Signature(own + options)
     function.__signature__ = signature  # type: ignore[attr-defined]
@@ -35,10 +46,17 @@ def with_options(
     return function
 
 
-def _option(name: str, field: FieldInfo, several: bool) -> inspect.Parameter:
+def _grouped(settings: type[Settings]) -> dict[str, Group]:
+    """The group of each setting, in the order of the help."""
+    titles = _GROUPS if settings is Run else {"What to run": " ".join(settings.model_fields)}
+    groups = {title: Group(title, sort_key=number) for number, title in enumerate(titles, 1)}
+    return {name: groups[title] for title, names in titles.items() for name in names.split()}
+
+
+def _option(name: str, field: FieldInfo, group: Group, several: bool) -> inspect.Parameter:
     about = Parameter(
         help=" ".join(filter(None, (field.description, written(field.annotation)))),
-        group=_GROUP,
+        group=group,
         show_default=_default(name, field),
         consume_multiple=1 if several else None,
         negative=(),

@@ -1,9 +1,11 @@
 """Error messages in the syntax of the command line: `out=` in Python is `--out` there."""
 
 import re
+from pathlib import Path
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
 
+from moca.data.place import exists
 from moca.settings import Bench, Run
 from moca.settings.suggestions import meant
 
@@ -41,6 +43,8 @@ def hinted(error: CycloptsError) -> str:
         unexpected = f"unexpected argument{'s' * (', ' in extra)} {extra}"
         if command == ("model", "forget"):
             return f"{unexpected}: one class is forgotten at a time."
+        if command in (("run",), ("compare",)) and exists(Path(extra.strip("'"))):
+            return f"{unexpected}; to train on it, use --data {extra}"
         message = f"{unexpected}; --help shows what can be given."
         if command == ("compare",) and extra.replace("'", "").replace(", ", "").isdigit():
             return f"{message} --seeds sets how many seeds, --seed which ones."

@@ -107,8 +107,16 @@ class Run(Settings):
     data_dir: str | None = Field(
         None, description="where data sets are stored [default: $MOCA_DATA, or the user's data folder]"
     )
-    learner: Learner = Field("er", validate_default=True, description="the method [in proxy protocols: pass]")
-    perturb: Perturb = Field("none", validate_default=True, description="how replayed old-class features are moved")
+    learner: Learner = Field(
+        "er",
+        validate_default=True,
+        description="the method: er, derpp, er_ace, ... (moca ls) [in proxy protocols: pass]",
+    )
+    perturb: Perturb = Field(
+        "none",
+        validate_default=True,
+        description="how replayed old-class features are moved: gaussian, vt, wap, ... (moca ls)",
+    )
     memory: Annotated[Memory, short(Memory)] = Field(
         Memory(), description="how many samples to keep for replay, or how many bytes they may take: 50MB"
     )
@@ -129,14 +137,16 @@ class Run(Settings):
     batch: int = Field(32, ge=1, description="new samples per step")
     replay_batch: int | None = Field(None, ge=1, description="replayed samples per step [default: as batch]")
     lr: float = Field(0.1, gt=0, le=LARGEST, description="learning rate")
-    optimiser: Optimiser = Field(SGD(), description="optimiser")
-    schedule: Schedule = Field(Constant(), description="how the learning rate changes over epochs")
-    model: Model | None = Field(None, description="encoder")
+    optimiser: Optimiser = Field(SGD(), description="sgd, adam or adamw")
+    schedule: Schedule = Field(
+        Constant(), description="how the learning rate changes over epochs: constant, steps or cosine"
+    )
+    model: Model | None = Field(None, description="encoder: resnet18, convnet, mlp, ... (moca ls)")
     frozen: Model | None = Field(
         None,
         description="encoder that is not trained: images pass it once, and the model learns on its features",
     )
-    head: Head = Field(Cosine(), description="classifier")
+    head: Head = Field(Cosine(), description="classifier: cosine, linear or simplex")
     bn_passes: str = Field(
         "replay",
         description="forward passes that update BatchNorm's statistics: of replayed batches once there are old classes "
