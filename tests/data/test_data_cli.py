@@ -28,6 +28,17 @@ def test_add_list_check_show_remove(tmp_path, capsys):
     assert "removed: flowers" in capsys.readouterr().out
 
 
+def test_the_list_says_where_data_of_the_user_came_from(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.chdir(tmp_path)
+    source = made.folder(tmp_path / "flowers", made.small_set())
+    moca_data("add", "mine", "--from", "flowers")
+    load("flowers")
+    capsys.readouterr()
+    moca_data("ls")
+    assert capsys.readouterr().out.count(f"image folder {source}") == 2
+
+
 def test_a_damaged_set_ends_with_status_one(known_set, tmp_path, store_dir, capsys):
     moca_data("add", "little", "--from", made.npz(tmp_path / "a.npz", known_set))
     assert "complete and right" in capsys.readouterr().out
@@ -57,7 +68,7 @@ def test_one_damaged_set_leaves_the_lists_as_they_are(tmp_path, store_dir, capsy
     capsys.readouterr()
     moca_data("ls")
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [row[:2] for row in rows if row[:1] in (["mine"], ["other"])] == [["mine", "damaged"], ["other", "3"]]
+    assert [row[:2] for row in rows if row[:1] in (["mine"], ["other"])] == [["mine", "damaged:"], ["other", "3"]]
     assert about("mine")[0].use == "Damaged; remove it with: moca data rm mine"
     assert about("other")[0].use.startswith("Learn it: ")
     monkeypatch.setattr("moca.cli.parts.listing", lambda: pytest.fail("a learner is no data set"))

@@ -158,6 +158,12 @@ def test_a_run_at_chance_says_so(tmp_path):
     assert any("told apart no better than by guessing; another lr than 50" in note for note in result.notes)
 
 
+@pytest.mark.parametrize(("tasks", "noted"), [(1, True), (2, False)])
+def test_a_run_of_one_task_says_that_nothing_could_be_forgotten(tmp_path, tasks, noted):
+    result = moca.run(**SHORT | {"learner": "joint", "tasks": tasks}, out=tmp_path / "a")
+    assert any("all classes came in one task" in note for note in result.notes) == noted
+
+
 @pytest.mark.parametrize(("learner", "epochs"), [("ssil", 1), ("finetune", 1), ("joint", 10)])
 def test_a_task_of_one_class_is_at_chance_among_all(tmp_path, learner, epochs):
     """A class that is alone cannot be mistaken; among all, what SS-IL has not replayed yet is never chosen."""

@@ -33,7 +33,8 @@ def list_sets(*, data_dir: DataDir = None) -> None:
     from moca.data.inventory import listing
     from moca.data.store import Store
 
-    table = Table(Column("name", no_wrap=True), "classes", "train", "test", "pixels", "size", "what it is", box=None)
+    whole = (Column(title, no_wrap=True) for title in ("name", "classes", "train", "test", "pixels", "size"))
+    table = Table(*whole, Column("what it is", overflow="fold", min_width=12), box=None)
     absent = []
     for one in listing(data_dir=data_dir):
         info = one.info
@@ -42,7 +43,7 @@ def list_sets(*, data_dir: DataDir = None) -> None:
             counts = (f"{len(info.classes)}", f"{sum(info.train):,}", f"{sum(info.test):,}")
             table.add_row(one.name, *counts, pixels, in_bytes(info.bytes), _description(one))
         elif one.state in ("embedded", "damaged"):
-            table.add_row(one.name, "", "", "", "", one.state, _description(one))
+            table.add_row(one.name, "", "", "", "", "", f"{one.state}: {_description(one)}")
         else:
             absent.append(one)
     Console(markup=False).print(table)
@@ -52,12 +53,16 @@ def list_sets(*, data_dir: DataDir = None) -> None:
 
 
 def _description(one: Listed) -> str:
-    return one.title + (f"; protocols: {', '.join(one.protocols)}" if one.protocols else "")
+    """What a set is; of a user's own, where it came from."""
+    if one.protocols:
+        return f"{one.title}; protocols: {', '.join(one.protocols)}"
+    return one.title + (f" {one.source}" if one.source else "")
 
 
 @app.command
 def add(
     name: str,
+    /,
     *,
     source: Annotated[str | None, Parameter(name="--from")] = None,
     size: int | None = None,
@@ -122,7 +127,7 @@ def add(
 
 
 @app.command
-def check(name: str, *, data_dir: DataDir = None) -> int:
+def check(name: str, /, *, data_dir: DataDir = None) -> int:
     """Verify every image of a stored data set; the exit code is 1 unless it is as stored and as published.
 
     Parameters
@@ -144,6 +149,7 @@ def check(name: str, *, data_dir: DataDir = None) -> int:
 @app.command
 def show(
     name: str,
+    /,
     *,
     out: Path | None = None,
     per_class: int = 10,
@@ -182,7 +188,7 @@ def show(
 
 
 @app.command
-def generator(name: str, *, steps: int | None = None, device: str = "auto", data_dir: DataDir = None) -> None:
+def generator(name: str, /, *, steps: int | None = None, device: str = "auto", data_dir: DataDir = None) -> None:
     """Train and store a generator of a data set's images, which moca analyse --only implicit_augmentation needs.
 
     Ctrl-C stops after a step; the same command resumes there.
@@ -209,7 +215,7 @@ def generator(name: str, *, steps: int | None = None, device: str = "auto", data
 
 
 @app.command(name="rm")
-def remove(name: str, *, data_dir: DataDir = None) -> None:
+def remove(name: str, /, *, data_dir: DataDir = None) -> None:
     """Remove a data set from the store, together with the generator of its images.
 
     Parameters

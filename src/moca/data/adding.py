@@ -14,6 +14,7 @@ from moca.data.decompression import most_bytes
 from moca.data.duplicates import repeats
 from moca.data.fingerprint import Differences
 from moca.data.naming import named, refuse_empty
+from moca.data.place import exists
 from moca.data.progress import Watch, silent
 from moca.data.readers import open_source
 from moca.data.source import Options, Source
@@ -81,7 +82,8 @@ def add(
         packed = most_bytes(given) if given.is_file() else None
         found = open_source(path, Options(size, workers, packed))
         added, known = _import(name, found, rules, work, watch)
-        record = {"source": str(source or "official"), "kind": found.kind, "stamp": stamp, "known": known}
+        place = given.resolve() if exists(given) else source
+        record = {"source": str(place if source else "official"), "kind": found.kind, "stamp": stamp, "known": known}
         replaces = store.address(name) not in (None, added.info.address)
         store.commit(work / "set", added.info, name, record)
         return replace(added, replaces=replaces)
@@ -90,6 +92,8 @@ def add(
 def _check_arguments(
     name: str, source: str | Path | None, size: int | None, test_share: float, workers: int | None
 ) -> None:
+    if source is None and name not in catalogue.names() and exists(Path(name).expanduser()):
+        raise MocaError(f"'{name}' is a path; give your data a name as well: moca data add NAME --from {name}")
     if not is_name(name):
         raise MocaError(f"'{name}' cannot name a data set; use small letters, digits, '_', '-' and '.'")
     if name in catalogue.names() and catalogue.known(name).embedded:

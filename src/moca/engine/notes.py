@@ -19,6 +19,8 @@ def notes(run: Running, finished: bool) -> list[str]:
         lines.append(f"{SHARED} '{run.shared_with}', which is identical up to there")
     if memory is not None and memory.size >= samples:
         lines.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
+    if len(stream) == 1:
+        lines.append("all classes came in one task, so nothing could be forgotten; set tasks to split them")
     if learnt < stream.classes:
         lines.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
     if finished and run.tested.at_chance(learnt):
