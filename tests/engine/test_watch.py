@@ -4,6 +4,7 @@ import math
 import os
 import signal
 
+import numpy as np
 import pytest
 import torch
 
@@ -162,6 +163,22 @@ def test_a_run_at_chance_says_so(tmp_path):
 def test_a_run_of_one_task_says_that_nothing_could_be_forgotten(tmp_path, tasks, noted):
     result = moca.run(**SHORT | {"learner": "joint", "tasks": tasks}, out=tmp_path / "a")
     assert any("all classes came in one task" in note for note in result.notes) == noted
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ((40, 40, 40, 40), []),
+        ((40, 40, 40, 4), ["classes have from 4 to 40 test images"]),
+        ((4, 4, 4, 4), ["a task is tested on only 8 images, each of which is worth 12 points"]),
+    ],
+)
+def test_a_run_on_few_or_uneven_test_images_says_what_its_accuracy_is_worth(tmp_path, sizes, says):
+    labels = np.repeat(np.arange(4), sizes)
+    images = np.random.default_rng(0).integers(0, 256, (len(labels), 8, 8), np.uint8)
+    result = moca.run(data=((images, labels), (images[:, ::-1], labels)), tasks=2, epochs=1, out=tmp_path / "a")
+    found = [note for note in result.notes if "test images" in note or "is tested on" in note]
+    assert len(found) == len(says) and all(map(str.startswith, found, says))
 
 
 @pytest.mark.parametrize(("learner", "epochs"), [("ssil", 1), ("finetune", 1), ("joint", 10)])

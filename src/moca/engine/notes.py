@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
+
 from moca.engine.first_task import SHARED
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
+    from moca.streams import Stream
+
+_FEW, _UNEVEN = 20, 3
+"""With fewer test images in a task, one is worth more than five points; a class this many times as large as another
+decides an accuracy."""
 
 
 def notes(run: Running, finished: bool) -> list[str]:
@@ -21,6 +28,7 @@ def notes(run: Running, finished: bool) -> list[str]:
         lines.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
     if len(stream) == 1:
         lines.append("all classes came in one task, so nothing could be forgotten; set tasks to split them")
+    lines += _about_test_images(stream)
     if learnt < stream.classes:
         lines.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
     if finished and run.tested.at_chance(learnt):
@@ -29,4 +37,20 @@ def notes(run: Running, finished: bool) -> list[str]:
         larger = ", more classes per task" * alone
         lines.append(f"{which} no better than by guessing; another lr than {run.settings.lr:g}{larger} or more epochs "
                      "may help")  # fmt: skip
+    return lines
+
+
+def _about_test_images(stream: Stream) -> list[str]:
+    """Whether there are too few test images for fine differences, and whether some classes outweigh the others."""
+    fewest = min((len(task.test) for task in stream if len(task.test)), default=_FEW)
+    labels = stream.test.labels[torch.cat([task.test for task in stream])]
+    of_class = labels.unique(return_counts=True)[1].tolist() or [1]
+    lines = []
+    if fewest < _FEW:
+        lines.append(f"a task is tested on only {fewest} images, each of which is worth {100 / fewest:.0f} points")
+    if max(of_class) >= _UNEVEN * min(of_class):
+        lines.append(
+            f"classes have from {min(of_class)} to {max(of_class)} test images, and an accuracy counts images: it says "
+            "little about the small classes"
+        )
     return lines
