@@ -36,6 +36,9 @@ def test_the_list_says_where_data_of_the_user_came_from(tmp_path, capsys, monkey
     load("flowers")
     capsys.readouterr()
     moca_data("ls")
+    assert capsys.readouterr().out.count("image folder flowers") == 2
+    monkeypatch.chdir(tmp_path / "flowers" / "train")
+    moca_data("ls")
     assert capsys.readouterr().out.count(f"image folder {source}") == 2
 
 

@@ -38,6 +38,13 @@ def test_grey_images_and_embedded_sets(tmp_path):
         assert len(shown.tasks) == 5 and picture.size[0] > 100
 
 
+def test_photographs_keep_their_proportions(tmp_path):
+    wide = np.zeros((20, 60, 3), np.uint8)
+    with Image.open(write_sheet({"": [("photo", [wide])]}, tmp_path / "a.png", per_class=1)) as opened:
+        cell = np.asarray(opened.convert("L"))[16:56, 130:170] == 0
+    assert cell.any(0).sum() == 40 and cell.any(1).sum() == 13
+
+
 def test_mistakes(tmp_path):
     for count in (0, -1):
         with pytest.raises(MocaError, match=rf"at least 1 image of each class \(--per-class {count}\)"):

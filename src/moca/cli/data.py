@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from moca.cli.show import in_bytes, say
 from moca.errors import MocaError
 from moca.importing import loading
+from moca.paths import from_here
 
 if TYPE_CHECKING:
     from moca.data.inventory import Listed
@@ -56,7 +57,7 @@ def _description(one: Listed) -> str:
     """What a set is; of a user's own, where it came from."""
     if one.protocols:
         return f"{one.title}; protocols: {', '.join(one.protocols)}"
-    return one.title + (f" {one.source}" if one.source else "")
+    return one.title + (f" {from_here(Path(one.source))}" if one.source else "")
 
 
 @app.command

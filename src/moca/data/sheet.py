@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
 from moca.data.in_memory import Dataset, Split
@@ -121,4 +121,4 @@ def _thumbnail(image: Pixels) -> Image.Image:
     picture = Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).convert("RGB")
     small = max(picture.size) <= _CELL
     method = Image.Resampling.NEAREST if small else Image.Resampling.BOX
-    return picture.resize((_CELL, _CELL), method)
+    return ImageOps.pad(picture, (_CELL, _CELL), method, "white")
