@@ -12,6 +12,7 @@ import pytest
 
 import moca
 from moca import MocaError, api
+from tests.data import made
 
 FAST = {
     "model": "mlp:width=8,depth=1,features=4",
@@ -193,6 +194,16 @@ def test_resuming_a_folder_without_a_run(tmp_path):
 def test_progress_is_shown_only_if_wanted(tmp_path, capsys, shown):
     moca.run(**FAST, out=tmp_path / "run", progress=shown)
     assert ("/s " in capsys.readouterr().err) == shown
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_reading_a_folder_is_shown_on_a_terminal(tmp_path, capsys, monkeypatch, shown):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    monkeypatch.setenv("MOCA_DATA", str(tmp_path / "store"))
+    for number, call in enumerate((moca.run, partial(moca.compare, seeds=1))):
+        source = made.folder(tmp_path / f"flowers{number}", made.small_set(train=20, test=20, seed=number))
+        call(**FAST | {"tasks": 1}, data=source, out=tmp_path / f"run{number}", progress=shown)
+        assert ("reading" in capsys.readouterr().err) == shown
 
 
 def test_the_number_of_seeds_may_be_a_numpy_integer(tmp_path):

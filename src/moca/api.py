@@ -23,7 +23,7 @@ from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
 from moca.engine.plan import Plan, folder_name, in_short, label, plan
-from moca.engine.progress import ProgressBar
+from moca.engine.progress import ProgressBar, Stages
 from moca.engine.request import ASKED, CHOOSING
 from moca.engine.result import Result
 from moca.engine.run import Running, refuse_ended
@@ -78,8 +78,8 @@ def run(
     """
     refuse_unknown_keywords(run, settings)
     given, trackers = _checked(settings), tracking.chosen(track)
-    material = Material()
-    complete, stream = material(given)
+    with Stages(progress) as reading:
+        complete, stream = Material(reading)(given)
     lines = [*choices_in_words([(given, complete, stream.dataset)]), unused_in_words(settings, [complete])]
     name = label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
@@ -194,7 +194,8 @@ def compare(
         given[METHODS] = [methods] if isinstance(methods, str) else list(methods)
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
-        plans = plan(given, numbers, folder)
+        with Stages(progress) as reading:
+            plans = plan(given, numbers, folder, reading)
         chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         how = None if choose is None else choosing.asked(choose)
         words = request.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import App, Parameter
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
 from moca.cli.show import in_bytes, say
@@ -97,8 +96,9 @@ def add(
     """
     from moca.data.adding import add as add_to_store
     from moca.data.verification import NotTheSame
+    from moca.engine.progress import Stages
 
-    with _Bar() as bar:
+    with Stages() as bar:
         try:
             added = add_to_store(
                 name, source, data_dir=data_dir, size=size, skip_bad=skip_bad, test_share=test_share, seed=seed,
@@ -239,29 +239,3 @@ def _print_first(lines: tuple[str, ...] | list[str]) -> None:
         say(f"  {line}")
     if len(lines) > _MOST_LINES:
         say(f"  and {len(lines) - _MOST_LINES:,} more")
-
-
-class _Bar:
-    """A progress bar on stderr, one line per stage."""
-
-    def __enter__(self) -> _Bar:
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
-        console = Console(stderr=True)
-        self.bars = Progress(
-            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-        )
-        self.stages: dict[str, TaskID] = {}
-        self.bars.start()
-        return self
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if stage not in self.stages:
-            self.stages[stage] = self.bars.add_task(stage)
-        self.bars.update(self.stages[stage], completed=done, total=total)
-
-    def stop(self) -> None:
-        """Remove the bars before other output is printed."""
-        self.bars.stop()
-
-    def __exit__(self, *_: object) -> None:
-        self.bars.stop()

@@ -9,6 +9,7 @@ from typing import Any
 from moca.arrivals import arriving
 from moca.data import Dataset, Store, catalogue, load
 from moca.data.from_python import dataset
+from moca.data.progress import Watch
 from moca.data.sizing import handy_size
 from moca.defaults import complete
 from moca.engine.device import pick_device
@@ -20,9 +21,13 @@ from moca.streams import Stream, class_incremental
 
 
 class Material:
-    """Completes the settings of runs and builds their streams; data sets and streams are cached."""
+    """Completes the settings of runs and builds their streams; data sets and streams are cached.
 
-    def __init__(self) -> None:
+    `watch` is called while a folder of images is read.
+    """
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self.watch = watch
         self.sets: dict[Any, Dataset] = {}
         self.streams: dict[Any, Stream] = {}
 
@@ -53,7 +58,7 @@ class Material:
         key = (own if named else id(own), run.data_dir, run.image_size, run.protocol, _encoder(run))
         if key not in self.sets:
             size = run.image_size or (_size(own, run) if named else None)
-            data = load(own, data_dir=run.data_dir, size=size) if named else _made(own)
+            data = load(own, data_dir=run.data_dir, size=size, watch=self.watch) if named else _made(own)
             if size != run.image_size:
                 data = replace(data, protocol=replace(data.protocol, image_size=size))
             self.sets[key] = _frozen(data if run.protocol is None else data.using(run.protocol), run)

@@ -3,7 +3,16 @@
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column
 from rich.text import Text
 
@@ -62,3 +71,36 @@ class ProgressBar:
     def __exit__(self, *exception: object) -> None:
         if self.progress.live.is_started:
             self.progress.stop()
+
+
+class Stages:
+    """Progress bars on a terminal, one for each stage of getting data in; they disappear at the end."""
+
+    def __init__(self, shown: bool = True) -> None:
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+        console = Console(stderr=True)
+        self.bars = Progress(
+            *columns,
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not (shown and console.is_terminal),
+        )
+        self.stages: dict[str, TaskID] = {}
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Of `total` units in this stage, `done` are done."""
+        self.bars.start()
+        if stage not in self.stages:
+            self.stages[stage] = self.bars.add_task(stage)
+        self.bars.update(self.stages[stage], completed=done, total=total)
+
+    def stop(self) -> None:
+        """Remove the bars before other output is printed."""
+        self.bars.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
