@@ -209,6 +209,19 @@ def test_vectors_are_learnt_as_they_are(tmp_path):
         model.predict(bars(0, 2))
 
 
+class Heads(nn.Module):
+    """Cuts features into heads of a length that it lets torch infer, as Hugging Face's transformers do, which torch
+    refuses for an empty batch."""
+
+    def forward(self, x):
+        return x.flatten(1).view(len(x), 4, -1).transpose(1, 2).flatten(1)
+
+
+def test_an_encoder_that_cannot_take_an_empty_batch():
+    model = ContinualClassifier(frozen=Heads(), **OPTIONS).learn(*lesson(0, 1))
+    assert model.features(bars(0, 3)).shape == (3, SIDE**2)
+
+
 @pytest.mark.parametrize("form", [torch.Tensor.requires_grad_, torch.Tensor.bfloat16, list])
 def test_vectors_of_any_form_are_learnt_and_judged(form):
     x, y = torch.eye(4).repeat(5, 1), np.arange(20) % 4
