@@ -229,6 +229,11 @@ def test_vectors_of_any_form_are_learnt_and_judged(form):
     assert model.score(form(x.clone()), y) == model.score(x, y)
 
 
+def test_vectors_in_pairs_are_told_what_to_give():
+    with pytest.raises(MocaError, match=r"data\[0\] is a vector of 6 numbers; give vectors as a table \(n, d\) with"):
+        ContinualClassifier(device="cpu").learn([(np.ones(6), 0), (np.zeros(6), 1)])
+
+
 def test_a_digest_is_of_the_weights():
     with pytest.warns(MocaWarning, match="of the frozen convnet:width=2 are those of an untrained network"):
         choice = moca.ContinualClassifier(frozen="convnet:width=2", **OPTIONS).learn(*lesson(0, 1)).frozen_

@@ -43,16 +43,26 @@ class Given:
         return (self.take(order[some]) for some in in_blocks(len(order), int(np.prod(self.shape))))
 
 
+def images_or_vectors(data: Any, split: str) -> Given:
+    """Read a split from a pair (samples, labels), or from a sequence of pairs (sample, label)."""
+    found = _vectors(data, split) if _is_pair(data) else _vector_pairs(data, split)
+    if found is None:
+        return given(data, split)
+    rows, labels = found
+    _refuse_other_count(labels, len(rows), split, "vectors")
+    return Given(labels, (1, 1, rows.shape[-1]), lambda chosen: rows[chosen], vectors=True)
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether it is a pair (samples, labels)."""
+    return isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple)
+
+
 def given(data: Any, split: str) -> Given:
-    """Read a split from a pair (images, labels), or from a sequence of pairs (image, label)."""
+    """Read a split of images from a pair (images, labels), or from a sequence of pairs (image, label)."""
     if isinstance(data, Split):
         data = (data.images, data.labels)
-    is_pair = isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple)
-    if (found := _vectors(data, split) if is_pair else _vector_pairs(data, split)) is not None:
-        rows, labels = found
-        _refuse_other_count(labels, len(rows), split, "vectors")
-        return Given(labels, (1, 1, rows.shape[-1]), lambda chosen: rows[chosen], vectors=True)
-    if is_pair:
+    if _is_pair(data):
         (images, alpha), labels = _array(data[0], split), _labels(data[1], split)
     elif hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, _ALONE):
         images, labels, alpha = _collected(data, split)
@@ -201,6 +211,8 @@ def _one(image: Any, where: str) -> tuple[Pixels, bool]:
         except (ValueError, OSError) as error:
             raise MocaError(f"{where} cannot be used ({error}); convert it to L or RGB") from None
     array, torchlike = _numpy(image, where)
+    if array.ndim == 1:
+        raise MocaError(f"{where} is a vector of {len(array)} numbers; give vectors as a table (n, d) with labels")
     whole = _channels_last(array[None], torchlike, where)
     _refuse_range(whole, where)
     return _bytes(whole[0]), whole.shape[3] == 4

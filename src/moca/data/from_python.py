@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moca.data.arrays import Given, Label, Shape, given
+from moca.data.arrays import Given, Label, Shape, images_or_vectors
 from moca.data.duplicates import repeats
 from moca.data.fingerprint import Contents, Digests, Labels, Place, canonical_order, image_digests
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -53,7 +53,8 @@ def dataset(
         return train
     if not 0 < test_share < 1:
         raise MocaError(f"test_share={test_share} is out of range; a share between 0 and 1")
-    sources = [given(train, "train")] + ([given(test, "test")] if test is not None else [])
+    splits_given = {"train": train} if test is None else {"train": train, "test": test}
+    sources = [images_or_vectors(data, split) for split, data in splits_given.items()]
     names, number = _numbering([source.labels for source in sources], classes, getattr(train, "classes", None))
     shape = _shape(sources)
     parts = [_part(source, number, shape[2]) for source in sources]
