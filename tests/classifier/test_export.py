@@ -160,6 +160,23 @@ def test_an_encoder_of_ones_own(taught, opened, tmp_path):
     agree(opened(model.export(tmp_path / "model.onnx")), model, bars(1, 7))
 
 
+class Attentive(nn.Module):
+    """A small vision transformer: the rows of an image are its tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(SIDE, 2, dim_feedforward=16, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x[:, 0]).mean(1)
+
+
+def test_attention_of_torch(taught, opened, tmp_path):
+    model = taught(encoder=Attentive())
+    agree(opened(model.export(tmp_path / "model.onnx")), model, bars(1, 7))
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 @pytest.mark.parametrize(
     ("features", "said"),
     [

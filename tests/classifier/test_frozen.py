@@ -167,7 +167,7 @@ def test_a_file_of_weights_with_its_encoder(tmp_path, trained, kind):
         ({"frozen": "pretrained:weights={file},base=resnet18"}, "do not fit resnet18"),
         ({"frozen": "pretrained:weights={text}"}, "cannot be read"),
         ({"frozen": nn.Conv2d(1, 2, 3)}, "must make one feature vector of each image"),
-        ({"frozen": "identity", "perturb": "wap"}, "moves the encoder's weights, and this encoder has none"),
+        ({"frozen": "identity", "perturb": "wap"}, "this encoder has none that are trained"),
     ],
 )
 def test_weights_that_cannot_be_used(tmp_path, given, said):
@@ -209,11 +209,29 @@ def test_vectors_are_learnt_as_they_are(tmp_path):
         model.predict(bars(0, 2))
 
 
+class Heads(nn.Module):
+    """Cuts features into heads of a length that it lets torch infer, as Hugging Face's transformers do, which torch
+    refuses for an empty batch."""
+
+    def forward(self, x):
+        return x.flatten(1).view(len(x), 4, -1).transpose(1, 2).flatten(1)
+
+
+def test_an_encoder_that_cannot_take_an_empty_batch():
+    model = ContinualClassifier(frozen=Heads(), **OPTIONS).learn(*lesson(0, 1))
+    assert model.features(bars(0, 3)).shape == (3, SIDE**2)
+
+
 @pytest.mark.parametrize("form", [torch.Tensor.requires_grad_, torch.Tensor.bfloat16, list])
 def test_vectors_of_any_form_are_learnt_and_judged(form):
     x, y = torch.eye(4).repeat(5, 1), np.arange(20) % 4
     model = ContinualClassifier(epochs=1, memory=10, perturb="none", device="cpu").learn(form(x.clone()), y)
     assert model.score(form(x.clone()), y) == model.score(x, y)
+
+
+def test_vectors_in_pairs_are_told_what_to_give():
+    with pytest.raises(MocaError, match=r"data\[0\] is a vector of 6 numbers; give vectors as a table \(n, d\) with"):
+        ContinualClassifier(device="cpu").learn([(np.ones(6), 0), (np.zeros(6), 1)])
 
 
 def test_a_digest_is_of_the_weights():

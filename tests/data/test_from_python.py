@@ -190,7 +190,14 @@ WRONG = {
     "infinite": ((X / 255 + np.where(X == 255, np.inf, 0), Y), r"floats from 0 to inf"),
     "whole numbers": ((X.astype(np.int64), Y), r"of type int64; give uint8 \(0 to 255\), or floats from 0 to 1"),
     "objects": ((np.array([X[0], X[1, :4]], object), [0, 1]), r"of type object; give uint8"),
-    "shape": ((X.reshape(15, -1), Y), r"images of train have shape \(15, 192\); \(n, height, width\), .* is needed"),
+    "shape": ((X[None], Y[:1]), r"images of train have shape \(1, 15, 8, 8, 3\); \(n, height, width\), .* is needed"),
+    "tokens": (
+        (X.reshape(15, -1), Y),
+        r"train is a table \(15, 192\) of uint8; .* vectors are floats \(n, d\), .*tokens",
+    ),
+    "vectors with NaN": ((NAN.reshape(15, -1), Y), r"vectors of train have numbers that are NaN or infinite"),
+    "vectors of two lengths": (([np.ones(3), np.ones(4)], [0, 1]), r"vectors of train differ in length"),
+    "vectors and labels": ((np.ones((3, 5)), [0, 1]), r"train has 3 vectors and 2 labels"),
     "channels": ((X.reshape(15, 8, 12, 2), Y), r"have shape \(15, 8, 12, 2\); .* with 1, 3 or 4 channels"),
     "lengths": ((X, Y[:9]), r"train has 15 images and 9 labels; there must be a label for each"),
     "no images": ((X[:0], Y[:0]), r"train has no images"),
@@ -234,12 +241,60 @@ def test_what_cannot_be_used_is_one_line(how):
         ({"test": (X[Y < 2], Y[Y < 2])}, r"class '2' has no test image"),
         ({"test": (np.zeros((3, 4, 4, 3), np.uint8), [0, 1, 2])}, r"test have 4x4 pixels, those of train 8x8; resize"),
         ({"test": (X, Y[:2])}, r"test has 15 images and 2 labels"),
+        ({"test": (X.reshape(15, -1) / 255, Y)}, r"one has images and one has vectors; give both alike"),
         ({"test_share": 1.0}, r"test_share=1.0 is out of range"),
     ],
 )
 def test_what_does_not_fit_together_is_one_line(more, message):
     with pytest.raises(MocaError, match=message):
         dataset((X, Y), **more)
+
+
+VECTORS = torch.linspace(-300, 300, 40 * 6).reshape(40, 6).sin().mul(5), torch.arange(40) % 4
+VECTOR_FORMS = {
+    "tensors": lambda x, y: (x, y),
+    "arrays": lambda x, y: (x.double().numpy(), y.numpy()),
+    "list": lambda x, y: (list(x), y.tolist()),
+    "torch data set": TensorDataset,
+    "pairs": lambda x, y: [(row.numpy(), int(c)) for row, c in zip(x, y, strict=True)],
+    "in another order": lambda x, y: (x.flip(0), y.flip(0)),
+}
+
+
+@pytest.mark.parametrize("form", VECTOR_FORMS)
+def test_vectors_in_any_form_are_one_data_set_normalised_by_number(form):
+    data = dataset(VECTOR_FORMS[form](*VECTORS))
+    assert repr(data) == "Dataset 'own': 32 training and 8 test vectors of 4 classes, 6x1x1"
+    assert data.vectors
+    assert data.fingerprint == dataset(VECTORS).fingerprint
+    rows = data.train.images.flatten(1)
+    torch.testing.assert_close(torch.tensor(data.protocol.mean), rows.mean(0))
+    torch.testing.assert_close(torch.tensor(data.protocol.std), rows.std(0, correction=0))
+    given = {tuple(row): label for row, label in zip(VECTORS[0].tolist(), VECTORS[1].tolist(), strict=True)}
+    assert all(given[tuple(row)] == label for row, label in zip(rows.tolist(), data.train.labels.tolist(), strict=True))
+
+
+def test_vectors_of_other_lengths_do_not_fit_together():
+    with pytest.raises(MocaError, match=r"vectors of test have 5 numbers, those of train 6"):
+        dataset(VECTORS, (VECTORS[0][:, :5], VECTORS[1]))
+
+
+def test_a_run_on_vectors_learns_and_is_a_model(tmp_path):
+    """Embeddings of any network, or of text, instead of images."""
+    centres = 3 * torch.randn(4, 20, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(200) % 4
+    x = centres[y] + torch.randn(200, 20, generator=torch.Generator().manual_seed(1))
+    options = {"tasks": 2, "device": "cpu", "perturb": "wap", "out": tmp_path / "run"}
+    result = moca.run(data=(x, y), **options)
+    assert result.final_accuracy > 0.9
+    model = moca.load_model(tmp_path / "run", device="cpu")
+    assert model.score(x, y) > 0.9
+    assert model.learn(x[:20] + 50, y[:20] + 4).score(x[:20] + 50, y[:20] + 4) > 0.9
+    assert set(model.classes_) == set("01234567")
+    with pytest.raises(MocaError, match="labels are of one kind"):
+        moca.ContinualClassifier(epochs=1, device="cpu").learn(x, [f"class {c}" for c in y]).score(x, y)
+    with pytest.raises(MocaError, match="labels are of one kind"):
+        moca.ContinualClassifier(epochs=1, device="cpu").learn(x, y).learn(x, [f"class {c}" for c in y])
 
 
 def test_a_name_that_is_no_class_is_told_the_nearest():

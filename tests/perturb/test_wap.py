@@ -251,6 +251,29 @@ def test_the_classifier_stays_for_two_steps():
     assert not torch.allclose(make("wap:steps=2", model).direction(replay, new), moved_too, atol=1e-2)
 
 
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_frozen_weights_stay_as_when_only_adapters_are_trained(steps, bf16):
+    model = network("mlp")
+    model.bf16 = bf16
+    frozen = [name for name, _ in model.encoder.named_parameters()][:2]
+    for name, p in model.encoder.named_parameters():
+        p.requires_grad_(name not in frozen)
+    replay, new = scene(model)
+    perturb = make(f"wap:steps={steps},step_size=1,relative=false,rows=all", model)
+    weights = perturb._adversarial_weights(replay, new.y)
+    assert weights.keys().isdisjoint(frozen)
+    proxy = copy.deepcopy(model)
+    optimiser = torch.optim.SGD([p for p in proxy.encoder.parameters() if p.requires_grad], lr=1.0)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        F.cross_entropy(proxy(replay.x), new.y).backward()
+        optimiser.step()
+    n, close = perturb.direction(replay, new), 2e-2 if bf16 else 1e-5
+    torch.testing.assert_close(n, proxy.encode(replay.x).detach(), rtol=close, atol=close)
+    assert not any(p.requires_grad for name, p in model.encoder.named_parameters() if name in frozen)
+
+
 def test_frozen_gradients_of_the_caller_do_not_matter():
     """The surrounding code may have gradients off, or be inside its own graph."""
     model = network("mlp")

@@ -153,8 +153,8 @@ class Classifier:
         return self
 
     def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:
-        """Labels of the same type and spelling as the known classes. Numbers may come as strings, because folder names
-        do."""
+        """Labels of the same type and spelling as the known classes. Numbers may come as strings, because the names of
+        folders and of a run's classes are."""
         taught = self.__sklearn_is_fitted__()
         names = [name for name in self._names if isinstance(name, str)] if taught else []
         spelling = {class_name(name): name for name in names} | {name: name for name in names}
@@ -167,6 +167,8 @@ class Classifier:
         if taught and isinstance(first, int):
             with suppress(ValueError):
                 return [int(label) for label in labels]
+        if names and all(name.isdecimal() for name in names):
+            return list(map(str, labels))
         raise BadInput(f"labels are of one kind, numbers or names; {first!r} is a class, so {others[0]!r} cannot be")
 
     def _start(self, x: Tensor, y: Sequence[Label]) -> Tensor:
@@ -312,7 +314,7 @@ class Classifier:
         self.refuse_pictures(X)
         x, labels, _ = labelled(X, y, self.shape_)
         answers = self.classes_[self._scores(self._to_samples(x)).argmax(1)]
-        right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])
+        right = np.array([a == b for a, b in zip(answers.tolist(), self.of_known_kind(labels), strict=True)])
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:

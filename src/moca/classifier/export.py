@@ -130,12 +130,13 @@ def _traced(classifier: Classifier) -> bytes:
 
 @contextmanager
 def _traceable_and_quiet() -> Iterator[None]:
-    """Allow tracing `functional_call`, and silence the exporter's warnings and failure logs.
+    """Allow tracing `functional_call` and torch's attention, and silence the exporter's warnings and failure logs.
 
     `functional_call` refuses to be traced because a trace does not know which tensors it was called with; here they all
-    become constants.
+    become constants. In evaluation, torch computes attention by one operation that ONNX does not have.
     """
     with (
+        patch.object(torch.backends.mha, "get_fastpath_enabled", lambda: False),
         warnings.catch_warnings(),
         patch.object(torch.jit, "is_tracing", lambda: False),
         patch.object(torch._C, "_jit_onnx_log", lambda *message: None, create=True),

@@ -1,4 +1,4 @@
-"""Convert images and labels from Python objects of any kind to bytes with channels last."""
+"""Convert images and labels from Python objects of any kind to bytes with channels last, and vectors to floats."""
 
 from __future__ import annotations
 
@@ -30,22 +30,39 @@ class Given:
 
     labels: list[Label]
     shape: Shape
-    """Height, width, channels."""
-    take: Callable[[NDArray[np.int64]], Pixels]
-    """Returns the images at these indices as bytes."""
-    alpha: bool
+    """Height, width, channels; (1, 1, d) for vectors of d numbers."""
+    take: Callable[[NDArray[np.int64]], NDArray[Any]]
+    """Returns the images at these indices as bytes, or the vectors as floats."""
+    alpha: bool = False
     """Whether images had transparency and were composited over white."""
+    vectors: bool = False
+    """Whether the samples are vectors instead of images."""
 
-    def blocks(self, order: NDArray[np.int64]) -> Iterable[Pixels]:
+    def blocks(self, order: NDArray[np.int64]) -> Iterable[NDArray[Any]]:
         """The images in the given order, in blocks."""
         return (self.take(order[some]) for some in in_blocks(len(order), int(np.prod(self.shape))))
 
 
+def images_or_vectors(data: Any, split: str) -> Given:
+    """Read a split from a pair (samples, labels), or from a sequence of pairs (sample, label)."""
+    found = _vectors(data, split) if _is_pair(data) else _vector_pairs(data, split)
+    if found is None:
+        return given(data, split)
+    rows, labels = found
+    _refuse_other_count(labels, len(rows), split, "vectors")
+    return Given(labels, (1, 1, rows.shape[-1]), lambda chosen: rows[chosen], vectors=True)
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether it is a pair (samples, labels)."""
+    return isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple)
+
+
 def given(data: Any, split: str) -> Given:
-    """Read a split from a pair (images, labels), or from a sequence of pairs (image, label)."""
+    """Read a split of images from a pair (images, labels), or from a sequence of pairs (image, label)."""
     if isinstance(data, Split):
         data = (data.images, data.labels)
-    if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data[0], tuple):
+    if _is_pair(data):
         (images, alpha), labels = _array(data[0], split), _labels(data[1], split)
     elif hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, _ALONE):
         images, labels, alpha = _collected(data, split)
@@ -62,6 +79,38 @@ def given(data: Any, split: str) -> Given:
     return Given(labels, shape, lambda rows: _bytes(images[rows]), alpha)
 
 
+def _vectors(pair: Any, split: str) -> tuple[NDArray[np.float32], list[Label]] | None:
+    """Vectors (n, 1, 1, d) and labels, if this is a pair (table of floats, labels)."""
+    table, labels = pair
+    if isinstance(table, list | tuple) and all(isinstance(row, np.ndarray | Tensor) and row.ndim == 1 for row in table):
+        if len({len(row) for row in table}) > 1:
+            raise MocaError(f"vectors of {split} differ in length; give as many numbers for each sample")
+        table = np.stack([_numpy(row, split)[0] for row in table]) if table else table
+    if not isinstance(table, np.ndarray | Tensor) or table.ndim != 2 or 0 in table.shape:
+        return None
+    if not (table.is_floating_point() if isinstance(table, Tensor) else table.dtype.kind == "f"):
+        raise MocaError(
+            f"{split} is a table {tuple(table.shape)} of {table.dtype}; images are (n, height, width[, channels]), and "
+            "vectors are floats (n, d), such as embeddings (of text too, in place of its tokens)"
+        )
+    rows = np.array(_numpy(table, split)[0], np.float32)
+    if not np.isfinite(rows).all():
+        raise MocaError(f"vectors of {split} have numbers that are NaN or infinite; remove them")
+    return rows[:, None, None, :], _labels(labels, split)
+
+
+def _vector_pairs(data: Any, split: str) -> tuple[NDArray[np.float32], list[Label]] | None:
+    """The same, if these are pairs (vector, label), such as a torch `TensorDataset`."""
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")) or isinstance(data, _ALONE) or not len(data):
+        return None
+    first = data[0]
+    vector = first[0] if isinstance(first, tuple | list) and len(first) == 2 else None
+    if not isinstance(vector, np.ndarray | Tensor) or vector.ndim != 1:
+        return None
+    rows, labels = zip(*(data[index] for index in range(len(data))), strict=True)
+    return _vectors((rows, labels), split)
+
+
 def labels_of(labels: Any, count: int, split: str) -> list[Label]:
     """Labels as a list of ints or names; raise unless there are `count`."""
     converted = _labels(labels, split)
@@ -69,9 +118,9 @@ def labels_of(labels: Any, count: int, split: str) -> list[Label]:
     return converted
 
 
-def _refuse_other_count(labels: list[Label], images: int, split: str) -> None:
-    if images != len(labels):
-        raise MocaError(f"{split} has {images} images and {len(labels)} labels; there must be a label for each")
+def _refuse_other_count(labels: list[Label], count: int, split: str, kind: str = "images") -> None:
+    if count != len(labels):
+        raise MocaError(f"{split} has {count} {kind} and {len(labels)} labels; there must be a label for each")
 
 
 def _array(images: Any, split: str) -> tuple[NDArray[Any], bool]:
@@ -162,6 +211,8 @@ def _one(image: Any, where: str) -> tuple[Pixels, bool]:
         except (ValueError, OSError) as error:
             raise MocaError(f"{where} cannot be used ({error}); convert it to L or RGB") from None
     array, torchlike = _numpy(image, where)
+    if array.ndim == 1:
+        raise MocaError(f"{where} is a vector of {len(array)} numbers; give vectors as a table (n, d) with labels")
     whole = _channels_last(array[None], torchlike, where)
     _refuse_range(whole, where)
     return _bytes(whole[0]), whole.shape[3] == 4

@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moca.data.arrays import Given, Label, Shape, given
+from moca.data.arrays import Given, Label, Shape, images_or_vectors
 from moca.data.duplicates import repeats
 from moca.data.fingerprint import Contents, Digests, Labels, Place, canonical_order, image_digests
-from moca.data.in_memory import Dataset, Split
-from moca.data.moments import Moments
+from moca.data.in_memory import Dataset, Split, channel_statistics
 from moca.data.naming import refuse_empty
-from moca.data.protocol import own_protocol
+from moca.data.protocol import own_protocol, vector_protocol
 from moca.data.splitting import held_out
 from moca.errors import MocaError, nearest
 
@@ -36,7 +35,7 @@ def dataset(
 
     Args:
         train: A pair (images, labels), or a torch `Dataset` of (image, label). Images are bytes, or floats from 0 to 1;
-            labels are whole numbers or names.
+            labels are whole numbers or names. In place of images, vectors: floats (n, d) of any size.
         test: The test images in the same form; without them, `test_share` of each class is held out.
         classes: Names of the classes; labels are positions in it, or names. By default the sorted labels.
         name: Name of the data set.
@@ -54,7 +53,8 @@ def dataset(
         return train
     if not 0 < test_share < 1:
         raise MocaError(f"test_share={test_share} is out of range; a share between 0 and 1")
-    sources = [given(train, "train")] + ([given(test, "test")] if test is not None else [])
+    splits_given = {"train": train} if test is None else {"train": train, "test": test}
+    sources = [images_or_vectors(data, split) for split, data in splits_given.items()]
     names, number = _numbering([source.labels for source in sources], classes, getattr(train, "classes", None))
     shape = _shape(sources)
     parts = [_part(source, number, shape[2]) for source in sources]
@@ -72,9 +72,9 @@ def dataset(
         return f"image {parts[place.split == 'test'].rows[place.index]} of {argument}"
 
     notes += repeats(contents, names, where)
-    moments = Moments(shape[2])
-    splits = train_part.split(shape, moments), test_part.split(shape, Moments(shape[2]))
-    protocol = own_protocol(shape, *moments.mean_and_std())
+    splits = train_part.split(shape), test_part.split(shape)
+    images, vectors = splits[0].images, sources[0].vectors
+    protocol = vector_protocol(images) if vectors else own_protocol(shape, *channel_statistics(images))
     return Dataset(name, *splits, names, protocol, fingerprint=contents.fingerprint(), notes=tuple(notes))
 
 
@@ -90,13 +90,14 @@ class _Part:
     def some(self, chosen: NDArray[np.bool_]) -> _Part:
         return _Part(self.source, self.rows[chosen], self.labels[chosen], self.digests[chosen])
 
-    def split(self, shape: Shape, moments: Moments) -> Split:
-        """The images in canonical order; adds them to the moments."""
+    def split(self, shape: Shape) -> Split:
+        """The images in canonical order."""
         order = canonical_order(self.labels, self.digests)
-        images, start = np.empty((len(order), *shape), np.uint8), 0
+        kind = np.float32 if self.source.vectors else np.uint8
+        images: NDArray[Any] = np.empty((len(order), *shape), kind)
+        start = 0
         for block in self.source.blocks(self.rows[order]):
             images[start : start + len(block)] = block
-            moments.add(images[start : start + len(block)])
             start += len(block)
         return Split(torch.from_numpy(images).permute(0, 3, 1, 2), torch.from_numpy(self.labels[order]))
 
@@ -104,13 +105,18 @@ class _Part:
 def _part(source: Given, number: dict[Label, int], channels: int) -> _Part:
     """All images of a source."""
     rows = np.arange(len(source.labels))
-    digests = [image_digests(np.repeat(b, channels // b.shape[3], axis=3)) for b in source.blocks(rows)]
+    blocks = (np.repeat(block, channels // block.shape[3], axis=3) for block in source.blocks(rows))
+    digests = [image_digests(block.view(np.uint8)) for block in blocks]
     return _Part(source, rows, np.array([number[label] for label in source.labels]), np.concatenate(digests))
 
 
 def _shape(sources: list[Given]) -> Shape:
-    """Height, width and channels of all images; grey images become colour if others are in colour."""
+    """Height, width and channels of all samples; grey images become colour if others are in colour."""
     first, last = sources[0].shape, sources[-1].shape
+    if sources[0].vectors != sources[-1].vectors:
+        raise MocaError("of train and test one has images and one has vectors; give both alike")
+    if sources[0].vectors and first != last:
+        raise MocaError(f"vectors of test have {last[2]} numbers, those of train {first[2]}; make both in one way")
     if first[:2] != last[:2]:
         one, other = (f"{shape[0]}x{shape[1]}" for shape in (last, first))
         raise MocaError(f"images of test have {one} pixels, those of train {other}; resize all to one size")

@@ -63,8 +63,8 @@ class Dataset:
     def __repr__(self) -> str:
         count = len(self.classes)
         return (
-            f"Dataset '{self.name}': {len(self.train)} training and {len(self.test)} test images of "
-            f"{count} class{'es' * (count != 1)}, {_by(self.train.images)}"
+            f"Dataset '{self.name}': {len(self.train)} training and {len(self.test)} test "
+            f"{'vectors' if self.vectors else 'images'} of {count} class{'es' * (count != 1)}, {_by(self.train.images)}"
         )
 
     @property

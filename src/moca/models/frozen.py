@@ -42,7 +42,7 @@ class Frozen:
         Always computed in float32, whatever the run's precision, so that they agree on all devices up to rounding.
         """
         view = Transform.plain(self.protocol, self.device)
-        batches = images.split(at_once(images, MOST[self.device.type]))
+        batches = images.split(at_once(images, MOST[self.device.type])) if len(images) else ()
         with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
             rows = [self.encoder(view(batch.to(self.device))).float().cpu() for batch in batches]
         return torch.cat([*rows, torch.empty(0, self.features)])[:, :, None, None]

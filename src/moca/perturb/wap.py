@@ -22,7 +22,8 @@ class WAP(Perturbation):
     """n = h(x_old) under adversarial weights, which classify old samples as new: T gradient steps on
     CE(g(h(x_old)), y_new).
 
-    The model itself, its gradients and its BatchNorm statistics are not changed.
+    Only weights that are trained take these steps; frozen ones (`requires_grad=False`) stay. The model itself, its
+    gradients and its BatchNorm statistics are not changed.
     """
 
     steps: int = option(1, "T, inner steps", ge=1, le=100)
@@ -52,10 +53,13 @@ class WAP(Perturbation):
 
     def _adversarial_weights(self, replay: Batch, y_new: Tensor) -> dict[str, Tensor]:
         x, old = replay.x, replay.old if self.rows == "old" else None
-        start = {name: p.detach() for name, p in self.model.encoder.named_parameters()}
+        start = {name: p.detach() for name, p in self.model.encoder.named_parameters() if p.requires_grad}
         if not start:
-            raise MocaError("'wap' moves the encoder's weights, and this encoder has none; use another, such as mlp")
-        moved, rounded = start, start | self.model.rounded({})
+            raise MocaError(
+                "'wap' moves the encoder's weights, and this encoder has none that are trained; use another, such as "
+                "mlp, or another perturbation"
+            )
+        moved, rounded = start, _among(start, self.model.rounded({}))
         for step in range(self.steps):
             gradients = self._gradients(rounded, x, self._labels(y_new, len(x)), old)
             # The last step's weights are only used, so they are rounded right away; others keep their full precision.
@@ -63,7 +67,7 @@ class WAP(Perturbation):
             moved = subtract(moved, gradients, rounded if last else start)
             if self.radius is not None:
                 moved = _within_ball(moved, start, self.radius)
-            rounded = self.model.rounded(moved)
+            rounded = _among(moved, self.model.rounded(moved))
         return rounded
 
     def _labels(self, y: Tensor, count: int) -> Tensor:
@@ -84,6 +88,11 @@ class WAP(Perturbation):
         slope = _slope(logits.detach(), class_numbers(y, *logits.shape), step * share)
         gradients = torch.autograd.grad(logits, list(leaves.values()), slope, materialize_grads=True)
         return dict(zip(leaves, gradients, strict=True))
+
+
+def _among(weights: dict[str, Tensor], rounded: dict[str, Tensor]) -> dict[str, Tensor]:
+    """These weights, rounded where a bfloat16 model rounds them."""
+    return {name: rounded.get(name, weight) for name, weight in weights.items()}
 
 
 def _shares(old: Tensor | None, batch: Tensor) -> Tensor:
