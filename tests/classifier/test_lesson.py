@@ -138,12 +138,11 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     assert again(held_out=0.2).version == 3 and steps, "another lesson: other images are held out"
     folder("feb", 2, seed=1)
     assert again().version == 4 and steps, "another lesson: more images"
-    used = again(tolerate=1)
-    assert (used.version, used.used, used.in_use, steps, model.current) == (4, True, 4, [], 4)
-    assert [model.about(number)["lesson"]["used"] for number in (3, 4)] == [False, True]
-    model.rollback()
     (model.path / "versions" / "4" / "state.pt").write_bytes(b"half")
-    assert again().version == 5, "what is damaged is taught again"
+    assert again().version == 5 and steps, "what is damaged is taught again"
+    used = again(tolerate=1)
+    assert (used.version, used.used, used.in_use, steps, model.current) == (5, True, 5, [], 5)
+    assert [model.about(number)["lesson"]["used"] for number in (4, 5)] == [False, True]
 
 
 def test_old_versions_are_pruned(model, folder):
@@ -525,6 +524,7 @@ def test_a_new_class_that_may_be_a_known_one_misspelt_is_named(model, folder, tm
         ("cat", "cart", False),
         ("sign_12", "sign_1", False),
         ("sign_12", "sign_21", False),
+        ("A+", "A-", False),
     ],
 )
 def test_which_names_are_spelt_alike(new, known, alike):

@@ -56,6 +56,11 @@ def test_the_numbers_are_of_the_last_curve(runs):
     assert found.numbers["accuracy, as trained (%), own"] == curve[MULTIPLES.index(0)]
 
 
+def test_its_sentence_explains_the_names_of_its_series(runs):
+    about = moca.analyse(runs[0])["lead_over_tasks"].about
+    assert "as the run was tested (own), and with BatchNorm's statistics of replayed batches alone (b). Dashed" in about
+
+
 @pytest.mark.parametrize(("learner", "taken"), [("er", 1), ("er:adjust=2.5", 2.5), ("er:adjust=auto", None)])
 def test_the_mark_is_at_what_the_run_took(runs, tmp_path, learner, taken):
     """At 1, as much as the formula says, where it took nothing."""

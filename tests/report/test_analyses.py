@@ -123,6 +123,15 @@ def test_places_of_many_tasks_or_classes_have_their_own_names_in_print(kind, nam
         assert 8 <= len(told) <= 24 and told == {place: str(names[int(place)]) for place in told}
 
 
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_a_figure_of_one_line_says_of_how_many_seeds_it_is(kind):
+    plot = Plot(kind, Axis("Task", [1, 2]), Axis("Accuracy"), {"s": [0.0, 1.0]})
+    figure = figure_of([Panel("", [Line("er", 0, "s", plot, [0.0, 1.0], [0.1, 0.1], seeds=3)])])
+    (legend,) = figure.legends
+    assert legend.get_title().get_text() == "mean and standard deviation of 3 seeds"
+    assert legend.get_texts() == []
+
+
 def test_a_long_name_of_an_axis_stays_within_the_figure():
     plot = Plot("lines", Axis("Task", [1, 2]), Axis("Effective rank of feature gradients"), {"s": [0.0, 1.0]})
     lines = [Line(label, place, "s", plot, [0.0, 1.0]) for place, label in enumerate(("er", "er+wap"))]

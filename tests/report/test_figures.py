@@ -268,6 +268,13 @@ def test_a_logarithmic_axis_names_the_values_that_were_run(tmp_path):
     assert sweep(found, "test images")["layout"]["xaxis"]["tickvals"] == [10, 30, 100, 300]
 
 
+def test_small_learning_rates_are_written_as_numbers(tmp_path):
+    """On the page they would be 10µ and 300µ otherwise."""
+    rates = {f"er {rate}": [result(tmp_path, 0.5, lr=rate)] for rate in (1e-5, 3e-4, 0.01)}
+    (found,) = sweeps(setting(tmp_path, rates))
+    assert sweep(found, "test images")["layout"]["xaxis"]["ticktext"] == ["1e-05", "0.0003", "0.01"]
+
+
 @pytest.mark.parametrize("judged", ["test images", "held-out training images"])
 def test_figures_for_print_are_a_column_wide_and_hold_their_text(tmp_path, judged):
     (shared,) = facets(setting(tmp_path, {"er": [0.5, 0.7], "er+gaussian:lambda=0.5": [0.6, 0.7], "derpp": [0.4]}))

@@ -371,12 +371,12 @@ def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
 
 
 def _spelt_alike(one: str, other: str) -> bool:
-    """Whether two names differ only in case, in the order of letters, or in one letter too many; numbers must be the
-    same, since classes are often numbered."""
+    """Whether two names differ only in case, in how words are joined, in the order of letters, or in one letter too
+    many; numbers must be the same, since classes are often numbered."""
     if re.findall(r"\d+", one) != re.findall(r"\d+", other):
         return False
-    letters = Counter(re.sub(r"[\W_]", "", one.casefold()))
-    letters.subtract(re.sub(r"[\W_]", "", other.casefold()))
+    letters = Counter(re.sub(r"[\s_-]", "", one.casefold()))
+    letters.subtract(re.sub(r"[\s_-]", "", other.casefold()))
     return sum(map(abs, letters.values())) <= (min(len(one), len(other)) > 3)
 
 

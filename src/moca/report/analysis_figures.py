@@ -73,8 +73,7 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
         axes.set_ylim(*heights(drawn))
         if x_range := widths(drawn):
             axes.set_xlim(*x_range)
-    if len(lines) > 1:
-        _legend(figure, [line for panel in drawn for line in panel.lines])
+    _legend(figure, [line for panel in drawn for line in panel.lines])
     return figure
 
 
@@ -276,12 +275,14 @@ def _look(line: Line) -> dict[str, Any]:
 
 
 def _legend(figure: Figure, lines: Sequence[Line]) -> None:
+    """Name the lines, if there are several, and say of how many seeds they are."""
     known = {line.label: line for line in lines}
+    named = known if len(known) > 1 else {}
     handles = [
         Patch(color=LOOKS[line.place].light) if line.plot.kind == "bars" else Line2D([], [], **_look(line))
-        for line in known.values()
+        for line in named.values()
     ]
-    legend(figure, handles, [*known], over_seeds(line.seeds for line in lines))
+    legend(figure, handles, [*named], over_seeds(line.seeds for line in lines))
 
 
 def _power(value: float, place: int | None = None) -> str:

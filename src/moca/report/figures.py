@@ -146,7 +146,7 @@ def against(sweep: Sweep, judged: str) -> Figure:
     axes.set(xlabel=sweep.name, ylabel=y_label(f"Final accuracy on {judged} (%)"))
     if sweep.logarithmic:
         axes.set_xscale("log")
-        axes.set_xticks(sweep.ticks, [f"{value:g}" for value in sweep.ticks])
+        axes.set_xticks([*sweep.ticks], [*sweep.ticks.values()])
         axes.minorticks_off()
     axes.grid(axis="y")
     names = [row.label for row in sweep.levels] + [line.label for line in sweep.lines]

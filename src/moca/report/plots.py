@@ -93,7 +93,10 @@ def sweep(one: Sweep, judged: str) -> Plot:
         details = [f"{_plus_minus(s)} % (n = {len(row.finished)})" for s, row in zip(std, rows, strict=True)]
         at = "" if level else f"{shown(one.name)} %{{x}}: "
         traces += line(label, place, x, mean, std, details, f"{at}%{{y:.2f}}%{{customdata}}", level)
-    scale = {"type": "log", "tickmode": "array", "tickvals": one.ticks} if one.logarithmic else {"type": "linear"}
+    scale: dict[str, Any] = {"type": "linear"}
+    if one.logarithmic:
+        ticks = one.ticks
+        scale = {"type": "log", "tickmode": "array", "tickvals": [*ticks], "ticktext": [*ticks.values()]}
     layout = {"xaxis": {"title": {"text": shown(one.name)}} | scale,
               "yaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}}}  # fmt: skip
     return figure("curves", f"Final accuracy against {one.name}, a line for each method", traces, layout, 340)

@@ -46,15 +46,15 @@ class Sweep:
         return min(values) > 0 and max(values) >= _WIDE * min(values)
 
     @property
-    def ticks(self) -> list[float]:
-        """The values to label on a logarithmic axis: all of them but those whose labels would touch."""
+    def ticks(self) -> dict[float, str]:
+        """The values to label on a logarithmic axis, and their labels: all but those whose labels would touch."""
         values = sorted({value for line in self.lines for value, _ in line.points})
         apart = (values[-1] / values[0]) ** _APART
         shown = values[:1]
         for value in values[1:]:
             if value >= apart * shown[-1]:
                 shown.append(value)
-        return shown
+        return {value: f"{value:g}" for value in shown}
 
     @property
     def rows(self) -> list[Row]:

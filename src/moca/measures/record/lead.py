@@ -20,8 +20,8 @@ _REPLAYED = Rule("b")
 IN_WORDS = {OWN: "as tested", _REPLAYED.mix: "replayed BatchNorm statistics"}
 """Names for readers of what a run was tested with."""
 _ABOUT = (
-    "Accuracy as the logits of the current task's classes, which training favours, are lowered: as the run was tested, "
-    f"and with BatchNorm's statistics of replayed batches alone. {MARKED}"
+    "Accuracy as the logits of the current task's classes, which training favours, are lowered: as the run was tested"
+    "{own}, and with BatchNorm's statistics of replayed batches alone{replayed}. "
 )
 _BATCHES = 50
 """The number of batches from which the statistics of replayed batches are estimated."""
@@ -75,7 +75,7 @@ class LeadTested(Recording):
         y = Axis("Accuracy, %")
         return Analysis(
             "Logit adjustment after every task",
-            _ABOUT,
+            _ABOUT.format(own=f" ({OWN})", replayed=f" ({_REPLAYED.mix})") + MARKED,
             {f"{what}, {rule}": number for rule in last for what, number in summary(last[rule]).items()},
             {
                 "lead_at_the_end": Plot("lines", x, y, at_the_end, mark=applied or 1),
@@ -96,7 +96,7 @@ def in_words(analysis: Analysis) -> Analysis:
         for key, plot in analysis.plots.items()
     }
     numbers = {name(number): value for number, value in analysis.numbers.items()}
-    return replace(analysis, about=_ABOUT, numbers=numbers, plots=plots)
+    return replace(analysis, about=_ABOUT.format(own="", replayed="") + MARKED, numbers=numbers, plots=plots)
 
 
 def at_the_end(analyses: Analyses, rule: str) -> list[float]:
