@@ -35,8 +35,10 @@ class Settings(BaseModel):
                 if key not in known | aliases:
                     from moca.settings.suggestions import setting_meant
 
-                    options = (known - {cls.leading} if cls.leading == "name" else known) | aliases
-                    hint = setting_meant(key) or (nearest(key, options) if options else "it has none")
+                    of_part = cls.leading == "name"
+                    options = (known - {"name"} if of_part else known) | aliases
+                    known_ones = nearest(key, options) if options else "it has none"
+                    hint = (of_part and setting_meant(key)) or known_ones
                     raise MocaError(f"unknown option {key!r} of {cls.title()}; {hint}")
         return value
 
