@@ -218,6 +218,20 @@ def test_as_an_estimator(small):
     assert flat.fit(x.reshape(len(x), -1), y).score(x.reshape(len(x), -1), y) > 0.9
 
 
+def test_a_model_is_tuned_by_the_optimiser_and_learning_rate_that_it_was_given(small, tmp_path):
+    """AdamW with a learning rate so small that the encoder hardly moves, also in the second lesson and after saving."""
+    model = small(optimiser="adamw:weight_decay=0", lr=1e-6).learn(*lesson(0, 1))
+    start = {name: tensor.clone() for name, tensor in model.learning_.model.encoder.named_parameters()}
+    model.save(tmp_path / "kept")
+    again = moca.load_model(tmp_path / "kept", device="cpu")
+    assert (again.optimiser, again.lr) == ("adamw:weight_decay=0.0", 1e-6)
+    for one in (model, again):
+        one.learn(*lesson(2))
+        assert isinstance(one.learning_.optimiser, torch.optim.AdamW)
+        moved = [(tensor - start[name]).abs().max() for name, tensor in one.learning_.model.encoder.named_parameters()]
+        assert 0 < max(moved) < 1e-4, "at most a learning rate a step"
+
+
 def test_the_same_seed_the_same_classifier(small):
     one, other = (small(seed=3).learn(*lesson(0, 1)).learn(*lesson(2, 3)) for _ in range(2))
     x, _ = lesson(0, 1, 2, 3, seed=7)

@@ -287,7 +287,7 @@ def test_what_was_chosen_stays(model, folder):
     (model.path / "versions" / "1" / "about.json").write_text(json.dumps(about))
     with pytest.raises(MocaError, match="so memory= cannot be changed"):
         teach(model, february, options={"memory": 10}, device="cpu")
-    as_it_is = {"memory": 60, "learner": "er_ace", "augment": True}
+    as_it_is = {"memory": 60, "learner": "er_ace", "augment": True, "optimiser": "sgd", "lr": 0.03}
     assert teach(model, february, options=as_it_is, device="cpu").version == 4, "by default or by an earlier moca"
 
 

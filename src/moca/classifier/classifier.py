@@ -99,14 +99,16 @@ class Classifier:
         *,
         frozen: Any = None,
         epochs: int | None = None,
+        optimiser: Any = None,
+        lr: float | None = None,
         image_size: int | None = None,
         augment: bool = True,
         device: str = "auto",
         seed: int = 0,
     ) -> None:
         self.learner, self.perturb, self.memory, self.encoder = learner, perturb, memory, encoder
-        self.frozen = frozen
-        self.epochs, self.image_size, self.augment = epochs, image_size, augment
+        self.frozen, self.epochs, self.optimiser, self.lr = frozen, epochs, optimiser, lr
+        self.image_size, self.augment = image_size, augment
         self.device, self.seed = device, seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -178,7 +180,8 @@ class Classifier:
         data = _dataset(x, y, self.image_size)
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
-                 "offer": "once", "epochs": self.epochs, "augment": self.augment}  # fmt: skip
+                 "offer": "once", "epochs": self.epochs, "optimiser": self.optimiser, "lr": self.lr,
+                 "augment": self.augment}  # fmt: skip
         given = {k: v for k, v in given.items() if v is not None}
         run = validate(Run, given)
         learner = run.learner.make()
@@ -430,8 +433,8 @@ class Classifier:
             for part in (run.learner, run.perturb, run.memory, run.model, run.frozen)
         )
         loaded = cls(learner, perturb, memory, model, frozen=fixed, epochs=about.get("epochs"),
-                     image_size=about.get("image_size"), augment=run.augment, device=device,
-                     seed=run.seed.seed)  # fmt: skip
+                     optimiser=str(run.optimiser), lr=run.lr, image_size=about.get("image_size"),
+                     augment=run.augment, device=device, seed=run.seed.seed)  # fmt: skip
         loaded._names, frozen = list(about["classes"]), None
         if run.frozen is not None:
             protocol = _protocol(about["frozen"]["protocol"])

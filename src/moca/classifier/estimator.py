@@ -33,6 +33,8 @@ class ContinualClassifier(Classifier, ClassifierMixin, BaseEstimator):  # type: 
             the size and number of the first images.
         frozen: An encoder that is not trained: it turns each image into features once, on which `encoder` trains.
         epochs: Epochs of a lesson; by default enough for a minimum number of steps.
+        optimiser: `"sgd"`, `"adam"` or `"adamw"`, with options as in `"adamw:weight_decay=0.05"`; by default `sgd`.
+        lr: The learning rate; by default one for training from scratch. A pretrained encoder needs a smaller one.
         image_size: Side in pixels to which images are resized.
         augment: Whether training images are shifted at random, and colour images mirrored.
         device: `"cpu"`, `"cuda"` or `"auto"`.

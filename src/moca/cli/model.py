@@ -55,6 +55,11 @@ def learn(
     epochs: Annotated[
         int | None, _optional("passes over the images [default: chosen by their number]", group=_NEW)
     ] = None,
+    optimiser: Annotated[str | None, _optional("sgd, adam or adamw [default: sgd]", group=_NEW)] = None,
+    lr: Annotated[
+        float | None,
+        _optional("learning rate; small to fine-tune a pretrained encoder [default: 0.03; adam 0.001]", group=_NEW),
+    ] = None,
     image_size: Annotated[
         int | None, _optional("resize images to this many pixels a side [default: chosen by the images]", group=_NEW)
     ] = None,
@@ -80,7 +85,8 @@ def learn(
         from moca.classifier.lesson import teach
 
     options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "frozen": frozen,
-               "epochs": epochs, "image_size": image_size, "augment": augment, "seed": seed}  # fmt: skip
+               "epochs": epochs, "optimiser": optimiser, "lr": lr, "image_size": image_size, "augment": augment,
+               "seed": seed}  # fmt: skip
     given = {name: value for name, value in options.items() if value is not None}
     folder = ModelFolder(model)
     try:
