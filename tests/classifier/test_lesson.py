@@ -122,6 +122,12 @@ def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
     assert (later.used, later.version, later.in_use) == (True, 3, 3)
 
 
+def test_a_drop_of_exactly_what_is_tolerated_is_tolerated():
+    assert 24 / 30 - 18 / 30 > 0.2, "as floats have it"
+    assert lessons._tolerable(24 / 30, 18 / 30, 0.2)
+    assert not lessons._tolerable(24 / 30, 17 / 30, 0.2)
+
+
 def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
     teach(model, folder("jan", 0, 1), options=given, device="cpu")

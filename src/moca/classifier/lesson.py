@@ -242,8 +242,8 @@ def _what_is_new(
 
 
 def _tolerable(before: float | None, after: float | None, tolerate: float) -> bool:
-    """Whether the accuracy on old classes, if it is known, fell by no more than `tolerate`."""
-    return before is None or after is None or before - after <= tolerate
+    """Whether the accuracy on old classes, if it is known, fell by no more than `tolerate`, up to rounding."""
+    return before is None or after is None or before - after <= tolerate + 1e-9
 
 
 def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesson | None:
