@@ -2,8 +2,10 @@
 
 import json
 import shutil
+from importlib import import_module
 
 import pytest
+from rich.console import Console
 from tests.report.made_results import comparison, result, written
 
 from moca.cli.show import show_comparison, show_result
@@ -50,6 +52,23 @@ def test_runs_of_several_folders_are_named_from_what_these_share(moca, runs):
     }  # fmt: skip
     assert "half: moca resume runs/half" in out
     assert "runs/er-s0" in moca("runs", "runs/er-s0")[1]
+
+
+@pytest.mark.parametrize(
+    ("width", "spared"), [(65, {"size", "started", "method"}), (88, {"size", "started"}), (200, set())]
+)
+def test_a_terminal_shows_the_columns_for_which_it_has_room_and_whole_names(moca, runs, monkeypatch, width, spared):
+    terminal = Console(width=width, force_terminal=True, color_system=None)
+    monkeypatch.setattr(import_module("moca.cli.runs"), "Console", lambda **_: terminal)
+    lines = moca("runs")[1].splitlines()
+    head = next(line.split() for line in lines if "seed" in line)
+    assert {"run", "method", "data", "seed", "state", "started", "size"} - spared <= {*head}
+    assert not spared & {*head}
+    table = [line.rstrip() for line in lines if line.startswith((" er", " compare", " mnist", " half"))]
+    assert [line.split()[0] for line in table] == [
+        "compare/er+wap-s0", "compare/er+wap-s1", "er-s0", "er-s1", "half", "mnist"
+    ]  # fmt: skip
+    assert all(len(line) <= width for line in table)
 
 
 def test_how_far_an_unfinished_run_came_is_listed(moca, runs):

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from rich.box import SIMPLE
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -23,8 +24,10 @@ from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, n
 from moca.errors import nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
-_WIDE = 100
-"""Terminal width from which the table is shown with all its columns."""
+_UNLIMITED = 10_000
+"""Columns of text in a file or a pager, which have no width."""
+_SPARED = ("size", "started", "method", "time", "data")
+"""Columns that are left out, in this order, until the table fits the terminal; the name of a run says most of them."""
 _MOST_COMMANDS = 12
 """How many commands for unfinished runs are printed."""
 Several = Parameter(consume_multiple=1, negative=(), show_default=False)
@@ -67,13 +70,13 @@ def runs(
         return
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = max(console.width, 2 * _WIDE)  # a file or a pager has no width
+        console.width = _UNLIMITED
     if not shown:
         console.print(
             Text(_why_none(places, every, {"learner": learner, "perturb": perturb, "data": data})), soft_wrap=True
         )
         return
-    console.print(_table(shown, places, console.width))
+    console.print(_fitting_table(shown, places, console))
     _show_next(console, shown, places)
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
@@ -126,7 +129,8 @@ def _as_json(shown: Sequence[Listed]) -> None:
     )
 
 
-def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table:
+def _fitting_table(shown: Sequence[Listed], places: Sequence[Path], console: Console) -> Table:
+    """The table without the columns that the terminal has no room for; if even that is too wide, names are folded."""
     columns = {
         "run": [Text(_name(run, places)) for run in shown],
         "method": [Text(run.method) for run in shown],
@@ -139,16 +143,24 @@ def _table(shown: Sequence[Listed], places: Sequence[Path], width: int) -> Table
         "time": [Text(_long(run.seconds)) for run in shown],
         "size": [Text(in_bytes(run.size)) for run in shown],
     }
-    if width < _WIDE:
-        del columns["size"], columns["method"], columns["started"]  # the name says most of it
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     filled = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
-    for name in filled:
+    table, unlimited = _table(filled), console.options.update(max_width=_UNLIMITED)
+    for name in _SPARED:
+        if Measurement.get(console, unlimited, table).maximum <= console.width:
+            break
+        filled.pop(name, None)
+        table = _table(filled)
+    return table
+
+
+def _table(columns: Mapping[str, Sequence[Text]]) -> Table:
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    for name in columns:
         number = name in ("seed", "accuracy %", "time", "size")
         fold = name in ("run", "method", "unlike most")
         table.add_column(name, justify="right" if number else "left", no_wrap=not fold,
                          overflow="fold" if fold else "ellipsis", min_width=12 if fold else None)  # fmt: skip
-    for row in zip(*filled.values(), strict=True):
+    for row in zip(*columns.values(), strict=True):
         table.add_row(*row)
     return table
 
