@@ -195,7 +195,7 @@ def test_what_photographs_were_scaled_down_from_is_told(moca, tmp_path):
 def test_a_model_made_in_python_of_numbers(moca, folder):  # noqa: F811
     x, y = np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3
     ContinualClassifier(encoder="mlp:width=8", epochs=1, device="cpu").learn(x, y).save("rows")
-    assert "vectors of 4 numbers" in moca("model", "show", "rows")[1]
+    assert "vectors of 4 numbers, sgd with learning rate 0.03" in moca("model", "show", "rows")[1]
     assert "has learnt vectors, not images" in moca("predict", "rows", ".")[2]
     code, _, err = moca("learn", folder("images", 0, count=2), "--model", "rows")
     assert (code, "this classifier has learnt vectors" in err) == (1, True)
@@ -298,8 +298,9 @@ def test_back_to_an_earlier_version(moca, taught):
     moca("learn", taught("february", 2), "--model", "bars")
     assert "Version 1 of bars is in use." in moca("model", "rollback", "bars")[1]
     assert "bar 2" not in known(moca)
-    assert moca("model", "rollback", "bars", "--to", 2)[0] == 0
-    assert moca("model", "rollback", "bars", 1)[:2] == (0, "Version 1 of bars is in use.\n")
+    assert moca("model", "rollback", "bars", "--to", 2)[:2] == (0, "Version 2 of bars is in use.\n")
+    told = "It does not know bar 2. To return to version 2, which does: moca model rollback bars --to 2\n"
+    assert moca("model", "rollback", "bars", 1)[:2] == (0, f"Version 1 of bars is in use.\n{told}")
     code, _, err = moca("model", "rollback", "bars", "--to", 7)
     assert (code, err) == (1, "moca: model 'bars' has no version 7; it has 1, 2\n")
 

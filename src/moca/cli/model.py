@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
-from moca.cli.model_tables import model_facts, show_lesson, show_model, show_predictions, write_json
+from moca.cli.model_tables import command, model_facts, show_lesson, show_model, show_predictions, write_json
 from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
@@ -204,9 +204,15 @@ def rollback(
 
     folder = ModelFolder(model)
     folder.check()  # before `teaching` would create the folder of a model that does not exist
+    left: dict[str, Any] = {}
     with folder.teaching():
+        with suppress(MocaError):  # a damaged version is left behind by this, too
+            left = folder.about()
         version = folder.rollback(to)
     say(f"Version {version} of {model} is in use.")
+    if gone := [str(name) for name in left.get("classes", ()) if name not in folder.about()["classes"]]:
+        back = command("rollback", model, "--to", left["version"])
+        say(f"It does not know {', '.join(gone)}. To return to version {left['version']}, which does: {back}", "red")
     return 0
 
 

@@ -65,14 +65,14 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         say(basis, "dim")
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
-        cost = cost_told(lesson, _command("rollback", model))
-        emptied = emptied_told(lesson, lambda name: _command("forget", model, name))
+        cost = cost_told(lesson, command("rollback", model))
+        emptied = emptied_told(lesson, lambda name: command("forget", model, name))
         for warning in filter(None, (cost, emptied)):
             say(warning, "red")
         return
     say(
         f"Version {lesson.version} forgot too much and is kept, but not in use; version {lesson.in_use} still is. To "
-        f"use version {lesson.version} nevertheless: {_command('rollback', model, '--to', lesson.version)}",
+        f"use version {lesson.version} nevertheless: {command('rollback', model, '--to', lesson.version)}",
         "red",
     )
 
@@ -115,6 +115,8 @@ def model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dic
         "perturb": str(run.perturb),
         "encoder": str(run.model),
         "frozen": None if run.frozen is None else str(run.frozen),
+        "optimiser": str(run.optimiser),
+        "lr": run.lr,
         "shape": list(classifier.shape_),
         "in_use": folder.current if versions else None,
         "classes": [
@@ -150,7 +152,8 @@ def show_model(facts: dict[str, Any], classifier: Classifier, keep: int) -> None
     kind, samples = "images", f"{width}x{height}x{channels}"
     if classifier.takes_vectors:
         kind, samples = "vectors", f"{channels} numbers"
-    say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}")
+    trained = f"{run.optimiser} with learning rate {run.lr:g}"
+    say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}, {trained}")
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(held))
     for one in facts["classes"]:
         correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
@@ -172,10 +175,10 @@ def show_model(facts: dict[str, Any], classifier: Classifier, keep: int) -> None
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
         room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
         old = len(facts["versions"]) > keep
-        say(f"All versions: {room}." + f" To delete old ones: {_command('prune', facts['model'])}" * old, "dim")
+        say(f"All versions: {room}." + f" To delete old ones: {command('prune', facts['model'])}" * old, "dim")
 
 
-def _command(*words: object) -> str:
+def command(*words: object) -> str:
     """A `moca model` command as it can be typed."""
     return shlex.join(["moca", "model", *map(str, words)])
 
