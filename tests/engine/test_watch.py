@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -255,4 +256,5 @@ def test_methods_that_lack_what_they_need():
     with pytest.raises(MocaError, match="has no method losses"):
         moca.run(**SHORT, learner=type("Empty", (moca.Learner,), {}))
     with pytest.raises(MocaError, match="has no method direction"):
-        moca.run(**SHORT, perturb=type("Empty", (moca.Perturbation,), {}))
+        moca.run(**SHORT, perturb=type("Empty", (moca.Perturbation,), {}), out="empty")
+    assert not Path("empty").exists(), "it is refused before the first task, which moves nothing"

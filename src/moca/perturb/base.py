@@ -75,6 +75,8 @@ class Perturbation(Part, Stateful):
         classes: int | None = None,
     ) -> Self:
         """Set what the perturbation works with."""
+        if self.moves and type(self).direction is Perturbation.direction:
+            raise self._undefined()
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
             getattr(self, name)  # raises here if something is missing, not in the middle of training
@@ -87,7 +89,10 @@ class Perturbation(Part, Stateful):
 
     def direction(self, replay: Batch, new: Batch) -> Tensor:
         """The direction n, one row per replayed sample, of any length; a zero row moves nothing."""
-        raise MocaError(f"'{type(self).__name__}' has no method direction(self, replay, new), which it needs")
+        raise self._undefined()
+
+    def _undefined(self) -> MocaError:
+        return MocaError(f"'{type(self).__name__}' has no method direction(self, replay, new), which it needs")
 
     @property
     def scaled(self) -> bool:
