@@ -122,7 +122,10 @@ def predict(
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="output format")] = "table",
     device: Device = "auto",
 ) -> int:
-    """Predict the classes of images. Those that cannot be read are named and skipped; the exit code is then 1."""
+    """Predict the classes of images.
+
+    Images that cannot be read are named and skipped; the exit code is then 1.
+    """
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.folder import ModelFolder
