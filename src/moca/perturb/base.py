@@ -75,7 +75,8 @@ class Perturbation(Part, Stateful):
         classes: int | None = None,
     ) -> Self:
         """Set what the perturbation works with."""
-        if self.moves and type(self).direction is Perturbation.direction:
+        kind = type(self)
+        if self.moves and kind.direction is Perturbation.direction and kind.__call__ is Perturbation.__call__:
             raise self._undefined()
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
