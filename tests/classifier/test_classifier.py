@@ -49,8 +49,8 @@ def test_few_images_are_as_many_steps(images):
     """In batches of 32, of which none is a last image by itself."""
     steps, model = [], ContinualClassifier("er", "none", 30, "mlp:width=2,depth=1", device="cpu")
     x = np.random.default_rng(0).normal(size=(images, 3))
-    model.learn(x, np.arange(images) % 2, said=lambda *n: steps.append(n))
-    assert steps[-1] == (150, 150)
+    model.learn(x, np.arange(images) % 2, watch=lambda *told: steps.append(told))
+    assert steps[-1] == ("learning", 150, 150)
 
 
 def test_probabilities(small):
@@ -350,12 +350,12 @@ def test_a_lesson_that_is_stopped_leaves_the_classifier_as_it_was(small):
     """Also where a class came in it, whose number the next lesson gives to another."""
     model, fresh = (small(epochs=5).learn(*lesson(0, 1)) for _ in range(2))
 
-    def stop(done, total):
+    def stop(stage, done, total):
         if done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        model.learn(*lesson(2), said=stop)
+        model.learn(*lesson(2), watch=stop)
     assert model.classes_.tolist() == [0, 1]
     assert set(model.memory_contents()) == {0, 1}
     for one in (model, fresh):
@@ -389,15 +389,15 @@ def test_a_lesson_of_few_images_is_not_short(small):
     told = []
     model = small(epochs=1).learn(*lesson(0, 1))
     model.epochs = None
-    model.learn(*lesson(2, count=6), said=lambda done, total: told.append(total))
+    model.learn(*lesson(2, count=6), watch=lambda stage, done, total: told.append(total))
     assert told == [150] * 150
 
-    def enough(done, total):
+    def enough(stage, done, total):
         raise EOFError(total)
 
     for count in (1, 20):
         with pytest.raises(EOFError, match=r"^150$"):
-            deepcopy(model).learn(*lesson(3, count=count), said=enough)
+            deepcopy(model).learn(*lesson(3, count=count), watch=enough)
 
 
 def test_a_learner_and_a_perturbation_of_python_are_handed_in_again(small, tmp_path):

@@ -61,10 +61,12 @@ def test_one_of_ours_goes_on_from_its_weights_and_then_needs_the_file_no_more(tr
 
 
 def test_frozen_weights_stay_and_each_image_passes_once():
-    Own.passed = 0
+    Own.passed, seen = 0, []
     own = Own()
-    model = ContinualClassifier(frozen=own, **OPTIONS).learn(*lesson(0, 1, 2))
+    model = ContinualClassifier(frozen=own, **OPTIONS)
+    model.learn(*lesson(0, 1, 2), watch=lambda *told: seen.append(told))
     assert Own.passed == 60 + 2  # and two black images, to see how long its features are
+    assert [told for told in seen if told[0] != "learning"][-1] == ("encoding images", 60, 60)
     model.learn(*lesson(3, 4))
     assert Own.passed == 100 + 2
     assert model.score(*lesson(0, 1, 2, 3, 4, seed=7)) > 0.9

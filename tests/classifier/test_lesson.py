@@ -64,13 +64,12 @@ def test_what_is_held_out_passes_the_model_once_before_and_once_after_a_lesson(m
     assert sum(held for _, _, held in taught.correct) == asked[1]
 
 
-def test_how_many_images_have_been_read_is_told(model, folder):
-    place, read, learnt = folder("jan", 0, 1), [], []
+def test_progress_is_told_by_stages(model, folder):
+    place, seen = folder("jan", 0, 1), []
     (place / "bar 0" / "broken.png").touch()
-    teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu", read=lambda *told: read.append(told),
-          said=lambda *told: learnt.append(told))  # fmt: skip
-    assert read == [(done, 41) for done in range(1, 42)]
-    assert learnt[-1][0] == learnt[-1][1] == len(learnt)
+    teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu", watch=lambda *told: seen.append(told))
+    assert seen[:41] == [("reading images", done, 41) for done in range(1, 42)]
+    assert seen[41:] == [("learning", done, len(seen) - 41) for done in range(1, len(seen) - 40)]
 
 
 def test_only_what_is_new_is_learnt(model, folder):
@@ -137,7 +136,13 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
 
     def again(**rules):
         steps.clear()
-        return teach(model, february, device="cpu", said=lambda *done: steps.append(done), **rules)
+        return teach(
+            model,
+            february,
+            device="cpu",
+            watch=lambda stage, *done: stage == "learning" and steps.append(done),
+            **rules,
+        )
 
     assert json.dumps(asdict(again())) == json.dumps(asdict(harm) | {"taught_before": True})
     assert (steps, model.current, model.next) == ([], 1, 3)
@@ -311,7 +316,7 @@ def test_damaged_and_strange_folders(model, folder, tmp_path):
     steps = []
     with pytest.raises(MocaError, match="is not empty and not a model"):
         teach(ModelFolder(tmp_path / "other"), folder("jan", 0, 1), options=OPTIONS, device="cpu",
-              said=lambda *done: steps.append(done))  # fmt: skip
+              watch=lambda stage, *done: stage == "learning" and steps.append(done))  # fmt: skip
     assert not steps, "before anything is learnt"
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["letter.txt"]
     teach(model, folder("jan", 0, 1), options=OPTIONS, device="cpu")

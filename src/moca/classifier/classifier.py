@@ -19,7 +19,6 @@ from moca.classifier.forgetting import without, without_samples
 from moca.classifier.held_out import Kept
 from moca.classifier.images import (
     BadInput,
-    Said,
     Shape,
     are_vectors,
     class_name,
@@ -31,6 +30,7 @@ from moca.classifier.images import (
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests, keys
 from moca.data.in_memory import Dataset, Split, channel_statistics
+from moca.data.progress import Watch, silent
 from moca.data.protocol import Protocol, own_protocol, vector_protocol
 from moca.data.source import Pixels
 from moca.defaults import complete, own_recipe
@@ -120,18 +120,19 @@ class Classifier:
         """`learn` under scikit-learn's name; `classes` is ignored."""
         return self.learn(X, y)
 
-    def learn(self, images: Any, labels: Any = None, *, said: Said | None = None) -> Self:
+    def learn(self, images: Any, labels: Any = None, *, watch: Watch = silent) -> Self:
         """Learn from labelled images while keeping the classes already known.
 
         Images that lessons are evaluated on are left out, with a warning. A lesson that does not finish (Ctrl-C, or a
-        loss that is not finite) leaves the classifier unchanged. `said(done, total)` is called after every step.
+        loss that is not finite) leaves the classifier unchanged. `watch(stage, done, total)` is called while images are
+        read, encoded by a frozen encoder, and learnt.
         """
         known = self.__sklearn_is_fitted__()
         if known:
             self.refuse_pictures(images)
-        x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size)
+        x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
         y = self.of_known_kind(y)
-        x = self._to_samples(x) if known else self._start(x, y)
+        x = self._to_samples(x, watch) if known else self._start(x, y, watch)
         if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():
             left_out = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
             warnings.warn(MocaWarning(left_out), stacklevel=2)
@@ -145,7 +146,7 @@ class Classifier:
         settings = self.settings_.model_copy(update={"epochs": self.epochs_})
         before = self.learning_.state_dict() if known else None
         try:
-            _train(Trainer(settings, task, learning=self.learning_), said)
+            _train(Trainer(settings, task, learning=self.learning_), watch)
         except BaseException:
             if before is not None:
                 self.learning_ = self._fresh_learning(len(self._names))
@@ -173,7 +174,7 @@ class Classifier:
             return list(map(str, labels))
         raise BadInput(f"labels are of one kind, numbers or names; {first!r} is a class, so {others[0]!r} cannot be")
 
-    def _start(self, x: Tensor, y: Sequence[Label]) -> Tensor:
+    def _start(self, x: Tensor, y: Sequence[Label], watch: Watch = silent) -> Tensor:
         """Choose the open settings from the first images and build the model; return the samples it trains on."""
         if len(set(y)) < 2:
             raise BadInput(f"the first images are all of one class ({y[0]!r}); begin with at least two")
@@ -194,7 +195,7 @@ class Classifier:
             if data.vectors:
                 raise BadInput("a frozen encoder makes vectors of images; begin with images, or leave out frozen")
             frozen = Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device))
-            data = frozen.dataset(data)
+            data = frozen.dataset(data, watch)
         self._build(complete(run, data), data.protocol, data.shape, len(set(y)), frozen)
         self._names = []
         return data.train.images
@@ -224,10 +225,10 @@ class Classifier:
         self.refuse_pictures(images)
         return self._to_samples(vectors(images) if are_vectors(images) else pictures(images, self.shape_))
 
-    def _to_samples(self, x: Tensor) -> Tensor:
+    def _to_samples(self, x: Tensor, watch: Watch = silent) -> Tensor:
         """The same for a tensor. With a frozen encoder, vectors are taken to be its features already."""
         if self.frozen_ is not None and not x.is_floating_point():
-            return self.frozen_(x)
+            return self.frozen_(x, watch)
         learnt, vectors = self.sample_shape, self.protocol_.vectors
         if x.is_floating_point() != vectors or tuple(x.shape[1:]) != learnt:
             if vectors and x.is_floating_point():  # scikit-learn's own wording
@@ -446,14 +447,13 @@ class Classifier:
         return loaded
 
 
-def _train(trainer: Trainer, said: Said | None) -> None:
-    """Train on one lesson; `said(done, total)` is called after every step."""
+def _train(trainer: Trainer, watch: Watch) -> None:
+    """Train on one lesson; `watch` is called after every step."""
     total = trainer.schedule.total
     for done, step in enumerate(trainer.steps(), 1):
         if (done % _LOOK == 0 or done == total) and not _finite(step.losses.values()):
             raise MocaError("the loss is no longer a finite number; begin with another learner or perturbation")
-        if said:
-            said(done, total)
+        watch("learning", done, total)
     trainer.end_task()
 
 

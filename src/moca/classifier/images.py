@@ -24,6 +24,7 @@ from moca.data.arrays import Label, given, labels_of
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.place import readable as spelt
+from moca.data.progress import Watch, silent
 from moca.data.readers.folder import has_classes, images_by_class, is_hidden, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
@@ -31,8 +32,6 @@ from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
-Said = Callable[[int, int], None]
-"""Progress callback: called with (done, total)."""
 _NAMED = 3
 """How many skipped images a message names."""
 
@@ -67,14 +66,14 @@ def labelled(
     shape: Shape | None = None,
     size: int | None = None,
     say: Callable[[list[str], int], None] | None = None,
-    read: Said | None = None,
+    watch: Watch = silent,
 ) -> Labelled:
     """Images (n, channels, height, width) as bytes with their labels, or vectors (n, d) as (n, d, 1, 1) floats.
 
     `data` is a folder with a subfolder per class, pairs (image, label) such as a torch `Dataset`, or images with
     `labels`. Images get the shape `shape` if given, else `size` pixels a side, else the shape they have in common.
     Unreadable images of a folder are skipped: `say` gets a line for each and the number of all images, by default for a
-    warning. `read(done, total)` is called while they are read.
+    warning. `watch(stage, done, total)` is called while they are read.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
@@ -90,7 +89,7 @@ def labelled(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), not classes; give the "
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
-        return _of_folder(path, shape, size, say or _warn, read)
+        return _of_folder(path, shape, size, say or _warn, watch)
     if are_vectors(data):
         x = vectors(data)
         return Labelled(x, _classes(labels, len(x)), [])
@@ -102,10 +101,10 @@ def labelled(
 
 
 def _of_folder(
-    path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], read: Said | None
+    path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], watch: Watch
 ) -> Labelled:
     files = [(file, name) for name, group in images_by_class(path).items() for file in group]
-    images, errors = readable([file for file, _ in files], shape, size, read)
+    images, errors = readable([file for file, _ in files], shape, size, watch)
     lines = list(map(str, errors.values()))
     if not images:
         raise MocaError(left_out(lines, len(files)))
@@ -123,18 +122,17 @@ def class_name(text: str) -> str:
 
 
 def readable(
-    files: Sequence[str], shape: Shape | None, size: int | None, read: Said | None = None
+    files: Sequence[str], shape: Shape | None, size: int | None, watch: Watch = silent
 ) -> tuple[list[Pixels], dict[int, Unreadable]]:
-    """The images that can be read, and the errors of the others by their index in `files`; `read(done, total)` is
-    called after each file."""
+    """The images that can be read, and the errors of the others by their index in `files`; `watch(stage,
+    done, total)` is called after each file."""
     images, errors = list[Pixels](), dict[int, Unreadable]()
     for index, file in enumerate(files):
         try:
             images.append(_read(file, index, shape, size))
         except Unreadable as error:
             errors[index] = error
-        if read:
-            read(index + 1, len(files))
+        watch("reading images", index + 1, len(files))
     return images, errors
 
 

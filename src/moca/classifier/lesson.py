@@ -20,11 +20,12 @@ from torch import Tensor
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.classifier.held_out import Kept
-from moca.classifier.images import Said, digests_of, labelled
+from moca.classifier.images import digests_of, labelled
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.decode import FORMATS
 from moca.data.fingerprint import Digests
+from moca.data.progress import Watch, silent
 from moca.errors import MocaError
 
 if TYPE_CHECKING:
@@ -108,10 +109,9 @@ def teach(
     held_out: float = 0.1,
     tolerate: float = 0.2,
     device: str = "auto",
-    said: Said | None = None,
     names: Sequence[str] | None = None,
     say: Callable[[str], None] | None = None,
-    read: Said | None = None,
+    watch: Watch = silent,
 ) -> Lesson:
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
     model takes only options with the values that it was created with.
@@ -119,8 +119,8 @@ def teach(
     The new version is put into use unless the accuracy on old classes fell by more than `tolerate`; the same lesson is
     then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails changes
     nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
-    chosen for a new model, and subfolders that may be classes but are learnt as one. `read(done, total)` is called
-    while files are read, `said(done, total)` after every step.
+    chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
+    called while files are read, and as by `Classifier.learn`.
     """
     with folder.teaching():
         classifier = _load_or_create(folder, options or {}, device)
@@ -130,7 +130,7 @@ def teach(
             classifier.refuse_pictures(images)
         unreadable = list[str]()
         x, y, files = labelled(
-            images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), read
+            images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), watch
         )
         y = classifier.of_known_kind(y)
         if say and files and (line := _classes_within(images, files, y, before)):
@@ -153,13 +153,13 @@ def teach(
         taught, judged = new.only(~held), new.only(held)
         old_before = share_of(kept.judged(classifier))
 
-        def step(done: int, steps: int) -> None:
-            if done == 1 and not known and say and (line := _describe_choices(classifier, options or {}, files)):
+        def watched(stage: str, done: int, total: int) -> None:
+            begins = stage == "learning" and done == 1
+            if begins and not known and say and (line := _describe_choices(classifier, options or {}, files)):
                 say(line)
-            if said:
-                said(done, steps)
+            watch(stage, done, total)
 
-        classifier.learn(taught.images, taught.labels, said=step)
+        classifier.learn(taught.images, taught.labels, watch=watched)
         samples = classifier.prepared(judged.images) if judged.labels else judged.images
         both = kept.beside(samples, judged.labels)
         right = both.judged(classifier)

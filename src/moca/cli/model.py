@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic
 from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
@@ -25,6 +23,8 @@ Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
 _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
+_AT_ONCE = 256
+"""How many images are predicted between two updates of the progress bar."""
 _KEEP = 5
 """How many versions pruning keeps by default."""
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
@@ -83,6 +83,7 @@ def learn(
     with loading():
         from moca.classifier.folder import ModelFolder
         from moca.classifier.lesson import teach
+        from moca.engine.progress import Stages
 
     options = {"learner": learner, "perturb": perturb, "memory": memory, "encoder": encoder, "frozen": frozen,
                "epochs": epochs, "optimiser": optimiser, "lr": lr, "image_size": image_size, "augment": augment,
@@ -90,9 +91,17 @@ def learn(
     given = {name: value for name, value in options.items() if value is not None}
     folder = ModelFolder(model)
     try:
-        with _progress("reading images") as read, _progress("learning") as learnt:
-            lesson = teach(folder, images, options=given, held_out=held_out, tolerate=tolerate, device=device,
-                           said=learnt, say=aside, read=read)  # fmt: skip
+        with Stages(after=_NO_BAR_BELOW) as bars:
+            lesson = teach(
+                folder,
+                images,
+                options=given,
+                held_out=held_out,
+                tolerate=tolerate,
+                device=device,
+                say=aside,
+                watch=bars,
+            )
     except KeyboardInterrupt:
         state = f"'{model}' is unchanged" if folder.exists() or folder.is_run() else "no model was created"
         raise Interrupted(f"the lesson was stopped; {state}") from None
@@ -131,6 +140,7 @@ def predict(
         from moca.classifier.folder import ModelFolder
         from moca.classifier.images import files_of, left_out, readable
         from moca.data.place import readable as spelt
+        from moca.engine.progress import Stages
 
     if not images:
         folder = ModelFolder(model)
@@ -142,17 +152,18 @@ def predict(
     if classifier.takes_vectors:
         raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
     files = [file for path in images for file in files_of(path)]
-    with _progress("reading images") as read:
-        found, errors = readable(files, classifier.shape_, None, read)
-    rows = []
-    if found:
-        shares, names = classifier.predict_proba(found), classifier.classes_
-        best = (-shares).argsort(1, kind="stable")[:, :top]
-        read_files = [spelt(file) for place, file in enumerate(files) if place not in errors]
-        rows = [
-            (file, [(names[c].item(), float(share[c])) for c in chosen])
-            for file, share, chosen in zip(read_files, shares, best, strict=True)
-        ]
+    names, answers = classifier.classes_, []
+    with Stages(after=_NO_BAR_BELOW) as bars:
+        found, errors = readable(files, classifier.shape_, None, bars)
+        for start in range(0, len(found), _AT_ONCE):
+            shares = classifier.predict_proba(found[start : start + _AT_ONCE])
+            best = (-shares).argsort(1, kind="stable")[:, :top]
+            answers += [
+                [(names[c].item(), float(row[c])) for c in chosen] for row, chosen in zip(shares, best, strict=True)
+            ]
+            bars("predicting", len(answers), len(found))
+    read = [spelt(file) for place, file in enumerate(files) if place not in errors]
+    rows = list(zip(read, answers, strict=True))
     unreadable = [(spelt(files[place]), error.why) for place, error in errors.items()]
     show_predictions(rows, unreadable, format)
     if errors:
@@ -287,25 +298,3 @@ def export(
     which = "" if classifier.version_ is None else f" (version {classifier.version_})"
     say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
     return 0
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A callback `(done, total)` that shows a progress bar once the work has taken a second."""
-    from moca.engine.progress import ProgressBar
-
-    since, before, bar = 0.0, 0, None
-
-    def advance(done: int, total: int) -> None:
-        nonlocal since, before, bar
-        since = since or monotonic()
-        if bar is None and monotonic() - since > _NO_BAR_BELOW:
-            bar = shown.enter_context(ProgressBar(total, what))
-        if bar is not None:
-            bar(done - before, "")
-            before = done
-        if done == total:
-            shown.close()
-
-    with ExitStack() as shown:
-        yield advance

@@ -64,7 +64,7 @@ def add(
     seed: int = 0,
     allow_differences: bool = False,
     workers: int | None = None,
-    watch: Watch | None = None,
+    watch: Watch = silent,
     stamp: str = "",
 ) -> Added:
     """Add a data set to the store under a name.
@@ -75,7 +75,7 @@ def add(
     """
     _check_arguments(name, source, size, test_share, workers)
     salt_of(seed)  # raises if the seed is out of range
-    store, watch = Store(data_dir), watch or silent
+    store = Store(data_dir)
     rules = _Rules(skip_bad, test_share, seed, allow_differences)
     with store.workspace() as work, provider.provide(name, source, store, work, watch) as path:
         given = Path(source or "").expanduser()

@@ -16,7 +16,7 @@ from moca.data.adding import add
 from moca.data.digits import load_digits
 from moca.data.in_memory import Dataset, Split
 from moca.data.place import exists, is_broken, named, refuse_unfit
-from moca.data.progress import Watch
+from moca.data.progress import Watch, silent
 from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
 from moca.data.store import Store
@@ -28,7 +28,7 @@ _FILES = 2_000_000
 
 
 def load(
-    name: str | Path, *, data_dir: Path | str | None = None, size: int | None = None, watch: Watch | None = None
+    name: str | Path, *, data_dir: Path | str | None = None, size: int | None = None, watch: Watch = silent
 ) -> Dataset:
     """Load a data set by name, or from a folder or file.
 
@@ -67,7 +67,7 @@ def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
     return text if known else os.fspath(path.resolve())
 
 
-def _own(store: Store, path: Path, size: int | None, watch: Watch | None) -> Dataset:
+def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
     refuse_unfit(path)
     path = path.resolve()
     name = own_name(path, size)

@@ -1,4 +1,4 @@
-"""Progress callbacks for downloading, reading and storing data."""
+"""Progress callbacks, for work in stages: downloading, reading, encoding, learning."""
 
 from collections.abc import Callable
 

@@ -9,7 +9,7 @@ from typing import Any
 from moca.arrivals import arriving
 from moca.data import Dataset, Store, catalogue, load
 from moca.data.from_python import dataset
-from moca.data.progress import Watch
+from moca.data.progress import Watch, silent
 from moca.data.sizing import handy_size
 from moca.defaults import complete
 from moca.engine.device import pick_device
@@ -23,10 +23,10 @@ from moca.streams import Stream, class_incremental
 class Material:
     """Completes the settings of runs and builds their streams; data sets and streams are cached.
 
-    `watch` is called while a folder of images is read.
+    `watch` is called while images are read from a folder, and while a frozen encoder encodes them.
     """
 
-    def __init__(self, watch: Watch | None = None) -> None:
+    def __init__(self, watch: Watch = silent) -> None:
         self.watch = watch
         self.sets: dict[Any, Dataset] = {}
         self.streams: dict[Any, Stream] = {}
@@ -61,13 +61,13 @@ class Material:
             data = load(own, data_dir=run.data_dir, size=size, watch=self.watch) if named else _made(own)
             if size != run.image_size:
                 data = replace(data, protocol=replace(data.protocol, image_size=size))
-            self.sets[key] = _frozen(data if run.protocol is None else data.using(run.protocol), run)
+            self.sets[key] = _frozen(data if run.protocol is None else data.using(run.protocol), run, self.watch)
         return self.sets[key]
 
     def _on_features(self, given: Run, stream: Stream) -> Stream:
         """A user-defined stream with the frozen encoder's features instead of images; cached."""
         if (key := (id(stream), _encoder(given))) not in self.streams:
-            data = _frozen(replace(stream.dataset, train=stream.train, test=stream.test), given)
+            data = _frozen(replace(stream.dataset, train=stream.train, test=stream.test), given, self.watch)
             self.streams[key] = Stream(data, stream.tasks, data.train, data.test, stream.names)
         return self.streams[key]
 
@@ -100,11 +100,11 @@ def _encoder(run: Run) -> Any:
     return run.frozen and (str(run.frozen), id(run.frozen.held), run.device)
 
 
-def _frozen(data: Dataset, run: Run) -> Dataset:
+def _frozen(data: Dataset, run: Run, watch: Watch) -> Dataset:
     """The data set, with the features of the run's frozen encoder instead of images if it has one."""
     if run.frozen is None:
         return data
-    return Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device)).dataset(data)
+    return Frozen(run.frozen, data.shape, data.protocol, pick_device(run.device)).dataset(data, watch)
 
 
 def _size(data: str, run: Run) -> int | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moca.data.progress import Watch
+from moca.data.progress import Watch, silent
 from moca.engine.device import check_execution
 from moca.engine.material import Material
 from moca.engine.schedule import Schedule
@@ -43,12 +43,12 @@ class Plan:
         return len(Schedule(self.settings, self.stream).tasks)
 
 
-def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, watch: Watch | None = None) -> list[Plan]:
+def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, watch: Watch = silent) -> list[Plan]:
     """Every combination of the settings given as lists, each with every seed. `methods` are pairs of learner and
     perturbation in short, such as er+wap, in place of every combination of the two.
 
     A learner and a perturbation that are incompatible are skipped with a warning, unless they were given as a method or
-    nothing would be left. `watch` is called while a folder of images is read.
+    nothing would be left. `watch` is called as by `Material`.
     """
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")

@@ -1,5 +1,6 @@
 """A progress bar with rate and time left."""
 
+from time import monotonic
 from typing import Self
 
 from rich.console import Console
@@ -74,9 +75,12 @@ class ProgressBar:
 
 
 class Stages:
-    """Progress bars on a terminal, one for each stage of getting data in; they disappear at the end."""
+    """Progress bars on a terminal, one for each stage of the work; they disappear at the end.
 
-    def __init__(self, shown: bool = True) -> None:
+    They appear once the work has taken `after` seconds.
+    """
+
+    def __init__(self, shown: bool = True, after: float = 0) -> None:
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
         console = Console(stderr=True)
         self.bars = Progress(
@@ -87,12 +91,14 @@ class Stages:
             disable=not (shown and console.is_terminal),
         )
         self.stages: dict[str, TaskID] = {}
+        self.due = monotonic() + after
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Of `total` units in this stage, `done` are done."""
-        self.bars.start()
         if stage not in self.stages:
             self.stages[stage] = self.bars.add_task(stage)
+        if monotonic() >= self.due:
+            self.bars.start()
         self.bars.update(self.stages[stage], completed=done, total=total)
 
     def stop(self) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.backends import cudnn
 
 from moca.data import Dataset, Protocol, Split, Transform
+from moca.data.progress import Watch, silent
 from moca.data.protocol import vector_protocol
 from moca.errors import MocaError, MocaWarning
 from moca.inference_batches import MOST, at_once
@@ -36,7 +37,7 @@ class Frozen:
         """How images are prepared for it: never augmented."""
 
     @torch.no_grad()
-    def __call__(self, images: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, watch: Watch = silent) -> Tensor:
         """Feature vectors (n, d, 1, 1) of raw images, returned on the CPU.
 
         Always computed in float32, whatever the run's precision, so that they agree on all devices up to rounding.
@@ -44,8 +45,11 @@ class Frozen:
         view = Transform.plain(self.protocol, self.device)
         batches = images.split(at_once(images, MOST[self.device.type])) if len(images) else ()
         with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-            rows = [self.encoder(view(batch.to(self.device))).float().cpu() for batch in batches]
-        return torch.cat([*rows, torch.empty(0, self.features)])[:, :, None, None]
+            rows, done = [torch.empty(0, self.features)], 0
+            for batch in batches:
+                rows.append(self.encoder(view(batch.to(self.device))).float().cpu())
+                watch("encoding images", done := done + len(batch), len(images))
+        return torch.cat(rows)[:, :, None, None]
 
     def on_the_cpu(self) -> Frozen:
         """A copy on the CPU."""
@@ -68,7 +72,7 @@ class Frozen:
         """Its weights."""
         return dict(self.encoder.state_dict())
 
-    def dataset(self, data: Dataset) -> Dataset:
+    def dataset(self, data: Dataset, watch: Watch = silent) -> Dataset:
         """The data set with feature vectors instead of images; it is then treated like a user's data set of vectors.
 
         An untrained encoder only causes a warning, since someone may want it as a baseline.
@@ -79,7 +83,7 @@ class Frozen:
                 "weights that were learnt are frozen with pretrained:weights=..."
             )
             warnings.warn(MocaWarning(line), stacklevel=2)
-        train, test = (Split(self(split.images), split.labels) for split in (data.train, data.test))
+        train, test = (Split(self(split.images, watch), split.labels) for split in (data.train, data.test))
         protocol = replace(
             vector_protocol(train.images),
             tasks=data.protocol.tasks,

@@ -182,7 +182,7 @@ def _teach(sender: Connection, folder: ModelFolder, given: Readable, label: Labe
                 held_out=rules.held_out,
                 tolerate=rules.tolerate,
                 device=rules.device,
-                said=lambda done, steps: sender.send((done, steps)),
+                watch=lambda stage, done, total: sender.send((done, total)) if stage == "learning" else None,
             )
         except MocaError as error:
             sender.send(str(error))
