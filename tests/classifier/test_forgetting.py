@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
-from moca.classifier.lesson import forget, teach, without_class
+from moca.classifier.erasure import forget, without_class
+from moca.classifier.lesson import teach
 from moca.classifier.summary import what_it_was
 from moca.learners.er import ER
 from tests.classifier.conftest import bars, lesson

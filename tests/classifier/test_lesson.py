@@ -16,10 +16,11 @@ import torch
 import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
-from moca.classifier import lesson as lessons
 from moca.classifier.classifier import Classifier
+from moca.classifier.erasure import forget
 from moca.classifier.images import digests_of
-from moca.classifier.lesson import teach
+from moca.classifier.lesson import _tolerable, teach
+from moca.classifier.remarks import alike_told
 from moca.classifier.summary import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
 
@@ -123,8 +124,8 @@ def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
 
 def test_a_drop_of_exactly_what_is_tolerated_is_tolerated():
     assert 24 / 30 - 18 / 30 > 0.2, "as floats have it"
-    assert lessons._tolerable(24 / 30, 18 / 30, 0.2)
-    assert not lessons._tolerable(24 / 30, 17 / 30, 0.2)
+    assert _tolerable(24 / 30, 18 / 30, 0.2)
+    assert not _tolerable(24 / 30, 17 / 30, 0.2)
 
 
 def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
@@ -270,7 +271,7 @@ def test_nothing_held_out(model, folder):
 def test_a_model_in_a_folder_that_cannot_be_written(model, small):
     small(epochs=1, memory=4).learn(*lesson(0, 1, count=2)).save(model.path)
     (model.path / "lock").mkdir()  # no file can be made there, for root neither
-    for attempt in (lambda: teach(model, *lesson(2, count=2), device="cpu"), lambda: lessons.forget(model, 0)):
+    for attempt in (lambda: teach(model, *lesson(2, count=2), device="cpu"), lambda: forget(model, 0)):
         with pytest.raises(MocaError, match="cannot be changed: Is a directory; check the permissions of its folder"):
             attempt()
 
@@ -393,7 +394,7 @@ def test_which_version_is_in_use_cannot_be_read(model, small, content, said, men
     for attempt in (
         lambda: model.load(ContinualClassifier),
         lambda: teach(model, *lesson(2, count=2), device="cpu"),
-        lambda: lessons.forget(model, 0, device="cpu"),
+        lambda: forget(model, 0, device="cpu"),
         lambda: model.add(classifier),
         model.rollback,
     ):
@@ -539,7 +540,7 @@ def test_a_new_class_that_may_be_a_known_one_misspelt_is_named(model, folder, tm
     ],
 )
 def test_which_names_are_spelt_alike(new, known, alike):
-    assert bool(lessons.alike_told([new], ["other", known])) == alike
+    assert bool(alike_told([new], ["other", known])) == alike
 
 
 def test_an_image_of_two_classes_counts_for_the_first_and_both_are_named(model, folder):

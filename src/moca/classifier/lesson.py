@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import math
-import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
+from moca.classifier.remarks import alike_told, chosen_settings, classes_within
 from moca.data import splitting
 from moca.data.arrays import Label
-from moca.data.decode import FORMATS
 from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
 from moca.errors import MocaError
-
-if TYPE_CHECKING:
-    import os
-
-UNNAMED = "a class"
-"""What a version forgot, if the class was removed from all versions."""
-_SIZES = 100
-"""How many image files are looked at to tell how large the images are."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +119,7 @@ def teach(
             images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), watch
         )
         y = classifier.of_known_kind(y)
-        if say and files and (line := _classes_within(images, files, y, before)):
+        if say and files and (line := classes_within(images, files, y, before)):
             say(line)
         if say and (line := alike_told([name for name in dict.fromkeys(y) if name not in before], before)):
             say(line)
@@ -155,7 +141,7 @@ def teach(
 
         def watched(stage: str, done: int, total: int) -> None:
             begins = stage == "learning" and done == 1
-            if begins and not known and say and (line := _describe_choices(classifier, options or {}, files)):
+            if begins and not known and say and (line := chosen_settings(classifier, options or {}, files)):
                 say(line)
             watch(stage, done, total)
 
@@ -260,71 +246,6 @@ def share_of(right: Sequence[float]) -> float | None:
     return sum(right) / len(right) if right else None
 
 
-def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, device: str = "auto") -> int:
-    """Save a new version without a class, put it into use, and return the number of the version in use.
-
-    With `all_versions` the class is removed from all other versions, too, even if the one in use no longer has it.
-    """
-    with folder.teaching():
-        having = [about["version"] for about in folder.versions if label in about["classes"]]
-        if having and folder.current not in having and not all_versions:
-            several = len(having) > 1
-            raise MocaError(
-                f"version {folder.current} of model '{folder.path}', which is in use, has no class {label!r}; "
-                f"version{'s' * several} {', '.join(map(str, having))} still {'have' if several else 'has'} it; "
-                f"--all-versions removes it from {'them' if several else 'there'} too"
-            )
-        if folder.current in having or not having:
-            without = folder.load(Classifier, device=device).forget(label)
-            kept = without.kept_
-            what = UNNAMED if all_versions else label
-            folder.add(without, {"forgot": what, "correct": kept.by_class(kept.judged(without))})
-        if all_versions:
-            try:
-                _remove_everywhere(folder, label, having, device)
-            except MocaError as error:
-                raise MocaError(
-                    f"{error}; version {folder.current}, which is in use, is without {label!r}; to remove it from the "
-                    "others too, repeat the command"
-                ) from None
-        return folder.current
-
-
-def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int], device: str) -> None:
-    """Remove a class from the versions that have it, and its name from the records of all. The versions that have it
-    come last: as long as there is one, the removal can be repeated."""
-    for about in sorted(folder.versions, key=lambda about: about["version"] in having):
-        number, lesson = about["version"], without_class(about["lesson"], label)
-        if number not in having:
-            if lesson != about["lesson"]:
-                folder.rewrite_lesson(number, lesson)
-        elif about["classes"] == [label]:  # its only class
-            folder.remove(number)
-        else:
-            folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label), lesson)
-
-
-def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
-    """A lesson as recorded in about.json, without a class and without texts that name it or files of it."""
-    name = re.compile(rf"(?<!\w){re.escape(unicodedata.normalize('NFC', str(label)))}(?!\w)")
-    left = dict(lesson)
-    for key in ("new_classes", "came_again", "unjudged", "emptied"):
-        left |= {key: [one for one in lesson[key] if one != label]} if key in lesson else {}
-    if "correct" in lesson:
-        left["correct"] = [counts for counts in lesson["correct"] if counts[0] != label]
-    if "otherwise" in lesson:
-        left["otherwise"] = {one: count for one, count in lesson["otherwise"].items() if one != str(label)}
-        left["first_otherwise"] = lesson.get("first_otherwise", "") if left["otherwise"] else ""
-    if lesson.get("forgot") == label:
-        left["forgot"] = UNNAMED
-    only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
-    for key, empty in (("left_out", []), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
-        texts = [left[key]] if isinstance(left.get(key), str) else left.get(key) or []
-        if left.get(key) and (only or any(name.search(unicodedata.normalize("NFC", text)) for text in texts)):
-            left[key] = empty
-    return left
-
-
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
     """Load the model, turn a finished run into its first version, or create a new model."""
     if not folder.exists() and not folder.is_run():
@@ -341,64 +262,3 @@ def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -
     if not folder.exists():
         folder.add(classifier)
     return classifier
-
-
-def _classes_within(
-    folder: str | os.PathLike[str], files: Sequence[str], labels: Sequence[Label], known: Container[Label]
-) -> str:
-    """A note that the images of a new class lie in several subfolders, which may be the classes; empty if none does."""
-    places = dict[Label, dict[str, None]]()
-    for file, label in zip(files, labels, strict=True):
-        places.setdefault(label, {})[Path(file).parent.name] = None
-    for label, inner in places.items():
-        if len(inner) > 1 and label not in known:
-            shown = [*list(inner)[:3], *["..."] * (len(inner) > 3)]
-            return (
-                f"the images of '{label}' lie in {len(inner)} folders ({', '.join(shown)}) and are learnt "
-                f"as one class; if those folders are the classes, give {Path(folder, str(label))}"
-            )
-    return ""
-
-
-def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
-    """A note about new classes that may be known ones in another spelling; empty if there are none."""
-    pairs = [(new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news]
-    return " ".join(
-        f"'{new}' is a new class, spelt almost like '{old}'; if they are one, teach its images again as '{old}'."
-        for new, old in pairs
-        if old is not None
-    )
-
-
-def _spelt_alike(one: str, other: str) -> bool:
-    """Whether two names differ only in case, in how words are joined, in the order of letters, or in one letter too
-    many; numbers must be the same, since classes are often numbered."""
-    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
-        return False
-    letters = Counter(re.sub(r"[\s_-]", "", one.casefold()))
-    letters.subtract(re.sub(r"[\s_-]", "", other.casefold()))
-    return sum(map(abs, letters.values())) <= (min(len(one), len(other)) > 3)
-
-
-def _describe_choices(classifier: Classifier, given: Container[str], files: Sequence[str]) -> str:
-    """A line that names the settings chosen for a new model; empty if all were given."""
-    _, height, width = classifier.shape_
-    size = f"images of {width}x{height}{_scaled_from(files, width, height)}"
-    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": size,
-               "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
-               "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
-    chosen = ", ".join(words for option, words in choices.items() if words and option not in given)
-    return chosen and f"chosen: {chosen} (from the size and number of the images; options override)"
-
-
-def _scaled_from(files: Sequence[str], width: int, height: int) -> str:
-    """A clause that tells how large the images were before they were scaled down; empty if they were not larger. Looks
-    at some of the files only, because there may be many."""
-    sizes = set[tuple[int, int]]()
-    for file in files[:: 1 + len(files) // _SIZES]:
-        with suppress(Exception), Image.open(file, formats=FORMATS) as image:  # a name may not be spelt as it is
-            sizes.add(image.size)
-    largest = max(sizes, key=math.prod, default=(0, 0))
-    if math.prod(largest) <= width * height:
-        return ""
-    return f", scaled down from {'up to ' * (len(sizes) > 1)}{largest[0]}x{largest[1]} (--image-size keeps more)"

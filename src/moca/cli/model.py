@@ -261,9 +261,9 @@ def forget(
 ) -> int:
     """Forget a class: remove it from the memory, the head, the prototypes and the held-out images."""
     with loading():
+        from moca.classifier.erasure import forget
         from moca.classifier.folder import ModelFolder
         from moca.classifier.images import class_name
-        from moca.classifier.lesson import forget
 
     folder = ModelFolder(model)
     folder.check()  # before `forget` would create the folder of a model that does not exist

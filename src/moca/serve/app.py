@@ -18,7 +18,7 @@ from PIL import Image
 
 from moca import __version__
 from moca.classifier.images import class_name
-from moca.classifier.lesson import alike_told
+from moca.classifier.remarks import alike_told
 from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told, what_it_was
 from moca.cores import cores
 from moca.data.arrays import Label

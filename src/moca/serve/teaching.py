@@ -21,8 +21,9 @@ from typing import Literal
 
 import torch
 
+from moca.classifier.erasure import forget
 from moca.classifier.folder import ModelFolder
-from moca.classifier.lesson import Lesson, forget, teach
+from moca.classifier.lesson import Lesson, teach
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.errors import MocaError

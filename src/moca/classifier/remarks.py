@@ -1,0 +1,85 @@
+"""What is remarked before a lesson is learnt: settings chosen for a new model, and classes that may be meant
+otherwise."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Container, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from moca.classifier.classifier import Classifier
+from moca.data.arrays import Label
+from moca.data.decode import FORMATS
+
+if TYPE_CHECKING:
+    import os
+
+_SIZES = 100
+"""How many image files are looked at to tell how large the images are."""
+
+
+def classes_within(
+    folder: str | os.PathLike[str], files: Sequence[str], labels: Sequence[Label], known: Container[Label]
+) -> str:
+    """A note that the images of a new class lie in several subfolders, which may be the classes; empty if none does."""
+    places = dict[Label, dict[str, None]]()
+    for file, label in zip(files, labels, strict=True):
+        places.setdefault(label, {})[Path(file).parent.name] = None
+    for label, inner in places.items():
+        if len(inner) > 1 and label not in known:
+            shown = [*list(inner)[:3], *["..."] * (len(inner) > 3)]
+            return (
+                f"the images of '{label}' lie in {len(inner)} folders ({', '.join(shown)}) and are learnt "
+                f"as one class; if those folders are the classes, give {Path(folder, str(label))}"
+            )
+    return ""
+
+
+def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
+    """A note about new classes that may be known ones in another spelling; empty if there are none."""
+    pairs = [(new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news]
+    return " ".join(
+        f"'{new}' is a new class, spelt almost like '{old}'; if they are one, teach its images again as '{old}'."
+        for new, old in pairs
+        if old is not None
+    )
+
+
+def _spelt_alike(one: str, other: str) -> bool:
+    """Whether two names differ only in case, in how words are joined, in the order of letters, or in one letter too
+    many; numbers must be the same, since classes are often numbered."""
+    if re.findall(r"\d+", one) != re.findall(r"\d+", other):
+        return False
+    letters = Counter(re.sub(r"[\s_-]", "", one.casefold()))
+    letters.subtract(re.sub(r"[\s_-]", "", other.casefold()))
+    return sum(map(abs, letters.values())) <= (min(len(one), len(other)) > 3)
+
+
+def chosen_settings(classifier: Classifier, given: Container[str], files: Sequence[str]) -> str:
+    """A line that names the settings chosen for a new model; empty if all were given."""
+    _, height, width = classifier.shape_
+    size = f"images of {width}x{height}{_scaled_from(files, width, height)}"
+    choices = {"encoder": f"encoder {classifier.settings_.model}", "image_size": size,
+               "augment": "mirrored at random" * (classifier.settings_.augment and classifier.protocol_.flip),
+               "epochs": f"{classifier.epochs_} epochs"}  # fmt: skip
+    chosen = ", ".join(words for option, words in choices.items() if words and option not in given)
+    return chosen and f"chosen: {chosen} (from the size and number of the images; options override)"
+
+
+def _scaled_from(files: Sequence[str], width: int, height: int) -> str:
+    """A clause that tells how large the images were before they were scaled down; empty if they were not larger. Looks
+    at some of the files only, because there may be many."""
+    sizes = set[tuple[int, int]]()
+    for file in files[:: 1 + len(files) // _SIZES]:
+        with suppress(Exception), Image.open(file, formats=FORMATS) as image:  # a name may not be spelt as it is
+            sizes.add(image.size)
+    largest = max(sizes, key=math.prod, default=(0, 0))
+    if math.prod(largest) <= width * height:
+        return ""
+    return f", scaled down from {'up to ' * (len(sizes) > 1)}{largest[0]}x{largest[1]} (--image-size keeps more)"
