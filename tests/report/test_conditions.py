@@ -1,6 +1,9 @@
 import shlex
+from itertools import pairwise
+from math import prod
 
 import pytest
+from torch import nn
 
 from moca.api import RUNS
 from moca.cli import app
@@ -9,6 +12,12 @@ from moca.engine.plan import plan
 from moca.report.conditions import command, run_command
 from moca.report.conditions import sentences as sentences_of
 from tests.report.made_results import comparison, result
+
+
+def net(shape, layers: list[int] = [8, 4]):  # noqa: B006
+    """An encoder with a list as an option, which cannot be hashed."""
+    sizes = [prod(shape), *layers]
+    return nn.Sequential(nn.Flatten(), *(nn.Linear(a, b) for a, b in pairwise(sizes)))
 
 
 def sentences(made):
@@ -48,6 +57,7 @@ def made_by(line):
             "augment": False,
             "head": "cosine:scale=10",
         },
+        {"model": ["tests.report.test_conditions.net", "tests.report.test_conditions.net:layers=2,3"]},
         {"learner": ["er:passes=concatenated", "er_ace:mask=official"], "tasks": "4,3,3", "short_batch": "skip"},
         # As they would be without the recipe of these images, which is to say otherwise than with it.
         {"memory": 200, "epochs": 1, "lr": 0.1, "head": "cosine", "perturb": ["vt", "gaussian:lambda=0.5"]},

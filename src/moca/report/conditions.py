@@ -120,4 +120,9 @@ def _either(values: Iterable[object]) -> str:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+    """Each value once, in order; they need not be hashable: an encoder's option may be a list."""
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
