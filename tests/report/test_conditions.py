@@ -118,6 +118,15 @@ def test_runs_that_shared_a_gpu_are_named_once(tmp_path):
     assert told.endswith(" Run on H200 (moca 1, PyTorch 2, Python 3), up to 3 runs at a time.")
 
 
+def test_seeds_of_their_own_are_named(tmp_path):
+    def said(*seeds):
+        return sentences(comparison(tmp_path, {"er": results_of(tmp_path, seeds=seeds)}))
+
+    assert "3 seeds (0 to 2)." in said(2, 0, 1)
+    assert "3 seeds (0:init=3, 1:init=3, 2:init=3)." in said("0:init=3", "1:init=3", "2:init=3")
+    assert "one seed (0:init=3)." in said("0:init=3")
+
+
 def test_without_replay_no_memory_is_named(tmp_path):
     made = comparison(tmp_path, {"finetune": results_of(tmp_path, learner="finetune", validation=0.1)})
     assert "memory" not in sentences(made)
