@@ -5,6 +5,7 @@ import pytest
 
 from moca import MocaError
 from moca.report import tables
+from moca.report.differences import against_own_learner
 from moca.report.exhibit import Exhibit
 from moca.report.page import render, write_report
 from moca.report.table import Cell, Table
@@ -53,15 +54,15 @@ def test_where_settings_were_chosen_for_each_a_perturbation_is_held_against_its_
         "er+wap lr=0.01 memory=99": runs([0.6, 0.8], perturb="wap", lr=0.01, memory=99),
     }
     (as_given,), (chosen,) = (comparison(tmp_path, tuned, chosen=known).settings for known in (False, True))
-    assert tables.against_own_learner(as_given) == []
-    ((row, own, gain),) = tables.against_own_learner(chosen)
+    assert against_own_learner(as_given) == []
+    ((row, own, gain),) = against_own_learner(chosen)
     assert (row.label, own.label) == ("er+wap lr=0.01", "er lr=0.1"), "not another learner, nor another memory"
     assert gain.spread.mean == pytest.approx(0.15)
     assert verdict(chosen).startswith("er+wap lr=0.01 gains most over er lr=0.1: +15.00")
     assert "without perturbation, each with the settings chosen for it." in tables.summary(chosen, [None] * 4).caption
     several = tuned | {"er lr=0.3": runs([0.4, 0.4], lr=0.3, memory=50)}
     (setting,) = comparison(tmp_path, several, chosen=True).settings
-    assert tables.against_own_learner(setting) == [], "which of them was chosen is not known"
+    assert against_own_learner(setting) == [], "which of them was chosen is not known"
 
 
 def test_learners_are_held_against_those_with_the_same_memory(tmp_path):
