@@ -283,7 +283,7 @@ MISTAKES = [
     ("run --tasks 0", "tasks = '0'"),
     ("run --learner er+wap:lambda=2", "give two settings, --learner er and --perturb wap:lambda=2"),
     ("run --class-order foo", "known: natural, random (or class numbers)"),
-    ("run --out used/file", "cannot be written: it is a file"),
+    ("run --out used/file", "folder 'used/file' cannot be written: 'used/file' is a file"),
     ("run --class-order 1,2", "each of the classes 0 to 9 exactly once"),
     ("run --epochs many", "epochs = 'many'"),
     ("run --lr nan", "lr = 'nan'"),
@@ -418,7 +418,7 @@ def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, t
     assert code == 1
     assert "er lr=0.03" in out
     assert "er_lr=1e+30-s0: " in err
-    assert "report.html': Is a directory; fix that and try again, or choose another --out" in err
+    assert "report.html' cannot be written: Is a directory; fix that and try again, or choose another with --out" in err
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
@@ -521,6 +521,14 @@ def test_options_are_not_written_over_others(moca, tmp_path, kind):
     assert moca(*words, "--lr", "0.2", "--out", "a") == (1, "", said)
     assert path.read_text() == before
     assert not (tmp_path / "a").exists()
+
+
+def test_options_that_the_disk_has_no_room_for_leave_no_file(moca, tmp_path, full_disk):
+    """A part of it would be in the way of the next command."""
+    full_disk("mine.toml")
+    told = "moca: 'mine.toml' cannot be written: No space left on device; choose another --save-config\n"
+    assert moca("run", *FAST, "--save-config", "mine.toml") == (1, "", told)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])

@@ -17,7 +17,7 @@ from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
-from moca.atomic import whole
+from moca.atomic import whole, writing
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
@@ -257,13 +257,9 @@ class Comparison:
         and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
         """
         folder = Path(folder or self.folder)
-        try:
+        with writing(f"folder '{folder}'", "choose another"):
             folder.mkdir(parents=True, exist_ok=True)
             self._write(folder)
-        except OSError as error:
-            raise MocaError(
-                f"tables cannot be written to '{folder}': {error.strerror}; choose another folder"
-            ) from None
 
     def _write(self, folder: Path) -> None:
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))

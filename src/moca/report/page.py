@@ -15,8 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from moca.atomic import whole
-from moca.errors import MocaError
+from moca.atomic import write
 from moca.overwriting import PAGE, replaceable
 from moca.report import conditions, plots, tables
 from moca.report.comparison import Comparison, Setting, notes
@@ -44,16 +43,7 @@ def write_report(
     An earlier report is replaced; any other file is kept, with an error.
     """
     path = replaceable(Path(path or comparison.folder / REPORT), PAGE)
-    page = render(comparison, exhibits, about)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path) as part:
-            part.write_text(page, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise MocaError(
-            f"the report cannot be written to '{path}': {error.strerror}; fix that and try again, or choose another "
-            "--out"
-        ) from None
+    write(path, render(comparison, exhibits, about), "fix that and try again, or choose another with out=")
     return path
 
 
