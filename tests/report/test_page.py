@@ -270,6 +270,14 @@ def test_ids_are_unique(tmp_path):
     assert len(ids) == len(set(ids)) > 4
 
 
+def test_what_is_copied_is_the_table_above(tmp_path):
+    page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.7, 0.9], "derpp": [0.8, 0.9]}))
+    shown = re.findall(r'<table.*?<th scope="col">(.*?)</th>.*?data-table="([0-9]+)"', page, flags=re.S)
+    told = [table["csv"].partition(",")[0] for table in data_of(page)["tables"]]
+    assert [(text_of(first), int(place)) for first, place in shown] == [(first, i) for i, first in enumerate(told)]
+    assert told == ["Method", "Method", "Row minus column", "Method", "Run"]
+
+
 def test_notes_name_their_methods(tmp_path):
     full = result(tmp_path, 0.7, notes=["nothing need be forgotten"])
     page = text_of(render(comparison(tmp_path, {"er": [full], "derpp": [full], "joint": [0.9]})))
