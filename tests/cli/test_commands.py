@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -410,6 +411,18 @@ def test_a_comparison(moca, tmp_path):
     again, out_again, _ = moca(*arguments)
     assert again == 0
     assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
+
+
+def test_a_comparison_of_one_method_says_how_to_compare(moca):
+    code, out, _ = moca("compare", *FAST, "--seeds", 1, "--out", "c")
+    told = "One method, so nothing is compared; give an option several values, for example: "
+    (line,) = [line for line in out.splitlines() if told in line]
+    words = shlex.split(line.removeprefix(told))
+    assert (code, words[:2]) == (0, ["moca", "compare"])
+    assert told not in moca("report", "c")[1], "where it is what was asked for"
+    code, out, _ = moca(*words[1:], *FAST, "--seeds", 1, "--out", "d")
+    assert (code, told in out) == (0, False)
+    assert re.search(r"er\+\w+ (gains most over|loses least against) er", out)
 
 
 def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, tmp_path):
