@@ -1,9 +1,11 @@
 """One thread: on a small machine with busy cores, tiny torch operations crawl on more."""
 
+import errno
 import gc
 import os
 import signal
 from importlib.util import find_spec
+from pathlib import Path
 
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")  # some machines name instructions that they refuse to do
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # the few tests of several threads must not spin while they wait
@@ -36,6 +38,23 @@ def pytest_collection_finish():
 def pytest_unconfigure():
     """Libraries that look for leaks as the process ends find none."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Once called with a part of a name, the disk has room for no more than a byte of texts in files so named."""
+
+    def full(name):
+        def write_text(path, text, *given, **options):
+            if name not in path.name:
+                return original(path, text, *given, **options)
+            path.write_bytes(text.encode()[:1])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+        original = Path.write_text
+        monkeypatch.setattr(Path, "write_text", write_text)
+
+    return full
 
 
 @pytest.fixture(scope="session")

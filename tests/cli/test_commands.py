@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -283,7 +284,7 @@ MISTAKES = [
     ("run --tasks 0", "tasks = '0'"),
     ("run --learner er+wap:lambda=2", "give two settings, --learner er and --perturb wap:lambda=2"),
     ("run --class-order foo", "known: natural, random (or class numbers)"),
-    ("run --out used/file", "cannot be written: it is a file"),
+    ("run --out used/file", "folder 'used/file' cannot be written: 'used/file' is a file"),
     ("run --class-order 1,2", "each of the classes 0 to 9 exactly once"),
     ("run --epochs many", "epochs = 'many'"),
     ("run --lr nan", "lr = 'nan'"),
@@ -412,13 +413,25 @@ def test_a_comparison(moca, tmp_path):
     assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
 
 
+def test_a_comparison_of_one_method_says_how_to_compare(moca):
+    code, out, _ = moca("compare", *FAST, "--seeds", 1, "--out", "c")
+    told = "One method, so nothing is compared; give an option several values, for example: "
+    (line,) = [line for line in out.splitlines() if told in line]
+    words = shlex.split(line.removeprefix(told))
+    assert (code, words[:2]) == (0, ["moca", "compare"])
+    assert told not in moca("report", "c")[1], "where it is what was asked for"
+    code, out, _ = moca(*words[1:], *FAST, "--seeds", 1, "--out", "d")
+    assert (code, told in out) == (0, False)
+    assert re.search(r"er\+\w+ (gains most over|loses least against) er", out)
+
+
 def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, tmp_path):
     (tmp_path / "c" / "report.html").mkdir(parents=True)
     code, out, err = moca("compare", *FAST, "--lr", "0.03", "1e30", "--seeds", 1, "--out", "c")
     assert code == 1
     assert "er lr=0.03" in out
     assert "er_lr=1e+30-s0: " in err
-    assert "report.html': Is a directory; fix that and try again, or choose another --out" in err
+    assert "report.html' cannot be written: Is a directory; fix that and try again, or choose another with --out" in err
 
 
 @pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
@@ -521,6 +534,14 @@ def test_options_are_not_written_over_others(moca, tmp_path, kind):
     assert moca(*words, "--lr", "0.2", "--out", "a") == (1, "", said)
     assert path.read_text() == before
     assert not (tmp_path / "a").exists()
+
+
+def test_options_that_the_disk_has_no_room_for_leave_no_file(moca, tmp_path, full_disk):
+    """A part of it would be in the way of the next command."""
+    full_disk("mine.toml")
+    told = "moca: 'mine.toml' cannot be written: No space left on device; choose another --save-config\n"
+    assert moca("run", *FAST, "--save-config", "mine.toml") == (1, "", told)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["run", "compare"])

@@ -63,7 +63,7 @@ def test_a_dry_run_writes_nothing(moca, tmp_path):
         (["run", "table2", "--dry-run", "--record", "rulez"], "record = 'rulez': did you mean 'rules'?"),
         (["run", "table2", "--seeds", "0"], "seeds must be a whole number from 1 on (it is 0)"),
         (["report", "--out", "mine.toml"], "'mine.toml' must end in .md: a page of moca paper report is written there"),
-        (["report", "--out", "none/such.md"], "'none/such.md' cannot be written (No such file or directory); choose"),
+        (["report", "--out", "/dev/null/x.md"], "'/dev/null/x.md' cannot be written: '/dev/null' is a file; choose"),
     ],
 )
 def test_a_mistake_is_one_line(moca, words, said):
@@ -73,7 +73,7 @@ def test_a_mistake_is_one_line(moca, words, said):
     assert err.count("\n") == 1
 
 
-def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
+def test_run_then_report(moca, tiny_paper, tmp_path, full_disk):  # noqa: F811
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cuda", "--dry-run")
     assert (code, "seeds  GPU minutes" in out) == (0, True), "wherever it is asked"
     code, out, _ = moca("run", "all", "--seeds", 1, "--device", "cpu")
@@ -92,3 +92,8 @@ def test_run_then_report(moca, tiny_paper, tmp_path):  # noqa: F811
     code, _, err = moca("report", "--seeds", 1, "--out", "notes.md")
     assert (code, "'notes.md' is not a page of moca paper report, so it is kept" in err) == (1, True)
     assert (tmp_path / "notes.md").read_text() == "mine"
+    before = (tmp_path / "RESULTS.md").read_text()
+    full_disk("RESULTS.md")
+    told = "moca: 'RESULTS.md' cannot be written: No space left on device; choose another --out\n"
+    assert moca("report", "--seeds", 1)[::2] == (1, told)
+    assert (tmp_path / "RESULTS.md").read_text() == before

@@ -195,6 +195,15 @@ def test_an_earlier_report_with_tables_and_figures_is_replaced(moca, runs, tmp_p
     assert moca("report", "runs", *words)[0] == 0, "nothing is lost with an empty file"
 
 
+def test_tables_that_the_disk_has_no_room_for_leave_earlier_ones(moca, runs, tmp_path, full_disk):
+    assert moca("report", "runs", "--latex", "t.tex")[0] == 0
+    before = (tmp_path / "t.tex").read_text()
+    full_disk("t.tex")
+    code, _, err = moca("report", "runs", "--latex", "t.tex")
+    assert (code, err) == (1, "moca: 't.tex' cannot be written: No space left on device; choose another --latex\n")
+    assert (tmp_path / "t.tex").read_text() == before
+
+
 def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs/half")
     assert code == 1 and "no finished run in runs/half: runs/half: stopped before its end" in err
@@ -202,7 +211,7 @@ def test_nothing_to_report(moca, runs):
     code, _, err = moca("report", "runs", "--tables", "runs/er-s0/result.json/x")
     assert (code, err.splitlines()[-1]) == (
         1,
-        "moca: tables cannot be written to 'runs/er-s0/result.json/x': Not a directory; choose another folder",
+        "moca: folder 'runs/er-s0/result.json/x' cannot be written: Not a directory; choose another",
     )
 
 

@@ -51,7 +51,7 @@ def test_mistakes(tmp_path):
             show("digits", tmp_path / "a.png", per_class=count)
     with pytest.raises(MocaError, match=r"'digits' has 10 classes, too few for 11 tasks"):
         show("digits", tmp_path / "a.png", tasks=11)
-    with pytest.raises(MocaError, match=r"cannot write .* choose another place for the sheet"):
+    with pytest.raises(MocaError, match=r"cannot be written: .*; choose another place for the sheet"):
         show("digits", tmp_path / "nowhere" / "a.png")
     for mine, told in (("a.py", "must end in .png"), ("a.png", "not a picture drawn by moca, so it is kept")):
         (tmp_path / mine).write_text("mine")

@@ -1,6 +1,9 @@
 import shlex
+from itertools import pairwise
+from math import prod
 
 import pytest
+from torch import nn
 
 from moca.api import RUNS
 from moca.cli import app
@@ -9,6 +12,12 @@ from moca.engine.plan import plan
 from moca.report.conditions import command, run_command
 from moca.report.conditions import sentences as sentences_of
 from tests.report.made_results import comparison, result
+
+
+def net(shape, layers: list[int] = [8, 4]):  # noqa: B006
+    """An encoder with a list as an option, which cannot be hashed."""
+    sizes = [prod(shape), *layers]
+    return nn.Sequential(nn.Flatten(), *(nn.Linear(a, b) for a, b in pairwise(sizes)))
 
 
 def sentences(made):
@@ -48,6 +57,7 @@ def made_by(line):
             "augment": False,
             "head": "cosine:scale=10",
         },
+        {"model": ["tests.report.test_conditions.net", "tests.report.test_conditions.net:layers=2,3"]},
         {"learner": ["er:passes=concatenated", "er_ace:mask=official"], "tasks": "4,3,3", "short_batch": "skip"},
         # As they would be without the recipe of these images, which is to say otherwise than with it.
         {"memory": 200, "epochs": 1, "lr": 0.1, "head": "cosine", "perturb": ["vt", "gaussian:lambda=0.5"]},
@@ -106,6 +116,15 @@ def test_runs_that_shared_a_gpu_are_named_once(tmp_path):
         r.environment = {"device": "H200", "moca": "1", "torch": "2", "python": "3"} | packed
     told = sentences(comparison(tmp_path, {"er": results}))
     assert told.endswith(" Run on H200 (moca 1, PyTorch 2, Python 3), up to 3 runs at a time.")
+
+
+def test_seeds_of_their_own_are_named(tmp_path):
+    def said(*seeds):
+        return sentences(comparison(tmp_path, {"er": results_of(tmp_path, seeds=seeds)}))
+
+    assert "3 seeds (0 to 2)." in said(2, 0, 1)
+    assert "3 seeds (0:init=3, 1:init=3, 2:init=3)." in said("0:init=3", "1:init=3", "2:init=3")
+    assert "one seed (0:init=3)." in said("0:init=3")
 
 
 def test_without_replay_no_memory_is_named(tmp_path):

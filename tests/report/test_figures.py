@@ -1,17 +1,19 @@
 import itertools
+import math
 from importlib.resources import files
 
 import numpy as np
 import pytest
 
-from moca.report.facets import MOST, colours, facets
-from moca.report.figures import accuracy_curves, against, save_figures, stream_curves
+from moca.report.facets import MOST, Facet, colours, facets
+from moca.report.figures import accuracy_curves, accuracy_matrices, against, save_figures, stream_curves
 from moca.report.figures import final_accuracies as print_dots
 from moca.report.labels import folded
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.plots import curves, final_accuracies, matrix, over_stream, sweep
 from moca.report.printing import COLUMN
 from moca.report.sweeps import sweeps
+from moca.report.table import UNKNOWN
 from tests.report.made_results import comparison, result
 
 
@@ -120,7 +122,7 @@ def test_curves_are_means_over_seeds_with_a_band_of_one_deviation(tmp_path):
     assert (line["x"], line["y"]) == ([1, 2], [90.0, 60.0])  # 100 and 80; 70 and 50
     assert line["legendgroup"] == band["legendgroup"], "they are hidden together"
     assert band["y"] == pytest.approx([90 + 200**0.5, 60 + 200**0.5, 60 - 200**0.5, 90 - 200**0.5], abs=0.01)
-    assert line["customdata"] == [" ± 14.14"] * 2 and "n = 2" in line["hovertemplate"]
+    assert line["customdata"] == [" ± 14.14 % (n = 2)"] * 2
 
 
 def test_every_seed_is_a_dot_and_the_mean_a_stroke(facet):
@@ -194,10 +196,28 @@ def test_matrix_holds_the_mean_over_seeds_of_learned_tasks_only(tmp_path):
     assert [told for _, told in trace["customdata"][1]] == [" (cat, dog)", " (owl)"]
 
 
+def test_an_accuracy_unknown_in_one_seed_is_the_mean_of_the_others_on_the_page_and_in_print(tmp_path):
+    unknown = [[0.1, 0.1], [math.nan, 0.1], [0.3, math.nan]]
+    known = [[0.1, 0.1], [0.5, 0.1], [0.4, math.nan]]
+    (row,) = setting(tmp_path, {"er": [result(tmp_path, unknown), result(tmp_path, known, 1)]}).rows
+    (trace,) = matrix(row)["data"]
+    assert trace["z"] == [[50.0, None], [35.0, None]]
+    assert trace["customdata"][0][0][0] == " % (n = 1)" and trace["customdata"][1][0][0] == " ± 7.07 % (n = 2)"
+    (axes,) = accuracy_matrices([row]).axes
+    assert [text.get_text() for text in axes.texts] == ["50", "35", UNKNOWN]
+    (page,) = curves(Facet("", [row]), "test images")["data"]
+    (axes,) = accuracy_curves(Facet("", [row]), "test images").axes
+    assert page["y"] == [50.0, None]
+    assert list(axes.get_lines()[0].get_ydata()) == pytest.approx([50, math.nan], nan_ok=True)
+
+
 def test_joint_matrix_shows_every_task(tmp_path):
     row = setting(tmp_path, {"joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]])]}).rows[0]
     (trace,) = matrix(row)["data"]
     assert (trace["z"], trace["y"]) == ([[91.0, 82.0, 73.0]], ["all"])
+    (axes,) = accuracy_matrices([row]).axes
+    assert [text.get_text() for text in axes.texts] == ["91", "82", "73"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["all"]
 
 
 def test_a_method_that_learns_all_at_once_is_a_level_line(tmp_path):

@@ -38,7 +38,7 @@ def test_names_have_the_options_that_vary_or_are_not_the_recipes(tmp_path):
     place(tmp_path, "e", learner="mir", lr=0.5)
     place(tmp_path, "f", learner="mir", lr=0.25)
     assert labels(tmp_path) == [
-        "derpp", "er+wap:lambda=0.5", "er+wap:lambda=1.5", "er_ace+gaussian:lambda=2.0",
+        "er+wap:lambda=0.5", "er+wap:lambda=1.5", "derpp", "er_ace+gaussian:lambda=2.0",
         "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
 
 
@@ -57,6 +57,15 @@ def test_options_that_define_a_variant_are_always_named(tmp_path):
     assert labels(tmp_path) == ["er+gaussian", "er:adjust=auto+gaussian:fixed_angle=30.0"]
 
 
+def test_er_comes_first_then_learners_by_name_with_perturbations_as_in_the_paper(tmp_path):
+    methods = ["er", "er+gaussian", "er+vmf", "er+vt", "er+wap", "er+fgsm", "er+mrfa", "agem", "derpp", "derpp+wap",
+               "er_ace"]  # fmt: skip
+    for name in sorted(methods):
+        learner, _, perturb = name.partition("+")
+        place(tmp_path, name, learner=learner, perturb=perturb or "none")
+    assert labels(tmp_path) == methods
+
+
 def test_methods_are_sorted_by_number(tmp_path):
     for size in (1000, 200, 30):
         place(tmp_path, str(size), memory=size)
@@ -66,7 +75,7 @@ def test_methods_are_sorted_by_number(tmp_path):
 def test_the_memory_is_named_wherever_it_varies(tmp_path):
     place(tmp_path, "a", memory=100)
     place(tmp_path, "b", memory=200, learner="derpp")
-    assert labels(tmp_path) == ["derpp memory=200", "er memory=100"]
+    assert labels(tmp_path) == ["er memory=100", "derpp memory=200"]
 
 
 def test_other_conditions_are_named_in_every_method(tmp_path):
@@ -74,7 +83,7 @@ def test_other_conditions_are_named_in_every_method(tmp_path):
     place(tmp_path, "b", memory=100, learner="derpp", lr=9)
     place(tmp_path, "c", memory=200, learner="pass", classes="unknown")
     assert labels(tmp_path) == [
-        "derpp classes=known batch=32", "er classes=known batch=1", "pass classes=unknown batch=32"], (
+        "er classes=known batch=1", "derpp classes=known batch=32", "pass classes=unknown batch=32"], (
         "PASS keeps no samples, so there is one memory")  # fmt: skip
 
 

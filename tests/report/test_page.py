@@ -5,6 +5,7 @@ import pytest
 
 from moca import MocaError
 from moca.report import tables
+from moca.report.differences import against_own_learner
 from moca.report.exhibit import Exhibit
 from moca.report.page import render, write_report
 from moca.report.table import Cell, Table
@@ -53,15 +54,15 @@ def test_where_settings_were_chosen_for_each_a_perturbation_is_held_against_its_
         "er+wap lr=0.01 memory=99": runs([0.6, 0.8], perturb="wap", lr=0.01, memory=99),
     }
     (as_given,), (chosen,) = (comparison(tmp_path, tuned, chosen=known).settings for known in (False, True))
-    assert tables.against_own_learner(as_given) == []
-    ((row, own, gain),) = tables.against_own_learner(chosen)
+    assert against_own_learner(as_given) == []
+    ((row, own, gain),) = against_own_learner(chosen)
     assert (row.label, own.label) == ("er+wap lr=0.01", "er lr=0.1"), "not another learner, nor another memory"
     assert gain.spread.mean == pytest.approx(0.15)
     assert verdict(chosen).startswith("er+wap lr=0.01 gains most over er lr=0.1: +15.00")
     assert "without perturbation, each with the settings chosen for it." in tables.summary(chosen, [None] * 4).caption
     several = tuned | {"er lr=0.3": runs([0.4, 0.4], lr=0.3, memory=50)}
     (setting,) = comparison(tmp_path, several, chosen=True).settings
-    assert tables.against_own_learner(setting) == [], "which of them was chosen is not known"
+    assert against_own_learner(setting) == [], "which of them was chosen is not known"
 
 
 def test_learners_are_held_against_those_with_the_same_memory(tmp_path):
@@ -269,6 +270,14 @@ def test_ids_are_unique(tmp_path):
     assert len(ids) == len(set(ids)) > 4
 
 
+def test_what_is_copied_is_the_table_above(tmp_path):
+    page = render(comparison(tmp_path, {"er": [0.7, 0.8], "er+wap": [0.7, 0.9], "derpp": [0.8, 0.9]}))
+    shown = re.findall(r'<table.*?<th scope="col">(.*?)</th>.*?data-table="([0-9]+)"', page, flags=re.S)
+    told = [table["csv"].partition(",")[0] for table in data_of(page)["tables"]]
+    assert [(text_of(first), int(place)) for first, place in shown] == [(first, i) for i, first in enumerate(told)]
+    assert told == ["Method", "Method", "Row minus column", "Method", "Run"]
+
+
 def test_notes_name_their_methods(tmp_path):
     full = result(tmp_path, 0.7, notes=["nothing need be forgotten"])
     page = text_of(render(comparison(tmp_path, {"er": [full], "derpp": [full], "joint": [0.9]})))
@@ -301,5 +310,5 @@ def test_written_once_and_the_same_each_time(tmp_path):
 
 def test_a_page_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(MocaError, match=r"the report cannot be written to .*file.*; fix that and try again, or choose"):
+    with pytest.raises(MocaError, match=r"page\.html' cannot be written: .*file' is a file; fix that and try"):
         write_report(comparison(tmp_path, {"er": [0.7]}), path=tmp_path / "file" / "page.html")

@@ -1,4 +1,5 @@
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ from scipy import stats
 
 from moca.report.page import render
 from moca.report.significance import difference, holm, paired
+from moca.report.tables import learners
 from moca.report.verdict import verdict
 from tests.report.made_results import comparison, result
 
@@ -76,12 +78,58 @@ def test_a_lead_that_the_shared_seeds_do_not_show_is_not_called_one(tmp_path):
     )
 
 
-def test_the_lead_of_the_best_is_put_right_for_all_that_it_leads(tmp_path):
-    runs = {"er": [0.60, 0.62, 0.61], "derpp": [0.50, 0.54, 0.56], "er_ace": [0.10, 0.60, 0.57]}
-    p, other = (stats.ttest_rel(runs["er"], runs[name]).pvalue for name in ("derpp", "er_ace"))
-    assert p < 0.05 < 2 * p < other, "by itself it would be called more than chance"
+LEARNERS = {
+    "derpp": [0.60, 0.66, 0.61, 0.65],
+    "er": [0.56, 0.58, 0.57, 0.58],
+    "er_ace": [0.62, 0.44, 0.64, 0.50],
+    "icarl": [0.30, 0.62, 0.32, 0.63],
+}
+
+
+def test_a_lead_is_corrected_for_the_same_differences_in_the_verdict_as_in_the_table(tmp_path):
+    (setting,) = comparison(tmp_path, LEARNERS).settings
+    pairs = {pair: stats.ttest_rel(*map(LEARNERS.get, pair)).pvalue for pair in combinations(LEARNERS, 2)}
+    p = pairs["derpp", "er"]
+    assert p == min(pairs.values()) and 3 * p < 0.05 < 6 * p, "only leads of the best would be too few"
+    assert f"p = {6 * p:.3f} (corrected for 6 such differences): it may well be chance." in verdict(setting)
+    (table,) = learners(setting)
+    assert not any(cell.mark for row in table.rows for cell in row)
+    alone = {name: LEARNERS[name] for name in ("derpp", "er")}
+    (setting,) = comparison(tmp_path, alone).settings
+    assert f"p = {p:.3f}: more than chance." in verdict(setting)
+    assert [[cell.whole for cell in row[1:]] for row in learners(setting)[0].rows] == [
+        ["", "+5.75 ± 2.06*"],
+        ["\N{MINUS SIGN}5.75 ± 2.06*", ""],
+    ]
+
+
+def test_of_many_learners_each_is_compared_with_the_best_that_can_be_tested(tmp_path):
+    names = ["er", "derpp", "er_ace", "gem", "agem", "lwf", "ewc", "der", "bic"]
+    runs = {name: [0.3 + place / 100, 0.35, 0.31 + place / 200] for place, name in enumerate(names)}
+    (setting,) = comparison(tmp_path, runs | {"joint": [0.9]}).settings
+    said, (table,) = verdict(setting), learners(setting)
+    best = "bic has the highest mean, ahead of der"
+    assert f"Of the 9 methods without perturbation and with several seeds, {best}" in said
+    assert "(corrected for 8 such differences)" in said and said.endswith("Higher, but with one seed: joint.")
+    assert "each against bic, which has the highest mean of those with several seeds." in table.caption
+    assert [row[0].text for row in table.rows] == [*names[:-1], "joint"]
+    values = dict(zip(table.head, table.rows[names.index("der")], strict=True))
+    assert f"p = {values['p (Holm)'].text} " in said
+
+
+def test_the_best_is_named_for_each_memory(tmp_path):
+    runs = {
+        f"{learner} memory={size}": [
+            result(tmp_path, accuracy, seed, learner=learner, memory=size) for seed, accuracy in enumerate(of)
+        ]
+        for learner, size, of in [
+            ("er", 50, [0.5, 0.51]), ("derpp", 50, [0.6, 0.62]), ("er", 99, [0.8, 0.83]), ("derpp", 99, [0.7, 0.71]),
+        ]
+    }  # fmt: skip
     said = verdict(comparison(tmp_path, runs).settings[0])
-    assert f"p = {2 * p:.3f} (corrected for 2 such differences): it may well be chance" in said
+    for best, other, size in (("derpp", "er", 50), ("er", "derpp", 99)):
+        head = f"Without perturbation at memory={size}, {best} memory={size} has the highest mean, ahead of "
+        assert f"{head}{other} memory={size}: " in said
 
 
 def test_the_surest_gain_is_named_beside_the_largest_and_what_is_worse_for_sure(tmp_path):

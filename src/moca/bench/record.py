@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from moca.atomic import whole
+from moca.atomic import write
 from moca.bench.cells import OFFICIAL, Announce, Cell, Configuration, measure, work_of
 from moca.bench.measure import Work
 from moca.bench.official import has_twin
@@ -130,11 +130,5 @@ class Record:
 
     def save(self) -> None:
         """Write the record so far, if a file was given."""
-        if self.out is None:
-            return
-        try:
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            with whole(self.out) as part:
-                part.write_text(json.dumps(self.as_dict(), indent=1) + "\n")
-        except OSError as error:
-            raise MocaError(f"'{self.out}' cannot be written ({error.strerror}); choose another with --out") from None
+        if self.out is not None:
+            write(self.out, json.dumps(self.as_dict(), indent=1) + "\n", "choose another --out")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from moca import atomic
 from moca.errors import Interrupted, MocaError, first_line
 from moca.settings import word
 from moca.settings.suggestions import refuse_unknown
@@ -95,10 +96,7 @@ def write(path: Path, options: dict[str, Any]) -> bool:
     text = "".join(f"{key}{sign}{json.dumps(value, ensure_ascii=False)}\n" for key, value in options.items())
     if path.suffix == ".json":
         text = json.dumps(options, indent=2, ensure_ascii=False) + "\n"
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise MocaError(f"'{path}' cannot be written: {error.strerror}; choose another with --save-config") from None
+    atomic.write(path, text, "choose another --save-config")
     return True
 
 

@@ -10,6 +10,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 from rich.text import Text
 
+from moca.atomic import write
 from moca.cli.show import aside, console, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
@@ -136,10 +137,7 @@ def report(
         raise MocaError(
             f"there are no runs in '{results}', so '{out}' stays as it is; say where they are with --results"
         )
-    try:
-        out.write_text(render(standing, str(results)), encoding="utf-8")
-    except OSError as error:
-        raise MocaError(f"'{out}' cannot be written ({error.strerror}); choose another with out=") from None
+    write(out, render(standing, str(results)), "choose another --out")
     for line in standing.found.unreadable:
         aside(f"left out: {line}")
     _warn_if_empty(standing, results)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from moca.atomic import write
 from moca.cli.show import busy, console, say
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
@@ -69,7 +70,7 @@ def report(
             made = save_figures(comparison, figures)
         written.append(f"Figures: {len(made)} files in {figures}")
     if latex:
-        _write(latex, latex_tables(comparison))
+        write(latex, latex_tables(comparison), "choose another --latex")
         written.append(f"LaTeX: {latex}")
     console.print(comparison)
     _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
@@ -86,11 +87,3 @@ def _say_first(what: str, lines: Sequence[str]) -> None:
         say(f"{what}: {line}")
     if len(lines) > _MOST_LINES:
         say(f"{what}: {len(lines) - _MOST_LINES} more; the page names them.")
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise MocaError(f"'{path}' cannot be written: {error.strerror}") from None

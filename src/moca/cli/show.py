@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 console = Console()
 
+_SHORTEST = "moca compare --perturb none gaussian wap"
+"""A short command that compares methods."""
+
 
 def busy(doing: str) -> Status:
     """A context manager that shows a spinner on stderr, if it is a terminal."""
@@ -86,6 +89,8 @@ def show_comparison(comparison: Comparison) -> None:
         console.print(Text(f"{comparison.told}\n"))
         console.print("Test images:")
     console.print(comparison)
+    if len(comparison.rows) == 1 and not isinstance(comparison, Chosen):
+        say(f"One method, so nothing is compared; give an option several values, for example: {_SHORTEST}")
     if comparison.cost:
         for line in filter(None, (str(comparison.cost), comparison.cost.advice)):
             say(f"{line}.")

@@ -10,6 +10,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 from PIL.PngImagePlugin import PngInfo
 
+from moca.atomic import whole, writing
 from moca.data.in_memory import Dataset, Split
 from moca.data.loading import load
 from moca.data.protocol import deal
@@ -69,10 +70,9 @@ def write_sheet(
     """Write a PNG with one row of images per class, in groups with titles; an earlier one is replaced."""
     about = PngInfo()
     about.add_text("Software", "moca")
-    try:
-        _sheet(groups, per_class).save(replaceable(out, PNG), "PNG", pnginfo=about)
-    except OSError as error:
-        raise MocaError(f"cannot write {out} ({error.strerror}); choose another place for the sheet") from None
+    replaceable(out, PNG)
+    with writing(f"'{out}'", "choose another place for the sheet"), whole(out) as part:
+        _sheet(groups, per_class).save(part, "PNG", pnginfo=about)
     return out
 
 

@@ -21,13 +21,14 @@ import json
 import os
 import shlex
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moca import __version__, user_tracebacks
+from moca.atomic import writing
 from moca.engine.request import above
 from moca.errors import Held, MocaError, out_of_memory
 from moca.locking import is_held, lock
@@ -279,17 +280,9 @@ def _how_to_resume(path: Path) -> str:
     return "moca runs lists the runs in runs/, moca runs FOLDER those in another folder"
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    """Turns the `OSError` of a failed write, as on a full disk or without permission, into a `MocaError`."""
-    try:
-        yield
-    except OSError as error:
-        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-        raise MocaError(
-            f"folder '{path}' cannot be written: {why}; fix that and resume (moca resume, or the same comparison "
-            "again), or choose another folder with out="
-        ) from None
+def _writing(path: Path) -> AbstractContextManager[None]:
+    resume = "fix that and resume (moca resume, or the same comparison again)"
+    return writing(f"folder '{path}'", f"{resume}, or choose another folder with out=")
 
 
 def _remove(path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moca.atomic import whole
+from moca.atomic import write
 from moca.errors import MocaError
 from moca.parts import TRACKERS
 from moca.settings import Choice, Run, spelt
@@ -61,13 +61,10 @@ def keep(folder: Path, asked: Mapping[str, Any] | None, runs: Sequence[str] | No
     If `asked` is None, the comparison cannot be saved as text; earlier options, which had fewer runs, are removed.
     """
     if asked is None:
-        return forget(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with whole(folder / ASKED) as path:
-            path.write_text(json.dumps({"options": asked, "runs": runs}, indent=2) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise MocaError(f"folder '{folder}' cannot be written: {error.strerror}; choose another with out=") from None
+        forget(folder)
+    else:
+        text = json.dumps({"options": asked, "runs": runs}, indent=2) + "\n"
+        write(folder / ASKED, text, "choose another folder with out=")
 
 
 def forget(folder: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from moca.atomic import whole
+from moca.atomic import whole, writing
 from moca.data import catalogue
 from moca.engine import compare
 from moca.engine.device import check_execution
@@ -86,11 +86,9 @@ def keep(result: Result, out: Path) -> None:
     """Copy the files of a run that ended, except its steps; the result comes last, so that it is never there alone."""
     if (result.folder / RESULT).is_file():
         target = out / result.folder.name
-        try:
+        with writing(f"folder '{target}'", "choose another with out="):
             target.mkdir(parents=True, exist_ok=True)
             for name in (SETTINGS, TASKS, ANALYSIS, RESULT):
                 if name != ANALYSIS or (result.folder / name).is_file():
                     with whole(target / name) as path:
                         shutil.copyfile(result.folder / name, path)
-        except OSError as error:
-            raise MocaError(f"'{target}' cannot be written ({error.strerror}); choose another with out=") from None

@@ -129,8 +129,6 @@ def _bars(axes: Axes, panel: Panel) -> None:
     places, width = np.arange(len(names)), 0.8 / count
     for number, line in enumerate(panel.lines):
         heights = _numbers(line.values)
-        if len(heights) != len(names):
-            continue
         x = places + (number - (count - 1) / 2) * width
         axes.bar(x, np.nan_to_num(heights), 0.92 * width, color=LOOKS[line.place].light)
         if line.spread:

@@ -17,7 +17,7 @@ from rich.table import Column as TableColumn
 from rich.table import Table
 from rich.text import Text
 
-from moca.atomic import whole
+from moca.atomic import whole, writing
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
@@ -72,12 +72,32 @@ class Row:
         return Spread.of(self.values(number))
 
     @property
-    def over_stream(self) -> tuple[list[int], list[list[float]]]:
-        """Steps at which runs were evaluated within tasks, and each run's accuracies there; empty if there are none."""
+    def tasks(self) -> int:
+        """How many tasks its finished runs learned."""
+        return len(self.finished[0].accuracy_matrix[0])
+
+    @property
+    def at_once(self) -> bool:
+        """Whether it learned several tasks in a single stage, as joint training does."""
+        return self.tasks > 1 and len(self.finished[0].accuracy_matrix) == 2
+
+    def over_tasks(self) -> list[Spread]:
+        """The accuracy on the tasks learned so far, after each stage."""
+        return [Spread.of(values) for values in zip(*(r.accuracy_over_tasks for r in self.finished), strict=True)]
+
+    def matrix(self) -> list[list[Spread | None]]:
+        """The accuracy on each task after each stage; None for tasks that were not learned by then."""
+        stages = zip(*(r.accuracy_matrix[1:] for r in self.finished), strict=True)
+        return [
+            [Spread.of(values) if j <= i or self.at_once else None for j, values in enumerate(zip(*rows, strict=True))]
+            for i, rows in enumerate(stages)
+        ]
+
+    def over_stream(self) -> tuple[list[int], list[Spread]]:
+        """Steps at which runs were evaluated within tasks, and the accuracies there; empty if there are none."""
         curves = [r.over_stream for r in self.finished if r.over_stream]
-        count = min(map(len, curves), default=0)
-        steps = [int(step) for step, _ in curves[0][:count]] if curves else []
-        return steps, [[accuracy for _, accuracy in curve[:count]] for curve in curves]
+        points = list(zip(*curves, strict=False))  # up to the end of the shortest
+        return [int(at[0][0]) for at in points], [Spread.of([accuracy for _, accuracy in at]) for at in points]
 
     def differences(self, other: Row, number: str) -> list[float]:
         """This method minus another in a number, for each seed with which both finished."""
@@ -237,13 +257,9 @@ class Comparison:
         and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
         """
         folder = Path(folder or self.folder)
-        try:
+        with writing(f"folder '{folder}'", "choose another"):
             folder.mkdir(parents=True, exist_ok=True)
             self._write(folder)
-        except OSError as error:
-            raise MocaError(
-                f"tables cannot be written to '{folder}': {error.strerror}; choose another folder"
-            ) from None
 
     def _write(self, folder: Path) -> None:
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))

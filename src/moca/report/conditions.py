@@ -104,10 +104,9 @@ def _seeds(seeds: Sequence[Seeds]) -> str:
     if len(seeds) == 1:
         return f"one seed ({seeds[0]})"
     seeds = sorted(seeds, key=lambda one: one.seed)
-    numbers = [s.seed for s in seeds]
-    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-        return f"{len(seeds)} seeds ({numbers[0]} to {numbers[-1]})"
-    return f"{len(seeds)} seeds ({', '.join(map(str, seeds))})"
+    first, last = seeds[0].seed, seeds[-1].seed
+    in_a_row = len(seeds) > 2 and seeds == [Seeds(seed=number) for number in range(first, last + 1)]
+    return f"{len(seeds)} seeds ({f'{first} to {last}' if in_a_row else ', '.join(map(str, seeds))})"
 
 
 def _count(numbers: Sequence[int], noun: str) -> str:
@@ -120,4 +119,9 @@ def _either(values: Iterable[object]) -> str:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+    """Each value once, in order; they need not be hashable: an encoder's option may be a list."""
+    found: list[Any] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found

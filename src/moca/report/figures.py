@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
@@ -50,7 +49,7 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
                 "final": final_accuracies(facet, setting.images),
                 "matrices": accuracy_matrices(facet.rows),
             }
-            if any(row.over_stream[0] for row in facet.rows):
+            if any(row.over_stream()[0] for row in facet.rows):
                 drawn["stream"] = stream_curves(facet, setting.images)
             for name, figure in drawn.items():
                 made += save(figure, folder, f"{before}{name}{after}")
@@ -66,7 +65,7 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
     figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
-    last = max(len(row.finished[0].accuracy_matrix[0]) for row in facet.rows)
+    last = max(row.tasks for row in facet.rows)
     handles = [_curve(axes, row, place) for place, row in enumerate(facet.rows)]
     axes.set(xlabel="Tasks learned", ylabel=y_label(f"Accuracy on {judged} (%)"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -82,29 +81,26 @@ def _seeds(rows: Sequence[Row]) -> str:
 
 
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:
-    values = 100 * np.array([r.accuracy_over_tasks for r in row.finished])
-    spreads = [Spread.of(column) for column in values.T.tolist()]
-    tasks = len(row.finished[0].accuracy_matrix[0])
-    at_once = len(spreads) == 1 and tasks > 1
-    line = _line(axes, [tasks] if at_once else range(1, len(spreads) + 1), spreads, place)
+    spreads = row.over_tasks()
+    line = _line(axes, [row.tasks] if row.at_once else range(1, row.tasks + 1), spreads, place)
     line.set_clip_on(False)
-    if at_once:
+    if row.at_once:
         _level(axes, spreads[0], place)
         line.set(linestyle=_LEVEL, linewidth=1.1)  # a single point: the style is for the legend
     return line
 
 
 def _level(axes: Axes, spread: Spread, place: int) -> Line2D:
-    """Draw a mean as a horizontal line, with its standard deviation as a band."""
-    std, colour = np.nan_to_num(spread.std), LOOKS[place].light
-    axes.axhspan(spread.mean - std, spread.mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
-    return axes.axhline(spread.mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1)
+    """Draw a mean, in percent, as a horizontal line, with its standard deviation as a band."""
+    mean, std, colour = 100 * spread.mean, 100 * np.nan_to_num(spread.std), LOOKS[place].light
+    axes.axhspan(mean - std, mean + std, color=colour, alpha=0.12, lw=0, zorder=0)
+    return axes.axhline(mean, color=colour, lw=1.1, ls=_LEVEL, zorder=1)
 
 
 def _line(axes: Axes, x: Sequence[float], spreads: Sequence[Spread], place: int) -> Line2D:
-    """Draw means as a line, with standard deviations as a band."""
+    """Draw means, in percent, as a line, with standard deviations as a band."""
     colour, _, marker, _, dash = LOOKS[place]
-    mean, std = np.array([s.mean for s in spreads]), np.nan_to_num([s.std for s in spreads])
+    mean, std = 100 * np.array([s.mean for s in spreads]), 100 * np.nan_to_num([s.std for s in spreads])
     axes.fill_between(x, mean - std, mean + std, color=colour, alpha=0.13, lw=0)
     look: dict[str, Any] = {"marker": marker, "ms": 4, "mec": "white", "mew": 0.5, "lw": 1.3, "ls": DASHES[dash]}
     (line,) = axes.plot(x, mean, color=colour, **look, zorder=3)
@@ -118,9 +114,8 @@ def stream_curves(facet: Facet, judged: str) -> Figure:
     axes = figure.add_subplot()
     handles, drawn = [], []
     for place, row in enumerate(facet.rows):
-        steps, accuracies = row.over_stream
+        steps, spreads = row.over_stream()
         if steps:
-            spreads = [Spread.of(column) for column in (100 * np.array(accuracies)).T.tolist()]
             handles.append(_line(axes, steps, spreads, place))
             drawn.append(row)
     axes.set(xlabel="Steps", ylabel=y_label(f"Accuracy on {judged} (%)"))
@@ -139,9 +134,9 @@ def against(sweep: Sweep, judged: str) -> Figure:
     axes = figure.add_subplot()
     handles = []
     for place, row in enumerate(sweep.levels):
-        handles.append(_level(axes, Spread.of([100 * v for v in row.values("final_accuracy")]), place))
+        handles.append(_level(axes, row.spread("final_accuracy"), place))
     for place, line in enumerate(sweep.lines, len(sweep.levels)):
-        spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for _, row in line.points]
+        spreads = [row.spread("final_accuracy") for _, row in line.points]
         handles.append(_line(axes, [value for value, _ in line.points], spreads, place))
     axes.set(xlabel=sweep.name, ylabel=y_label(f"Final accuracy on {judged} (%)"))
     if sweep.logarithmic:
@@ -157,26 +152,25 @@ def against(sweep: Sweep, judged: str) -> Figure:
 @style()
 def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
-    matrices = [100 * np.mean([r.accuracy_matrix[1:] for r in row.finished], axis=0) for row in rows]
-    tasks, stages = max(m.shape[1] for m in matrices), max(m.shape[0] for m in matrices)
+    tasks, stages = max(row.tasks for row in rows), max(1 if row.at_once else row.tasks for row in rows)
     cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
     titles = [folded(plain(row.label, 90), max(16, int(10 * cell * tasks))) for row in rows]
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
     across = min(int(PAGE // width) or 1, len(rows))
     down = -(-len(rows) // across)
     figure = Figure((across * width, down * height), layout="constrained")
-    for place, (title, matrix) in enumerate(zip(titles, matrices, strict=True)):
-        _matrix(figure.add_subplot(down, across, place + 1), matrix, "\n".join(title))
+    for place, (title, row) in enumerate(zip(titles, rows, strict=True)):
+        _matrix(figure.add_subplot(down, across, place + 1), row, "\n".join(title))
     legend(figure, [], [], f"accuracy in %, {_seeds(rows).replace(' and standard deviation', '')}")
     return figure
 
 
-def _matrix(axes: Axes, matrix: NDArray[np.float64], title: str) -> None:
-    stages, tasks = matrix.shape
-    at_once = stages == 1 and tasks > 1
-    learned = np.tril(np.ones_like(matrix, dtype=bool)) | at_once
-    for i, j in zip(*learned.nonzero(), strict=True):
-        value = matrix[i, j]
+def _matrix(axes: Axes, row: Row, title: str) -> None:
+    cells, tasks = row.matrix(), row.tasks
+    stages = len(cells)
+    learned = [(i, j, cell) for i, line in enumerate(cells) for j, cell in enumerate(line) if cell]
+    for i, j, cell in learned:
+        value = 100 * cell.mean
         shade = RULE if np.isnan(value) else colormaps["Blues"](value / _DARKEST)
         axes.add_patch(Rectangle((j + 0.51, i + 0.51), 0.98, 0.98, facecolor=shade, linewidth=0))
         if tasks <= _MOST_NUMBERED:
@@ -186,7 +180,7 @@ def _matrix(axes: Axes, matrix: NDArray[np.float64], title: str) -> None:
     axes.set(title=title, aspect="equal", ylim=(stages + 0.5, 0.5), xlim=(0.5, tasks + 0.5), xlabel="Task")
     every = 1 if tasks <= 10 else 5
     axes.set_xticks([t for t in range(1, tasks + 1) if t == 1 or t % every == 0])
-    if at_once:
+    if row.at_once:
         axes.set_yticks([1], ["all"])
     else:
         axes.set_yticks([t for t in range(1, stages + 1) if t == 1 or t % every == 0])
@@ -201,15 +195,15 @@ def final_accuracies(facet: Facet, judged: str) -> Figure:
     figure = Figure((COLUMN, 0.5 + 0.46 * len(facet.rows)), layout="constrained")
     axes = figure.add_subplot()
     for place, row in enumerate(facet.rows):
-        values = [100 * v for v in row.values("final_accuracy")]
-        spread, colour = Spread.of(values), LOOKS[place].light
+        values, spread = [100 * v for v in row.values("final_accuracy")], row.spread("final_accuracy")
+        mean, colour = 100 * spread.mean, LOOKS[place].light
         axes.text(
             0, place - 0.27, plain(row.label), transform=axes.get_yaxis_transform(), va="center_baseline", fontsize=8.5
         )
         axes.axhline(place + 0.1, color=RULE, lw=0.6, zorder=0)
         if len(values) > 1:
-            axes.errorbar(spread.mean, place + 0.1, xerr=spread.std, color=colour, lw=1.2, capsize=2, zorder=2)
-        axes.plot([spread.mean] * 2, [place - 0.08, place + 0.28], color=colour, lw=2.2, zorder=3)
+            axes.errorbar(mean, place + 0.1, xerr=100 * spread.std, color=colour, lw=1.2, capsize=2, zorder=2)
+        axes.plot([mean] * 2, [place - 0.08, place + 0.28], color=colour, lw=2.2, zorder=3)
         axes.plot(
             values, [place + 0.1] * len(values), "o", ms=4.5, mfc=colour, mec="white", mew=0.6, alpha=0.75, zorder=4
         )

@@ -14,6 +14,9 @@ from moca.measures.analysis import analyses_of
 from moca.paths import from_here
 from moca.report import grouping
 
+_IN_THE_PAPER = ("none", "gaussian", "vmf", "doa_old", "doa_new", "vt", "wap")
+"""Perturbations in the paper's order; others come after them, by name."""
+
 
 def load(places: Sequence[Path], chosen: bool = False) -> tuple[list[tuple[str, Result]], list[str]]:
     """The labelled runs below some folders that have ended, and those left out, each with the reason.
@@ -78,9 +81,10 @@ def _ended(run: Listed) -> Result:
 
 
 def labelled(runs: Sequence[Result], chosen: bool = False) -> list[tuple[str, Result]]:
-    """Label and sort runs: each learner first without, then with its perturbations. Labels are unique per stream.
+    """Label and sort runs: ER first, then the other learners by name, each first without, then with its perturbations.
 
-    If settings were chosen for each method (`--choose`), its label is the same on held-out and on test images.
+    Labels are unique per stream. If settings were chosen for each method (`--choose`), its label is the same on
+    held-out and on test images.
     """
     by_stream: dict[str, list[Result]] = {}
     for result, stream in zip(runs, grouping.streams(runs, ["validation"] * chosen), strict=True):
@@ -94,7 +98,9 @@ def labelled(runs: Sequence[Result], chosen: bool = False) -> list[tuple[str, Re
 
 def _order(named: tuple[str, Result]) -> tuple[object, ...]:
     label, run = named[0], named[1].settings
-    return run.learner.name, run.perturb.name != "none", _by_number(label), str(run.seed).zfill(9)
+    learner, perturb = run.learner.name, run.perturb.name
+    place = _IN_THE_PAPER.index(perturb) if perturb in _IN_THE_PAPER else len(_IN_THE_PAPER)
+    return learner != "er", learner, place, _by_number(label), str(run.seed).zfill(9)
 
 
 def _by_number(label: str) -> list[tuple[float, str]]:

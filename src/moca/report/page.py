@@ -15,8 +15,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from moca.atomic import whole
-from moca.errors import MocaError
+from moca.atomic import write
 from moca.overwriting import PAGE, replaceable
 from moca.report import conditions, plots, tables
 from moca.report.comparison import Comparison, Setting, notes
@@ -44,39 +43,13 @@ def write_report(
     An earlier report is replaced; any other file is kept, with an error.
     """
     path = replaceable(Path(path or comparison.folder / REPORT), PAGE)
-    page = render(comparison, exhibits, about)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole(path) as part:
-            part.write_text(page, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise MocaError(
-            f"the report cannot be written to '{path}': {error.strerror}; fix that and try again, or choose another "
-            "--out"
-        ) from None
+    write(path, render(comparison, exhibits, about), "fix that and try again, or choose another with out=")
     return path
 
 
 @dataclass
-class _Copied:
-    """A table, and the index of its copyable texts in the page's data."""
-
-    table: Table
-    place: int
-
-
-@dataclass
-class _Shown:
-    """An exhibit, with the indices of its figures and tables in the page's data."""
-
-    exhibit: Exhibit
-    figures: list[list[tuple[str, int]]]
-    tables: list[_Copied]
-
-
-@dataclass
 class _Data:
-    """What the page's script needs: figures to draw and tables to copy."""
+    """What the page's script needs, added as the page shows it: figures to draw and tables to copy."""
 
     plots: list[Plot] = field(default_factory=list)
     tables: list[dict[str, str]] = field(default_factory=list)
@@ -86,15 +59,10 @@ class _Data:
         self.plots.append(plot)
         return len(self.plots) - 1
 
-    def table(self, table: Table) -> _Copied:
-        """Add the texts of a table, to be copied."""
+    def table(self, table: Table) -> int:
+        """Add the texts of a table, to be copied; return its index."""
         self.tables.append({"csv": table.csv(), "markdown": table.markdown(), "latex": table.latex()})
-        return _Copied(table, len(self.tables) - 1)
-
-    def exhibit(self, exhibit: Exhibit) -> _Shown:
-        """Add the figures and tables of a section."""
-        figures = [[(title, self.plot(plot)) for title, plot in several] for several in exhibit.figures]
-        return _Shown(exhibit, figures, [self.table(table) for table in exhibit.tables])
+        return len(self.tables) - 1
 
     def json(self) -> Markup:
         """The data as JSON, escaped so that nothing in it can close the script element."""
@@ -106,22 +74,18 @@ class _Data:
 
 def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str | None = None) -> str:
     """The page as HTML. It contains no date, so that the same results give the same page."""
-    data = _Data()
-    parts = [_part(setting, data) for setting in comparison.settings]
-    shown = [data.exhibit(exhibit) for exhibit in exhibits]
-    scripts = [_plotly() if data.plots else "", _resource("page.js")]
+    scripts = {"plotly": _plotly(), "own": _resource("page.js")}
     return _template().render(
         title=_title(comparison),
         about=about,
-        parts=parts,
-        exhibits=shown,
+        parts=[_part(setting) for setting in comparison.settings],
+        exhibits=exhibits,
         left_out=comparison.left_out,
         meanings=_meanings(comparison),
         styles=Markup(_resource("page.css")),
-        scripts=[Markup(script) for script in scripts if script],
-        allowed=" ".join(f"'sha256-{_hash(script)}'" for script in scripts if script),
-        data=data.json(),
-        plots=data.plots,
+        scripts={name: Markup(script) for name, script in scripts.items()},
+        allowed=" ".join(f"'sha256-{_hash(script)}'" for script in scripts.values()),
+        data=_Data(),
         looks=LOOKS,
         most_open=_MOST_OPEN,
     )
@@ -136,18 +100,9 @@ def latex_tables(comparison: Comparison) -> str:
     return "\n".join(["% \\usepackage{booktabs}", *texts])
 
 
-def _part(setting: Setting, data: _Data) -> dict[str, Any]:
+def _part(setting: Setting) -> dict[str, Any]:
     """The contents of one setting's section, as the template needs them."""
-    where, figures = setting.images, []
-    for facet in facets(setting):
-        stream = plots.over_stream(facet, where)
-        figures.append({
-            "title": facet.title,
-            "curves": data.plot(plots.curves(facet, where)),
-            "dots": data.plot(plots.final_accuracies(facet, where)),
-            "stream": data.plot(stream) if stream else None,
-        })  # fmt: skip
-    pairwise = [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table]
+    where = setting.images
     differing, same = tables.settings(setting)
     commands = {row.label: conditions.command(row.finished) for row in setting.finished}
     return {
@@ -155,16 +110,24 @@ def _part(setting: Setting, data: _Data) -> dict[str, Any]:
         "verdict": verdict(setting),
         "conditions": conditions.sentences(setting),
         "command": conditions.command(setting.results),
-        "summary": data.table(tables.summary(setting, colours(setting))),
-        "pairwise": [data.table(table) for table in pairwise],
-        "figures": figures,
-        "sweeps": [(f"Against {sweep.name}", data.plot(plots.sweep(sweep, where))) for sweep in sweeps(setting)],
-        "matrices": [(row.label, data.plot(plots.matrix(row))) for row in setting.finished],
-        "analyses": [data.exhibit(exhibit) for exhibit in analyses(setting)],
-        "differing": data.table(differing) if differing else None,
+        "summary": tables.summary(setting, colours(setting)),
+        "pairwise": [table for table in (tables.perturbations(setting), *tables.learners(setting)) if table],
+        "figures": [
+            {
+                "title": facet.title,
+                "curves": plots.curves(facet, where),
+                "dots": plots.final_accuracies(facet, where),
+                "stream": plots.over_stream(facet, where),
+            }
+            for facet in facets(setting)
+        ],
+        "sweeps": [(f"Against {sweep.name}", plots.sweep(sweep, where)) for sweep in sweeps(setting)],
+        "matrices": [(row.label, plots.matrix(row)) for row in setting.finished],
+        "analyses": analyses(setting),
+        "differing": differing,
         "same": same,
         "methods": [(label, command) for label, command in commands.items() if command],
-        "runs": data.table(tables.runs(setting)),
+        "runs": tables.runs(setting),
         "unfinished": [(row.label, r) for row in setting.rows for r in row.results if not r.finished],
         "notes": notes(setting.rows),
     }

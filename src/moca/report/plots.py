@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,11 +22,9 @@ def curves(facet: Facet, judged: str) -> Plot:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
     traces: list[Trace] = []
     for place, row in enumerate(facet.rows):
-        values = 100 * np.array([r.accuracy_over_tasks for r in row.finished])
-        tasks = len(row.finished[0].accuracy_matrix[0])
-        at_once = values.shape[1] == 1 and tasks > 1
-        x = [1, tasks] if at_once else list(range(1, values.shape[1] + 1))
-        traces += _over_seeds(row.label, place, x, np.repeat(values, 2, axis=1) if at_once else values, "task", at_once)
+        spreads = row.over_tasks()
+        x, y = ([1, row.tasks], spreads * 2) if row.at_once else (range(1, row.tasks + 1), spreads)
+        traces += _over_seeds(row.label, place, x, y, "task %{x}: ", row.at_once)
     layout = {"xaxis": {"title": {"text": "Tasks learned"}, "dtick": _tick_distance(traces)},
               "yaxis": {"title": {"text": f"Accuracy on {judged} (%)"}}}  # fmt: skip
     return figure("curves", "Accuracy over the tasks learned so far, a line for each method", traces, layout, 340)
@@ -35,40 +34,40 @@ def over_stream(facet: Facet, judged: str) -> Plot | None:
     """Accuracy within tasks, of methods that were evaluated there; None if none was."""
     traces: list[Trace] = []
     for place, row in enumerate(facet.rows):
-        steps, accuracies = row.over_stream
+        steps, spreads = row.over_stream()
         if steps:
-            traces += _over_seeds(row.label, place, steps, 100 * np.array(accuracies), "step")
+            traces += _over_seeds(row.label, place, steps, spreads, "step %{x}: ")
     layout = {"xaxis": {"title": {"text": "Steps"}}, "yaxis": {"title": {"text": f"Accuracy on {judged} (%)"}}}
     return figure("curves", "Accuracy over the stream, a line for each method", traces, layout, 340) if traces else None
 
 
-def _over_seeds(label: str, place: int, x: list[int], values: Any, what: str, level: bool = False) -> list[Trace]:
-    spreads = [Spread.of(column) for column in values.T.tolist()]
-    mean, std = [number(s.mean) for s in spreads], [number(s.std) for s in spreads]
-    hover = f"{what} %{{x}}: %{{y:.2f}}%{{customdata}} % (n = {len(values)})"
-    return line(label, place, x, mean, std, [_plus_minus(s) for s in std], hover, level)
+def _over_seeds(
+    label: str, place: int, x: Sequence[float], spreads: Sequence[Spread], at: str, level: bool = False
+) -> list[Trace]:
+    """A line of shares, in percent; `at` says in the hover text where a point is."""
+    mean, std = [number(100 * s.mean) for s in spreads], [number(100 * s.std) for s in spreads]
+    return line(label, place, x, mean, std, [_details(s) for s in spreads], f"{at}%{{y:.2f}}%{{customdata}}", level)
 
 
 def final_accuracies(facet: Facet, judged: str) -> Plot:
     """Final accuracy of every seed as a dot, with mean and one standard deviation of each method."""
     traces, names = [], []
     for place, row in enumerate(facet.rows):
-        values = [number(100 * v) for v in row.values("final_accuracy")]
-        spread = Spread.of([v for v in values if v is not None])
+        values, spread = row.values("final_accuracy"), row.spread("final_accuracy")
         seeds = [str(r.settings.seed) for r in row.finished]
         traces.append({
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
-            "x": values, "y": [place] * len(values), "customdata": seeds, "meta": {"colour": place},
-            "marker": {"size": 8, "opacity": 0.55, "symbol": "circle"},
+            "x": [number(100 * v) for v in values], "y": [place] * len(values), "customdata": seeds,
+            "meta": {"colour": place}, "marker": {"size": 8, "opacity": 0.55, "symbol": "circle"},
             "hovertemplate": f"{NAME}seed %{{customdata}}: %{{x:.2f}} %<extra></extra>",
         })  # fmt: skip
         traces.append({
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
-            "x": [number(spread.mean)], "y": [place], "customdata": [_plus_minus(number(spread.std))],
+            "x": [number(100 * spread.mean)], "y": [place], "customdata": [_details(spread)],
             "meta": {"colour": place, "stroke": True},
             "marker": {"size": _STROKE, "symbol": "line-ns", "line": {"width": 2.5}},
-            "error_x": {"type": "data", "array": [number(spread.std) or 0], "thickness": 1.5, "width": 0},
-            "hovertemplate": f"{NAME}mean: %{{x:.2f}}%{{customdata}} % (n = {len(values)})<extra></extra>",
+            "error_x": {"type": "data", "array": [number(100 * spread.std) or 0], "thickness": 1.5, "width": 0},
+            "hovertemplate": f"{NAME}mean: %{{x:.2f}}%{{customdata}}<extra></extra>",
         })  # fmt: skip
         names.append({"text": shown(row.label, 48), "x": 0, "xref": "paper", "xanchor": "left", "y": place,
                       "yanchor": "bottom", "yshift": _STROKE, "showarrow": False})  # fmt: skip
@@ -88,11 +87,8 @@ def sweep(one: Sweep, judged: str) -> Plot:
     drawn = [(row.label, ends, [row, row], True) for row in one.levels]
     drawn += [(of.label, [value for value, _ in of.points], [row for _, row in of.points], False) for of in one.lines]
     for place, (label, x, rows, level) in enumerate(drawn):
-        spreads = [Spread.of([100 * v for v in row.values("final_accuracy")]) for row in rows]
-        mean, std = [number(s.mean) for s in spreads], [number(s.std) for s in spreads]
-        details = [f"{_plus_minus(s)} % (n = {len(row.finished)})" for s, row in zip(std, rows, strict=True)]
-        at = "" if level else f"{shown(one.name)} %{{x}}: "
-        traces += line(label, place, x, mean, std, details, f"{at}%{{y:.2f}}%{{customdata}}", level)
+        spreads = [row.spread("final_accuracy") for row in rows]
+        traces += _over_seeds(label, place, x, spreads, "" if level else f"{shown(one.name)} %{{x}}: ", level)
     scale: dict[str, Any] = {"type": "linear"}
     if one.logarithmic:
         ticks = one.ticks
@@ -104,19 +100,14 @@ def sweep(one: Sweep, judged: str) -> Plot:
 
 def matrix(row: Row) -> Plot:
     """Accuracy on each task after each task, mean over seeds in percent; tasks not learned yet are left blank."""
-    values = 100 * np.array([r.accuracy_matrix[1:] for r in row.finished])
-    _, stages, tasks = values.shape
-    at_once = stages == 1 and tasks > 1
-    cells = [[Spread.of(values[:, i, j].tolist()) if j <= i or at_once else None for j in range(tasks)]
-             for i in range(stages)]  # fmt: skip
-    names = _task_names(row)
-    details = [[[_plus_minus(number(c.std)) if c else "", names[j]] for j, c in enumerate(line)] for line in cells]
+    cells, names, tasks, at_once = row.matrix(), _task_names(row), row.tasks, row.at_once
+    details = [[[_details(c) if c else "", name] for c, name in zip(line, names, strict=True)] for line in cells]
     after = "after all tasks" if at_once else "after task %{y}"
     trace = heat(
-        [[number(c.mean) if c else None for c in line] for line in cells], details, (0, 100),
-        f"task %{{x}}%{{customdata[1]}}<br>{after}: %{{z:.2f}}%{{customdata[0]}} % (n = {len(values)})", "%{z:.0f}",
+        [[number(100 * c.mean) if c else None for c in line] for line in cells], details, (0, 100),
+        f"task %{{x}}%{{customdata[1]}}<br>{after}: %{{z:.2f}}%{{customdata[0]}}", "%{z:.0f}",
     ) | {
-        "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, stages + 1)), "showscale": False,
+        "x": list(range(1, tasks + 1)), "y": ["all"] if at_once else list(range(1, tasks + 1)), "showscale": False,
     }  # fmt: skip
     every = 1 if tasks <= 10 else 5
     axis = {"tick0": every, "dtick": every, **BARE}
@@ -133,9 +124,9 @@ def matrix(row: Row) -> Plot:
 def _task_names(row: Row) -> list[str]:
     """The class names of each task in parentheses; empty unless results have them and they agree in all runs."""
     first = row.finished[0]
-    tasks, alike = len(first.accuracy_matrix[0]), all(r.class_names == first.class_names for r in row.finished)
+    alike = all(r.class_names == first.class_names for r in row.finished)
     if not alike or not first.class_names or sum(first.task_classes) != len(first.class_names):
-        return [""] * tasks
+        return [""] * row.tasks
     ends = np.cumsum(first.task_classes).tolist()
     parts = [first.class_names[end - count : end] for end, count in zip(ends, first.task_classes, strict=True)]
     return [" (" + ", ".join(shown(name, 20) for name in part[:4]) + ", …" * (len(part) > 4) + ")" for part in parts]
@@ -146,5 +137,6 @@ def _tick_distance(traces: Sequence[Trace]) -> int:
     return 1 if last <= 12 else 5 if last <= 60 else 10
 
 
-def _plus_minus(std: float | None) -> str:
-    return "" if std is None else f" ± {std:.2f}"
+def _details(spread: Spread) -> str:
+    """What the hover text adds to a mean, a share in percent: its standard deviation and the number of seeds."""
+    return ("" if math.isnan(spread.std) else f" ± {100 * spread.std:.2f}") + f" % (n = {spread.n})"

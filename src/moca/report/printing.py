@@ -13,7 +13,7 @@ from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
-from moca.errors import MocaError
+from moca.atomic import whole, writing
 from moca.report.labels import plain
 
 INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
@@ -61,16 +61,16 @@ def style() -> Iterator[None]:
 @style()
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Save a figure as PDF and PNG; return both paths."""
-    paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
-    try:
+    paths = {kind: folder / f"{name}.{kind}" for kind in ("pdf", "png")}
+    with writing(f"folder '{folder}'", "choose another"):
         folder.mkdir(parents=True, exist_ok=True)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # both files reuse the layout just computed
-        for path in paths:
-            figure.savefig(path, dpi=DOTS, metadata={"CreationDate": None} if path.suffix == ".pdf" else {})
-    except OSError as error:
-        raise MocaError(f"figures cannot be written to '{folder}': {error.strerror}; choose another folder") from None
-    return paths
+        for kind, path in paths.items():
+            with whole(path) as part:
+                metadata = {"CreationDate": None} if kind == "pdf" else {}
+                figure.savefig(part, format=kind, dpi=DOTS, metadata=metadata)
+    return [*paths.values()]
 
 
 def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], note: str) -> None:

@@ -186,9 +186,11 @@ def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
     its series. Matrices, points and pictures have one panel each.
     """
     every = [line for group in groups for line in group.lines(analysis, plot)]
+    kind = every[0].plot.kind if every else ""
+    if kind == "bars":
+        every = _over_the_same_names(every)
     series = list(dict.fromkeys(line.series for line in every))
     by_series = [[line for line in every if line.series == name] for name in series]
-    kind = every[0].plot.kind if every else ""
     if kind in ("matrix", "points", "pictures"):
         named = len(series) > 1 or kind == "pictures"  # the series of pictures is their class
         return [Panel(line.label + f": {line.series}" * named, [line]) for lines in by_series for line in lines]
@@ -199,6 +201,20 @@ def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:
     coloured = [replace(line, label=line.series, place=number % room + 1) for number, line in enumerate(every)]
     title = every[0].label * (len(groups) > 1) if every else ""
     return [Panel(title, coloured[start : start + room]) for start in range(0, len(coloured), room)]
+
+
+def _over_the_same_names(bars: Sequence[Line]) -> list[Line]:
+    """The bars of each method under all names that any of them has: methods may differ in their old classes."""
+    names = list(dict.fromkeys(name for line in bars for name in line.plot.x.values))
+
+    def ordered(line: Line, values: Sequence[float | None]) -> list[float | None]:
+        return [*map(dict(zip(line.plot.x.values, values, strict=True)).get, names)]
+
+    return [
+        replace(line, plot=replace(line.plot, x=replace(line.plot.x, values=names)), values=ordered(line, line.values),
+                spread=line.spread and ordered(line, line.spread))
+        for line in bars
+    ]  # fmt: skip
 
 
 def heights(drawn: Sequence[Panel]) -> tuple[float, float]:

@@ -17,14 +17,15 @@ class Spread:
     """NaN if no run finished."""
     std: float
     """NaN if there is only one run."""
+    n: int = 0
+    """How many runs it is over, which can be fewer than finished, since a number may be unknown in some."""
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """Compute mean and standard deviation, ignoring values that are not finite."""
         known = np.array([v for v in values if math.isfinite(v)])
-        return cls(
-            float(known.mean()) if len(known) else math.nan, float(known.std(ddof=1)) if len(known) > 1 else math.nan
-        )
+        mean = float(known.mean()) if len(known) else math.nan
+        return cls(mean, float(known.std(ddof=1)) if len(known) > 1 else math.nan, len(known))
 
     def percent(self) -> str:
         """The spread of a share, as a percentage for tables."""

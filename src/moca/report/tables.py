@@ -6,17 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from moca.engine.result import Result
 from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
-from moca.report.significance import FEW, LEVEL, Difference, difference, holm_adjusted
+from moca.report.differences import Learners, against_own_learner, between_learners
+from moca.report.significance import FEW, LEVEL, Difference
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.settings import Run, word
 
-_MOST_PAIRS = 8
-"""Most learners that are compared pairwise; if there are more, each is compared only with the best."""
 _TINY = 1e-4
 """Numbers below it are printed as a power of ten."""
 
@@ -89,13 +89,6 @@ _TEST = (
 )
 
 
-def against_own_learner(setting: Setting) -> list[tuple[Row, Row, Difference]]:
-    """Each method with a perturbation, the same learner without it, and the difference between them."""
-    pairs = [(row, own) for row in setting.rows if (own := setting.own_learner(row))]
-    gains = holm_adjusted([difference(row, own) for row, own in pairs])
-    return [(row, own, gain) for (row, own), gain in zip(pairs, gains, strict=True)]
-
-
 def _both_chosen(setting: Setting) -> str:
     return ", each with the settings chosen for it" * setting.chosen
 
@@ -114,54 +107,28 @@ def perturbations(setting: Setting) -> Table | None:
 
 
 def learners(setting: Setting) -> list[Table]:
-    """Methods without perturbation compared with each other, in one table per memory size."""
-    plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
-    groups = _by_memory(plain)
-    if max(map(len, groups.values()), default=0) < 2:
-        groups = {"": plain}
-    return [_pairwise(setting, rows, memory) for memory, rows in groups.items() if len(rows) > 1]
+    """Methods without perturbation compared with each other, in one table per memory."""
+    return [_learners(setting, group) for group in between_learners(setting)]
 
 
-def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """The methods by memory; those without a memory are in every group."""
-    using = [row for row in rows if row.run.uses_memory]
-    sizes = list(dict.fromkeys(word(row.run.memory) for row in using))
-    if len(sizes) < 2:
-        return {"": list(rows)}
-    return {
-        f"memory={size}": [row for row in rows if row not in using or word(row.run.memory) == size] for size in sizes
-    }
-
-
-def _pairwise(setting: Setting, plain: Sequence[Row], memory: str) -> Table:
-    """Compare methods with each other or, if there are many, each with the best."""
-    where = ", ".join(filter(None, (setting.title, memory)))
+def _learners(setting: Setting, group: Learners) -> Table:
+    """Methods compared with each other or, if there are many, each with the best."""
+    where, rows = ", ".join(filter(None, (setting.title, group.memory))), group.rows
     about = f"{where}: methods without perturbation, final accuracy on {setting.judged}, in percentage points"
-    if len(plain) > _MOST_PAIRS:
-        best = max(plain, key=_final)
-        others = [row for row in plain if row is not best]
-        found = holm_adjusted([difference(row, best) for row in others])
-        rows = [(Cell(row.label), *_test_cells(d)) for row, d in zip(others, found, strict=True)]
+    if not group.pairwise:
+        best, among = group.ranked[0], " of those with several seeds" * (len(group.ranked) < len(rows))
+        lines = [(Cell(row.label), *_test_cells(group.difference(row, best))) for row in rows if row is not best]
         head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
-        caption = f"{about}; each against {best.label}, which has the highest mean. {_TEST}"
-        return Table("learners", head, rows, caption, where)
-    pairs = [(a, b) for a in range(len(plain)) for b in range(a)]
-    every = dict(zip(pairs, holm_adjusted([difference(plain[a], plain[b]) for a, b in pairs]), strict=True))
+        caption = f"{about}; each against {best.label}, which has the highest mean{among}. {_TEST}"
+        return Table("learners", head, lines, caption, where)
 
-    def cell(a: int, b: int) -> Cell:
-        if a == b:
-            return Cell("")
-        one = every[max(a, b), min(a, b)]
-        return signed(Spread(one.spread.mean * (1 if a > b else -1), one.spread.std), one.clear)
+    def cell(row: Row, column: Row) -> Cell:
+        return Cell("") if row is column else _signed(group.difference(row, column))
 
-    rows = [(Cell(row.label), *(cell(a, b) for b in range(len(plain)))) for a, row in enumerate(plain)]
-    counts = sorted({one.n for one in every.values()})
+    lines = [(Cell(row.label), *(cell(row, column) for column in rows)) for row in rows]
+    counts = sorted({group.difference(row, other).n for other, row in combinations(rows, 2)})
     caption = f"{about}; n = {' or '.join(counts)} seed{'s' * (counts != ['1'])}. {_TEST}"
-    return Table("learners", ("Row minus column", *(row.label for row in plain)), rows, caption, where)
-
-
-def _final(row: Row) -> float:
-    return row.spread("final_accuracy").mean
+    return Table("learners", ("Row minus column", *(row.label for row in rows)), lines, caption, where)
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:

@@ -26,7 +26,7 @@ def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
         for row in setting.rows:
             for result in row.finished:
                 about = _about(setting.title, row.label, result)
-                for task, metric, value in _numbers(result):
+                for task, metric, value in _numbers(result, row.at_once):
                     if math.isfinite(value):
                         yield about | {"task": task, "metric": metric, "value": value}
 
@@ -47,18 +47,18 @@ def _about(title: str, label: str, result: Result) -> dict[str, Any]:
     }
 
 
-def _numbers(result: Result) -> Iterator[tuple[int | None, str, float]]:
+def _numbers(result: Result, at_once: bool) -> Iterator[tuple[int | None, str, float]]:
     for name, value in result.numbers().items():
         yield None, name, value
     matrix = result.accuracy_matrix
-    tasks, one_by_one = len(matrix[0]), len(matrix) == len(matrix[0]) + 1
+    tasks = len(matrix[0])
     for j in range(tasks):
         yield j + 1, "accuracy_at_the_end", matrix[-1][j]
         yield j + 1, "task_il_accuracy_at_the_end", result.task_il_matrix[-1][j]
-        if one_by_one:
+        if not at_once:
             yield j + 1, "accuracy_when_learned", matrix[j + 1][j]
     for j, value in enumerate(result.accuracy_over_tasks):
-        yield (tasks if not one_by_one else j + 1), "accuracy_on_tasks_so_far", value
+        yield (tasks if at_once else j + 1), "accuracy_on_tasks_so_far", value
 
 
 def write(comparison: Comparison, folder: Path) -> None:

@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 
 from moca.report.comparison import Row, Setting
+from moca.report.differences import Learners, against_own_learner, between_learners
 from moca.report.labels import some
-from moca.report.significance import FEW, Difference, difference, holm_adjusted
-from moca.report.tables import against_own_learner, p_value, signed
+from moca.report.significance import FEW, Difference
+from moca.report.tables import p_value, signed
 
 
 def verdict(setting: Setting) -> str:
     """Whether a perturbation beat its learner, which learner did best, how certain that is, and which runs failed."""
     gains = against_own_learner(setting)
-    parts = _perturbations(gains), _without_learner(setting), _learners(setting), _unfinished(setting)
+    learners = map(_learners, between_learners(setting))
+    parts = _perturbations(gains), _without_learner(setting), *learners, _unfinished(setting)
     return " ".join(filter(None, parts))
 
 
@@ -25,7 +27,7 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
     if not known:
         return "No perturbation finished with its learner, so nothing can be compared."
     row, own, gain = max(known, key=lambda entry: (bool(entry[2].test), entry[2].spread.mean))
-    test = _test(gain, [entry[2] for entry in known]) + _larger_untested(gain, known)
+    test = _test(gain, sum(bool(entry[2].test) for entry in known)) + _larger_untested(gain, known)
     if all(entry[2].spread.mean <= 0 for entry in known):
         least = f"{row.label} loses least against {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
         none = "No perturbation has a higher mean final accuracy than its learner."
@@ -82,23 +84,20 @@ def _unfinished(setting: Setting) -> str:
     return " ".join(f"{what}: {some(labels)}." for what, labels in lists if labels)
 
 
-def _learners(setting: Setting) -> str:
-    means = {row.label: row.spread("final_accuracy").mean for row in setting.finished}
-    known = [row for row in setting.finished if not (row.perturbed or math.isnan(means[row.label]))]
-    if len(known) < 2:
-        return ""
-    several = [row for row in known if len(row.finished) > 1]
-    testable = several if len(several) > 1 else known
-    best, *others = sorted(testable, key=lambda row: -means[row.label])
-    leads = holm_adjusted([difference(best, other) for other in others])
-    among = f"Of the {len(testable)} methods without perturbation" if len(testable) > 2 else "Without perturbation"
-    among += " and with several seeds" * (len(testable) < len(known))
-    single = [row.label for row in known if row not in testable and means[row.label] > means[best.label]]
+def _learners(group: Learners) -> str:
+    """Which of these learners did best, and how far ahead it is of the next."""
+    best, second, *_ = group.ranked
+    lead, tested = group.difference(best, second), len(group.ranked)
+    among = f"Of the {tested} methods without perturbation" if tested > 2 else "Without perturbation"
+    among += f" at {group.memory}" * bool(group.memory) + " and with several seeds" * (tested < len(group.rows))
+    highest = best.spread("final_accuracy").mean
+    single = [row.label for row in group.rows
+              if row not in group.ranked and row.spread("final_accuracy").mean > highest]  # fmt: skip
     higher = f" Higher, but with one seed: {some(single)}." if single else ""
     # Its mean may be highest only because of seeds that the other does not have.
-    shared = "" if leads[0].spread.mean > 0 else "; with the seeds that both have, it is not higher"
-    lead = f"{among}, {best.label} has the highest mean, ahead of {others[0].label}{shared}"
-    return f"{lead}: {_size(leads[0])}. {_test(leads[0], leads)}{higher}"
+    shared = "" if lead.spread.mean > 0 else "; with the seeds that both have, it is not higher"
+    ahead = f"{among}, {best.label} has the highest mean, ahead of {second.label}{shared}"
+    return f"{ahead}: {_size(lead)}. {_test(lead, group.tests)}{higher}"
 
 
 def _size(gain: Difference) -> str:
@@ -107,14 +106,13 @@ def _size(gain: Difference) -> str:
     return f"{signed(gain.spread).whole} points{won}"
 
 
-def _test(gain: Difference, among: Sequence[Difference]) -> str:
-    """How certain a difference is: the test, its n, its p-value, and how many differences it was corrected for."""
+def _test(gain: Difference, tests: int) -> str:
+    """How certain a difference is: the test, its n, its p-value, and for how many tests that was corrected."""
     if not gain.test:
         if min(gain.seeds) < 2:
             return "One seed cannot tell a difference from chance."
         return "All seeds agree to the last digit, so there is nothing to test."
     name = "Paired t-test" if gain.paired else "Welch's t-test"
-    tests = sum(bool(one.test) for one in among)
     several = f" (corrected for {tests} such differences)" if tests > 1 else ""
     seeds = min(gain.seeds)
     if gain.clear:
