@@ -76,10 +76,7 @@ def _in_float32_on_the_cpu(classifier: Classifier) -> Classifier:
     twin.learning_ = Learning(settings, classifier.protocol_, classifier.sample_shape, known.classes)
     if classifier.frozen_ is not None:
         twin.frozen_ = classifier.frozen_.on_the_cpu()
-    buffer = io.BytesIO()
-    torch.save(known.state(), buffer)
-    buffer.seek(0)
-    twin.learning_.load_state_dict(torch.load(buffer, weights_only=False, map_location="cpu"))
+    twin.learning_.load_state_dict(known.state())
     return twin
 
 
