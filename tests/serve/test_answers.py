@@ -14,6 +14,7 @@ from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
 from moca.classifier.images import pictures
 from moca.classifier.lesson import teach
+from moca.classifier.record import Lesson
 from moca.serve import app as service
 from moca.serve.current_version import InUse
 from moca.serve.limits import Limits
@@ -222,7 +223,7 @@ def test_classes_that_are_numbers():
 def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, monkeypatch):
     monkeypatch.setattr(service, "_POLL", 0.05)
     second = ContinualClassifier.load(model.path, device="cpu")
-    model.add(second.learn(bars(2, 20), ["bar 2"] * 20), use=False)
+    model.add(second.learn(bars(2, 20), ["bar 2"] * 20), Lesson(used=False))
     with serving(model.path, taught=False) as client:
         told = lambda: client.get("/api/model").json()  # noqa: E731
         assert (told()["version"], len(told()["history"])) == (1, 2)

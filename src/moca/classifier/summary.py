@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moca.classifier.images import first_of
-from moca.classifier.lesson import Lesson
+from moca.classifier.record import Lesson
 from moca.data.arrays import Label
 
 _FEW = 10
@@ -33,16 +33,16 @@ def what_it_was(about: dict[str, Any]) -> str:
     """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon"; its parent, if that is not the
     version before it; and whether it forgot too much. Classes that were since removed from all versions are not
     named."""
-    lesson, has, parent = about["lesson"], about["classes"], about.get("parent")
-    news = [name for name in lesson.get("new_classes", ()) if name in has]
-    more = [name for name in lesson.get("came_again", ()) if name in has]
-    notes = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
+    lesson, has, parent = Lesson.of(about), about["classes"], about["parent"]
+    news = [name for name in lesson.new_classes if name in has]
+    more = [name for name in lesson.came_again if name in has]
+    notes = [f"forgot {lesson.forgot}"] if lesson.forgot is not None else []
     notes += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
-    fixed = sum(lesson.get("otherwise", {}).values())
+    fixed = sum(lesson.otherwise.values())
     notes += [counted(fixed, "label corrected", "labels corrected")] * bool(fixed)
-    notes += ["a class since forgotten"] * bool(lesson.get("images") and not news and not more)
+    notes += ["a class since forgotten"] * bool(lesson.images and not news and not more)
     notes += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
-    notes += ["forgot too much"] * (lesson.get("used") is False)
+    notes += ["forgot too much"] * (not lesson.used)
     return "; ".join(notes)
 
 

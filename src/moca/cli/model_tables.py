@@ -20,7 +20,7 @@ from moca.cli.show import console, in_bytes, say
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier
     from moca.classifier.folder import ModelFolder
-    from moca.classifier.lesson import Lesson
+    from moca.classifier.record import Lesson
 
 
 def show_lesson(lesson: Lesson, model: Path) -> None:
