@@ -282,6 +282,22 @@ def test_when_is_told_in_local_time(moca, taught, monkeypatch):
     time.tzset()
 
 
+def test_a_version_that_cannot_be_read_is_left_out_and_told(moca, taught):
+    moca("learn", taught("february", 2), "--model", "bars")
+    Path("bars/versions/1/about.json").write_text("{")
+    code, out, _ = moca("model", "show", "bars")
+    assert code == 0
+    assert "Left out: model 'bars' is damaged: versions/1/about.json cannot be read" in out
+    assert "; remove bars/versions/1\n" in out
+    assert [line.split()[2] for line in known(moca).splitlines() if line.startswith(" bar ")] == ["unknown"] * 2 + ["2"]
+    model = json.loads(moca("model", "show", "bars", "--format", "json")[1])
+    assert [one["version"] for one in model["versions"]] == [2]
+    assert [one["version"] for one in model["classes"]] == [None, None, 2]
+    assert len(model["damaged"]) == 1 and "versions/1/about.json" in model["damaged"][0]
+    Path("bars/versions/2/about.json").write_text("{")
+    assert moca("model", "show", "bars")[0] == 1, "nothing is known of the version in use"
+
+
 def known(moca):
     """The table of classes that is shown."""
     return moca("model", "show", "bars")[1].partition("\n version")[0]

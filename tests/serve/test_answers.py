@@ -244,6 +244,23 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         assert client.post("/api/use", data={"version": 2}).status_code == 403
 
 
+@pytest.mark.parametrize("content", ["{", "{}", '{"format": 99}'])
+def test_a_version_whose_record_is_damaged_is_told_and_the_others_are_there(model, content):
+    second = ContinualClassifier.load(model.path, device="cpu")
+    model.add(second.learn(bars(2, 20), ["bar 2"] * 20))
+    (model.path / "versions" / "1" / "about.json").write_text(content)
+    with serving(model.path, taught=False) as client:
+        about = client.get("/api/model").raise_for_status().json()
+        assert [(one["class"], one["since"]) for one in about["classes"]] == [
+            ("bar 0", None), ("bar 1", None), ("bar 2", 2)
+        ]  # fmt: skip
+        assert ([one["version"] for one in about["history"]], about["trouble"]) == ([2], None)
+        (line,) = about["damaged"]
+        assert "versions/1/about.json" in line
+        (model.path / "versions" / "2" / "about.json").write_text(content)
+        assert client.get("/api/classes").raise_for_status().json()[2]["since"] is None, "it answers nevertheless"
+
+
 def test_one_model_without_pictures(tmp_path, known):
     """A learner that keeps none."""
     forgetful = ContinualClassifier("finetune", "none", encoder="convnet:width=4,features=8", epochs=1, device="cpu")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
-from moca.cli.model_tables import command, model_facts, show_lesson, show_model, show_predictions, write_json
+from moca.cli.model_tables import command, show_lesson, show_model, show_predictions, write_facts, write_json
 from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
@@ -182,20 +182,20 @@ def show(
     """Show a model's classes, its memory, and the accuracies of its versions."""
     with loading():
         from moca.classifier.classifier import Classifier
+        from moca.classifier.facts import facts_of
         from moca.classifier.folder import ModelFolder
 
-    folder = ModelFolder(model)
     classifier = Classifier.load(model, device="cpu")
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     if sheet is not None and not memory:
         raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
-    facts = model_facts(model, folder, classifier)
+    facts = facts_of(ModelFolder(model), classifier)
     if format == "json":
-        write_json(facts)
+        write_facts(model, facts)
     else:
-        show_model(facts, classifier, _KEEP)
+        show_model(model, facts, _KEEP)
     if sheet is not None:
         with loading():
             from moca.data.sheet import PER_CLASS, write_sheet
