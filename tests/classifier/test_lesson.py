@@ -519,10 +519,36 @@ def test_what_lessons_are_judged_by_survives_a_lesson_in_python(model, folder):
     assert later.old_before is not None
 
 
-def test_a_run_is_no_model_yet(tmp_path):
-    run = moca.run(model="convnet:width=2", epochs=1, tasks=2, device="cpu", out=tmp_path / "run")
+@pytest.fixture
+def run(tmp_path):
+    options = {"model": "convnet:width=2", "epochs": 1, "tasks": 2, "memory": 20, "device": "cpu"}
+    return ModelFolder(moca.run(**options, out=tmp_path / "run").folder)
+
+
+def test_a_run_is_no_model_yet(run):
     with pytest.raises(MocaError, match="it is a finished run, and becomes one with: moca learn FOLDER --model"):
-        ModelFolder(run.folder).rollback()
+        run.rollback()
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, MocaError("failed")])
+def test_a_run_is_a_model_once_a_lesson_has_ended(run, failure):
+    images, before = bars(2, 8)[:, :8, :8], {file.name: file.stat().st_mtime_ns for file in run.path.iterdir()}
+
+    def fails(stage, done, total):
+        if stage == "learning" and done == total:
+            raise failure
+
+    with pytest.raises((KeyboardInterrupt, MocaError)):
+        teach(run, images, ["bar"] * 8, device="cpu", watch=fails)
+    assert {file.name: file.stat().st_mtime_ns for file in run.path.iterdir()} == before
+    with pytest.raises(MocaError, match="already exists, so learner= cannot be changed; leave it out, or create"):
+        teach(run, images, ["bar"] * 8, options={"learner": "der"}, device="cpu")
+    weights = run.load(ContinualClassifier, device="cpu").learning_.model.state_dict()
+    taught = teach(run, images, ["bar"] * 8, options={"memory": 20}, tolerate=1, device="cpu")
+    assert (taught.version, taught.in_use, run.current, run.about()["parent"]) == (2, 2, 2, 1)
+    assert run.taught_in() == {**dict.fromkeys(run.about(1)["classes"], 1), "bar": 2}
+    first = run.load(ContinualClassifier, 1, device="cpu").learning_.model.state_dict()
+    assert all(torch.equal(first[name], weight) for name, weight in weights.items())
 
 
 def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):

@@ -38,7 +38,7 @@ def teach(
     watch: Watch = silent,
 ) -> Lesson:
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
-    model takes only options with the values that it was created with.
+    model takes only options with the values that it was created with. A finished run becomes the first version of one.
 
     The new version is put into use unless the accuracy on old classes fell by more than `tolerate`; the same lesson is
     then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails changes
@@ -90,6 +90,10 @@ def teach(
         old_after = share_of(right[: len(kept.labels)])
         used = _tolerable(old_before, old_after, tolerate)
         classes = sorted(set(new.labels), key=str)
+        if folder.is_run():  # only now: a lesson that fails or is stopped changes nothing
+            run = folder.load(Classifier, device=device)
+            folder.add(run)  # as the first version
+            classifier.continues_ = run.continues_
         lesson = Lesson(
             images=len(taught.labels),
             held=len(judged.labels),
@@ -180,18 +184,16 @@ def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesso
 
 
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
-    """Load the model, turn a finished run into its first version, or create a new model."""
+    """Load the model or the finished run, or create a new model."""
     if not folder.exists() and not folder.is_run():
         folder.check_free()  # before training for nothing
         return Classifier(**options, device=device)
     classifier = folder.load(Classifier, device=device)
-    created_with = folder.created_with() if options else {}
+    created_with = folder.created_with() if options and folder.exists() else {}
     now = {name: {created_with.get(name), str(getattr(classifier, name))} for name in options}
     if changed := [f"{name}=" for name, value in options.items() if str(value) not in now[name]]:
         raise MocaError(
             f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
             f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
-    if not folder.exists():
-        folder.add(classifier)
     return classifier
