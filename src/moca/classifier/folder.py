@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Classifier")
 _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
+_FROZEN = f"frozen-{16 * '[0-9a-f]'}.pt"
+"""Pattern of the files with weights of a frozen encoder."""
 _NEEDED = {"version", "parent", "when", "lesson", "classes"}
 """What every about.json has."""
 _BEFORE = ".before"
@@ -234,7 +236,7 @@ class ModelFolder:
 
     def _settle(self) -> None:
         """Settle what was killed halfway: restore a version whose replacement is missing, and delete one that has been
-        replaced or was being deleted."""
+        replaced or was being deleted, and weights that no version uses."""
         for gone in (self.path / _VERSIONS).glob(f"*{_GONE}"):
             shutil.rmtree(gone, ignore_errors=True)
         for before in (self.path / _VERSIONS).glob(f"*{_BEFORE}"):
@@ -242,6 +244,16 @@ class ModelFolder:
                 shutil.rmtree(before, ignore_errors=True)
             else:
                 before.replace(place)
+        self._remove_unused_weights()
+
+    def _remove_unused_weights(self) -> None:
+        """Delete the weights of frozen encoders that no version uses, unless one that cannot be read may use them."""
+        abouts, damaged = self.readable()
+        if abouts and not damaged:
+            used = {self._frozen_path(about["frozen"]["weights"]) for about in abouts if "frozen" in about}
+            for weights in {*self.path.glob(_FROZEN)} - used:
+                with suppress(OSError):
+                    weights.unlink()
 
     def remove(self, version: int) -> None:
         """Delete a version, which must not be in use. If this is killed halfway, the version is gone nevertheless."""
@@ -250,6 +262,7 @@ class ModelFolder:
             shutil.rmtree(place.replace(place.with_name(f"{version}{_GONE}")))
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
+        self._remove_unused_weights()
 
     def prune(self, keep: int = 5) -> dict[int, int]:
         """Delete all versions but the `keep` newest, the one in use, and the one that `rollback` returns to. Return the
@@ -388,8 +401,8 @@ class ModelFolder:
     def check_free(self) -> None:
         """Raise if the folder holds anything but a model or a finished run."""
         strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        leftovers = (_LOCK, _VERSIONS)  # of a first lesson that was killed
-        if strange and any(entry.name not in leftovers for entry in self.path.iterdir()):
+        leftovers = (_LOCK, _VERSIONS, _FROZEN)  # of a first lesson that was killed
+        if strange and not all(any(map(entry.match, leftovers)) for entry in self.path.iterdir()):
             raise MocaError(f"'{self.path}' is not empty and not a model; choose another name")
 
     def _version_folder(self, version: int | None) -> Path:
