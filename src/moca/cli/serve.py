@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from typing import Annotated
 
@@ -44,11 +45,12 @@ def serve(
     images. Lessons run in the background; each becomes a new version of the model, which is used unless it forgets too
     much. Versions from moca learn and moca model rollback are picked up too. The API is described at /openapi.json.
     """
-    if rate < 0 or min(max_mb, max_images, max_megapixels) <= 0:
-        raise MocaError("limits are numbers above 0; --rate 0 means no limit on requests")
-    waiting = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
-    if waiting < max_mb:
-        raise MocaError(f"--max-waiting-mb {waiting:g} has no room for one request of --max-mb {max_mb:g}")
+    max_waiting_mb = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
+    request, waiting, pixels = (most * (1 << 20) for most in (max_mb, max_waiting_mb, max_megapixels))
+    if not (0 <= rate < math.inf and all(0 < most < math.inf for most in (request, waiting, pixels, max_images))):
+        raise MocaError("limits are finite numbers above 0; --rate 0 means no limit on requests")
+    if waiting < request:
+        raise MocaError(f"--max-waiting-mb {max_waiting_mb:g} has no room for one request of --max-mb {max_mb:g}")
     check_shares(held_out, tolerate)
     with loading():
         if not all(map(find_spec, ("fastapi", "uvicorn", "python_multipart"))):
@@ -62,9 +64,7 @@ def serve(
         host=host,
         port=port,
         key=api_key,
-        limits=Limits(
-            int(max_mb * (1 << 20)), max_images, int(max_megapixels * (1 << 20)), rate, int(waiting * (1 << 20))
-        ),
+        limits=Limits(int(request), max_images, int(pixels), rate, int(waiting)),
         rules=LessonRules(held_out, tolerate, device),
         teach=teach,
         say=say,
