@@ -19,6 +19,10 @@ app = App(name="model", help="A model that keeps learning: show, roll back, forg
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
+HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to hold out for evaluation")]
+Tolerate = Annotated[
+    float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
+]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
 _NO_BAR_BELOW = 1.0
@@ -67,10 +71,8 @@ def learn(
         str | None, _optional("random crops and, for colour images, mirroring [true|false]", group=_NEW)
     ] = None,
     seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
-    held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
-    tolerate: Annotated[
-        float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
-    ] = 0.2,
+    held_out: HeldOut = 0.1,
+    tolerate: Tolerate = 0.2,
     format: Format = "table",
     device: Device = "auto",
 ) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from moca.cli.model import Device, Model, check_shares
+from moca.cli.model import Device, HeldOut, Model, Tolerate, check_shares
 from moca.cli.show import say
 from moca.errors import MocaError
 from moca.importing import loading
@@ -25,10 +25,8 @@ def serve(
         Parameter(help="key that requests must send; safer in MOCA_API_KEY than typed here", env_var="MOCA_API_KEY"),
     ] = None,
     teach: Annotated[bool, Parameter(help="allow teaching the model through the service")] = True,
-    held_out: Annotated[float, Parameter(help="share of a lesson's images to hold out for evaluation")] = 0.1,
-    tolerate: Annotated[
-        float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
-    ] = 0.2,
+    held_out: HeldOut = 0.1,
+    tolerate: Tolerate = 0.2,
     rate: Annotated[float, Parameter(help="most requests per second from one client; 0 for no limit")] = 20.0,
     max_mb: Annotated[float, Parameter(help="most megabytes per request")] = 64.0,
     max_images: Annotated[int, Parameter(help="most images per request")] = 100,
