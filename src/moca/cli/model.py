@@ -289,9 +289,10 @@ def export(
     """Export a model to a file that onnxruntime can use without moca."""
     with loading():
         from moca.classifier.classifier import Classifier
+        from moca.classifier.export import export
 
     classifier = Classifier.load(model, device="cpu")
-    file = classifier.export(out or Path(f"{model.expanduser().resolve().name}.{to}"))
+    file, replaced = export(classifier, out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
     takes = f"uint8 images (n, {channels}, {height}, {width})"
     if classifier.takes_vectors:
@@ -299,4 +300,6 @@ def export(
     gives = f"scores and probabilities of {len(classifier.classes_)} classes"
     which = "" if classifier.version_ is None else f" (version {classifier.version_})"
     say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
+    if replaced:
+        say(f"It takes the place of {replaced}.")
     return 0
