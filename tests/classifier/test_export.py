@@ -256,6 +256,16 @@ def test_on_the_command_line(taught, opened, tmp_path, monkeypatch, capfd):
         assert "birds.onnx (version 1): uint8 images (n, 1, 12, 12) to scores and probabilities of 4 classes" in out
         assert (out.count("\n"), err) == (1, "")
     agree(opened("birds.onnx"), model, bars(1, 7))
+    model.learn(*lesson(4)).save("birds")
+    assert command("model", "export", "birds") == 0
+    assert capfd.readouterr().out.endswith("\nIt takes the place of version 1 with 4 classes (0, 1, 2, 3).\n")
+    taught("icarl").save("others/birds")
+    assert command("model", "export", "others/birds") == 0
+    assert capfd.readouterr().out.endswith("\nIt takes the place of version 2 with 5 classes (0, 1, 2, 3, 4).\n")
+    taught().save("more/birds")
+    assert command("model", "export", "more/birds") == 0
+    told = "It takes the place of version 1 with 4 classes (0, 1, 2, 3).\n"
+    assert capfd.readouterr().out.endswith(told), "another model, although it has the same version and classes"
     assert command("model", "export", "birds", "--out", "no/where.onnx") == 1
     assert "'no/where.onnx' cannot be written" in capfd.readouterr().err
 

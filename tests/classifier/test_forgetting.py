@@ -1,5 +1,7 @@
 """A class that is forgotten: nothing of it is left, and nothing else has changed."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.erasure import forget, without_class
 from moca.classifier.lesson import teach
+from moca.classifier.record import Lesson
 from moca.classifier.summary import what_it_was
 from moca.learners.er import ER
 from tests.classifier.conftest import bars, lesson
@@ -201,11 +204,12 @@ def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
     (january / "bar 1" / "broken.png").write_bytes(b"no image")
     (january / "bar 1" / "copy.png").write_bytes((january / "bar 1" / "0-3.png").read_bytes())
     (january / "bar 2" / "both.png").write_bytes((january / "bar 1" / "0-4.png").read_bytes())
-    teach(model, january, options=QUICK, held_out=0.2, device="cpu")
+    first = teach(model, january, options=QUICK, held_out=0.2, device="cpu")
+    assert len(first.left_out) == 1 and first.first_copy and first.first_twice
     february = folder("feb", 1, count=10, seed=1)
     (february / "bar 3").mkdir()
     (january / "bar 1" / "0-5.png").rename(february / "bar 3" / "was another.png")
-    teach(model, february, held_out=0.2, tolerate=1, device="cpu")
+    assert teach(model, february, held_out=0.2, tolerate=1, device="cpu").first_otherwise.endswith("was another.png")
     teach(model, folder("mar", 1, count=10, seed=2), held_out=0.2, tolerate=1, device="cpu")
     forget(model, "bar 1", device="cpu")
     assert model.about()["lesson"]["forgot"] == "bar 1"
@@ -213,6 +217,7 @@ def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
     teach(model, folder("apr", 1, count=5, seed=3), held_out=0.2, tolerate=1, device="cpu")
     records = [path.read_text() for path in model.path.rglob("*.json")]
     assert sum("bar 1" in record for record in records) == 5
+    assert not any(".png" in record for record in records), "files are named when a lesson ends, and not kept"
     assert forget(model, "bar 1", all_versions=True, device="cpu") == 6
     assert not [path for path in model.path.rglob("*.json") if "bar 1" in path.read_text()]
     assert [what_it_was(about) for about in model.versions] == [
@@ -222,21 +227,25 @@ def test_in_every_version_its_name_is_gone_too(folder, tmp_path):
     assert [about["options"] for about in model.versions] == [options] * 6
 
 
-def test_only_texts_that_name_a_class_or_files_of_it_are_dropped():
-    lesson = {"new_classes": ["ring", "cube"], "correct": [["ring", 1, 2], ["cube", 2, 2]], "otherwise": {"ring": 1},
-              "left_out": ["jan/cube/string.png cannot be used"], "first_copy": ["jan/ring/a.png", "jan/ring/b.png"],
-              "first_twice": [], "first_otherwise": "feb/cube/0.png", "images": 9}  # fmt: skip
-    left = {
-        "new_classes": ["cube"],
-        "correct": [["cube", 2, 2]],
-        "otherwise": {},
-        "first_otherwise": "",
-        "first_copy": [],
-    }
-    assert without_class(lesson, "ring") == lesson | left
-    assert without_class({"forgot": 7}, 7) == {"forgot": "a class"}
-    web = {"new_classes": ["ring"], "came_again": [], "first_copy": ["me.png", "me too.png"]}
-    assert without_class(web, "ring") == {"new_classes": [], "came_again": [], "first_copy": []}
+def test_texts_that_an_earlier_moca_recorded_go_with_any_class(folder, tmp_path):
+    model = ModelFolder(tmp_path / "model")
+    teach(model, folder("jan", 0, 1, count=5), options=QUICK, device="cpu")
+    teach(model, folder("feb", 2, count=5), tolerate=1, device="cpu")
+    for number, texts in ((1, {"left_out": ["jan/bob/anna_02.png"]}), (2, {"first_copy": ["feb/Anna/1.png", "2.png"]})):
+        path = model.path / "versions" / str(number) / "about.json"
+        about = json.loads(path.read_text())
+        path.write_text(json.dumps(about | {"lesson": about["lesson"] | texts}))
+    forget(model, "bar 2", all_versions=True, device="cpu")
+    assert not [path for path in model.path.rglob("*.json") if "png" in path.read_text()]
+    assert model.taught_in() == {"bar 0": 1, "bar 1": 1}
+
+
+def test_a_lesson_that_no_longer_names_a_class():
+    lesson = Lesson(9, new_classes=["ring", "cube"], correct=[("ring", 1, 2), ("cube", 2, 2)], otherwise={"ring": 1})
+    left = Lesson(9, new_classes=["cube"], correct=[("cube", 2, 2)])
+    assert without_class(lesson, "ring") == left
+    assert without_class(left, "ring") == left
+    assert without_class(Lesson(forgot=7), 7) == Lesson(forgot="a class")
 
 
 def test_a_removal_that_fails_halfway_says_what_was_done_and_can_be_repeated(folder, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Encoders that bring weights: going on to learn, or frozen, when images pass them once."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -117,6 +118,50 @@ def test_a_model_on_a_frozen_encoder_is_whole_in_its_folder(small, folder, tmp_p
     assert model.kept_.images.shape == (8, 8), "features of the images to judge by"
     assert (str(model.settings_.frozen), str(model.settings_.model)) == ("convnet:width=4,features=8", "identity")
     assert moca.load_model(kept.path, device="cpu").forget("bar 4").classes_.tolist() == ["bar 0", "bar 1", "bar 5"]
+
+
+def frozen_model(width):
+    return ContinualClassifier(frozen=f"convnet:width={width}", **OPTIONS | {"epochs": 1}).learn(*lesson(0, 1))
+
+
+@pytest.mark.filterwarnings("ignore:the features of the frozen")
+def test_a_first_save_that_is_killed_before_its_version_is_there_is_in_nobodys_way(tmp_path, monkeypatch):
+    replace = Path.replace
+
+    def killed(path, target):
+        if path.name == "1.part":
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, "replace", killed)
+        frozen_model(2).save(tmp_path / "model")
+    assert len(list((tmp_path / "model").glob("frozen-*.pt"))) == 1
+    other = frozen_model(3)
+    other.save(tmp_path / "model")
+    other.save(tmp_path / "model")
+    assert [file.name for file in (tmp_path / "model").glob("frozen-*.pt")] == [f"frozen-{other.frozen_.digest}.pt"]
+
+
+@pytest.mark.filterwarnings("ignore:the features of the frozen")
+def test_frozen_weights_go_with_the_last_version_that_uses_them(tmp_path):
+    model = ModelFolder(tmp_path / "model")
+    first, second = frozen_model(2), frozen_model(3)
+    first.save(model.path)
+    second.save(model.path, replace=True)
+    for _ in range(2):
+        second.save(model.path)
+    assert len(list(model.path.glob("frozen-*.pt"))) == 2
+    moca.load_model(model.path, version=1, device="cpu")
+    damaged = model.path / "versions" / "2" / "about.json"
+    content = damaged.read_text()
+    damaged.write_text("{")
+    assert model.prune(keep=3).keys() == {1}
+    assert len(list(model.path.glob("frozen-*.pt"))) == 2, "the version that cannot be read may use them"
+    damaged.write_text(content)
+    assert model.prune(keep=1).keys() == {2}
+    assert [file.name for file in model.path.glob("frozen-*.pt")] == [f"frozen-{second.frozen_.digest}.pt"]
+    moca.load_model(model.path, device="cpu")
 
 
 def test_the_normalisation_of_pretrained_weights_is_kept(trained):

@@ -20,6 +20,7 @@ from moca.classifier.classifier import Classifier
 from moca.classifier.erasure import forget
 from moca.classifier.images import digests_of
 from moca.classifier.lesson import _tolerable, teach
+from moca.classifier.record import Lesson
 from moca.classifier.remarks import alike_told
 from moca.classifier.summary import copies_told, twice_told
 from tests.classifier.conftest import bars, lesson
@@ -132,7 +133,9 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
     teach(model, folder("jan", 0, 1), options=given, device="cpu")
     february = folder("feb", 2, 3)
+    shutil.copy(february / "bar 2" / "0-0.png", february / "bar 2" / "copy.png")
     harm = teach(model, february, device="cpu")
+    assert harm.first_copy
     steps = []
 
     def again(**rules):
@@ -182,6 +185,27 @@ def test_versions_saved_from_python_say_which_classes_came_with_them(model, fold
         classifier.learn(folder(f"bars {labels}", *labels, count=5)).save(model.path)
     assert model.prune(keep=1).keys() == {1}
     assert model.taught_in() == {"bar 2": 2, "bar 3": 2, "bar 4": 3, "bar 5": 3}
+
+
+def test_another_model_with_the_same_classes_has_learnt_them_in_its_own_version(model, small):
+    images, classes = lesson(0, 1, count=4)
+    small(epochs=1).learn(images, classes).save(model.path)
+    teach(model, *lesson(2, count=4), tolerate=1, device="cpu")
+    small(epochs=1).learn(images, classes).save(model.path, replace=True)
+    assert model.taught_in() == {0: 3, 1: 3}
+    teach(model, *lesson(2, count=4), tolerate=1, device="cpu")
+    assert model.taught_in() == {0: 3, 1: 3, 2: 4}
+    assert model.taught_in(2) == {0: 1, 1: 1, 2: 2}
+
+
+def test_records_of_an_earlier_moca():
+    """They had the fields of what had made the version, and texts that named files."""
+    about = {"version": 2, "parent": 1, "classes": ["bar", "ring"]}
+    assert Lesson.of(about | {"lesson": {"forgot": "cube", "correct": [["bar", 1, 2]]}}).forgot == "cube"
+    assert Lesson.of(about | {"lesson": {}}).new_classes == []
+    assert Lesson.of(about | {"parent": None, "lesson": {}}).new_classes == ["bar", "ring"]
+    old = {"images": 9, "left_out": ["jan/ring/1.png cannot be used"], "first_copy": ["a.png", "b.png"]}
+    assert Lesson.of(about | {"lesson": old}) == Lesson(9)
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["before a file", "after a file"])
@@ -495,10 +519,36 @@ def test_what_lessons_are_judged_by_survives_a_lesson_in_python(model, folder):
     assert later.old_before is not None
 
 
-def test_a_run_is_no_model_yet(tmp_path):
-    run = moca.run(model="convnet:width=2", epochs=1, tasks=2, device="cpu", out=tmp_path / "run")
+@pytest.fixture
+def run(tmp_path):
+    options = {"model": "convnet:width=2", "epochs": 1, "tasks": 2, "memory": 20, "device": "cpu"}
+    return ModelFolder(moca.run(**options, out=tmp_path / "run").folder)
+
+
+def test_a_run_is_no_model_yet(run):
     with pytest.raises(MocaError, match="it is a finished run, and becomes one with: moca learn FOLDER --model"):
-        ModelFolder(run.folder).rollback()
+        run.rollback()
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt, MocaError("failed")])
+def test_a_run_is_a_model_once_a_lesson_has_ended(run, failure):
+    images, before = bars(2, 8)[:, :8, :8], {file.name: file.stat().st_mtime_ns for file in run.path.iterdir()}
+
+    def fails(stage, done, total):
+        if stage == "learning" and done == total:
+            raise failure
+
+    with pytest.raises((KeyboardInterrupt, MocaError)):
+        teach(run, images, ["bar"] * 8, device="cpu", watch=fails)
+    assert {file.name: file.stat().st_mtime_ns for file in run.path.iterdir()} == before
+    with pytest.raises(MocaError, match="already exists, so learner= cannot be changed; leave it out, or create"):
+        teach(run, images, ["bar"] * 8, options={"learner": "der"}, device="cpu")
+    weights = run.load(ContinualClassifier, device="cpu").learning_.model.state_dict()
+    taught = teach(run, images, ["bar"] * 8, options={"memory": 20}, tolerate=1, device="cpu")
+    assert (taught.version, taught.in_use, run.current, run.about()["parent"]) == (2, 2, 2, 1)
+    assert run.taught_in() == {**dict.fromkeys(run.about(1)["classes"], 1), "bar": 2}
+    first = run.load(ContinualClassifier, 1, device="cpu").learning_.model.state_dict()
+    assert all(torch.equal(first[name], weight) for name, weight in weights.items())
 
 
 def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
@@ -710,7 +760,7 @@ def test_names_that_are_not_utf_8_are_spelt_out(model, folder):
     lesson = teach(model, place, options=OPTIONS | {"epochs": 1}, device="cpu")
     assert lesson.new_classes == ["bar 0", r"caf\udce9"]
     assert r"caf\udce9/br\udcfbl\udce9.png' cannot be used" in lesson.left_out[0]
-    assert model.about()["lesson"]["left_out"] == lesson.left_out
+    assert model.about()["lesson"]["new_classes"] == lesson.new_classes
 
 
 def test_a_folder_of_which_nothing_can_be_read_is_refused(model, folder):
@@ -761,7 +811,7 @@ def test_a_rewrite_that_fails_leaves_the_version_in_its_place(model, folder, mon
 
     monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(MocaError, match="No space left on device"):
-        model.rewrite(1, classifier, {})
+        model.rewrite(1, classifier, Lesson())
     assert model.about(1)["classes"] == ["bar 0", "bar 1", "bar 2"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moca.classifier.lesson import Lesson
+from moca.classifier.record import Lesson
 from moca.classifier.summary import basis_told, cost_told, emptied_told, otherwise_told, what_it_was
 
 
@@ -19,7 +19,8 @@ from moca.classifier.summary import basis_told, cost_told, emptied_told, otherwi
     ],
 )
 def test_what_a_version_was(lesson, what):
-    assert what_it_was({"lesson": lesson, "classes": ["bar", "ring", "square", *range(7)]}) == what
+    about = {"version": 2, "parent": 1, "classes": ["bar", "ring", "square", *range(7)]}
+    assert what_it_was(about | {"lesson": lesson}) == what
 
 
 def test_what_a_version_comes_from_is_told_where_it_is_not_the_one_before():

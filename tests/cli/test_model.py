@@ -263,7 +263,8 @@ def test_for_programs(moca, taught, tmp_path):
     ]  # fmt: skip
     assert sum(one["in_memory"] for one in model["classes"]) == 54
     assert [about["what"] for about in model["versions"]] == ["+ bar 0, bar 1", "+ bar 2"]
-    assert model["versions"][1]["lesson"] == lesson
+    files = {"left_out", "first_otherwise", "first_twice", "first_copy"}  # named when a lesson ends, and not kept
+    assert model["versions"][1]["lesson"] == {name: value for name, value in lesson.items() if name not in files}
     for words in (("learn", "nowhere", "--model", "bars"), ("model", "show", "nothing")):
         code, out, err = moca(*words, "--format", "json")
         assert (code, out, err.count("\n")) == (1, "", 1)
@@ -279,6 +280,22 @@ def test_when_is_told_in_local_time(moca, taught, monkeypatch):
         time.tzset()
         assert "2026-03-02 07:30" in moca("model", "show", "bars")[1]
     time.tzset()
+
+
+def test_a_version_that_cannot_be_read_is_left_out_and_told(moca, taught):
+    moca("learn", taught("february", 2), "--model", "bars")
+    Path("bars/versions/1/about.json").write_text("{")
+    code, out, _ = moca("model", "show", "bars")
+    assert code == 0
+    assert "Left out: model 'bars' is damaged: versions/1/about.json cannot be read" in out
+    assert "; remove bars/versions/1\n" in out
+    assert [line.split()[2] for line in known(moca).splitlines() if line.startswith(" bar ")] == ["unknown"] * 2 + ["2"]
+    model = json.loads(moca("model", "show", "bars", "--format", "json")[1])
+    assert [one["version"] for one in model["versions"]] == [2]
+    assert [one["version"] for one in model["classes"]] == [None, None, 2]
+    assert len(model["damaged"]) == 1 and "versions/1/about.json" in model["damaged"][0]
+    Path("bars/versions/2/about.json").write_text("{")
+    assert moca("model", "show", "bars")[0] == 1, "nothing is known of the version in use"
 
 
 def known(moca):

@@ -14,6 +14,7 @@ from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
 from moca.classifier.images import pictures
 from moca.classifier.lesson import teach
+from moca.classifier.record import Lesson
 from moca.serve import app as service
 from moca.serve.current_version import InUse
 from moca.serve.limits import Limits
@@ -222,7 +223,7 @@ def test_classes_that_are_numbers():
 def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, monkeypatch):
     monkeypatch.setattr(service, "_POLL", 0.05)
     second = ContinualClassifier.load(model.path, device="cpu")
-    model.add(second.learn(bars(2, 20), ["bar 2"] * 20), use=False)
+    model.add(second.learn(bars(2, 20), ["bar 2"] * 20), Lesson(used=False))
     with serving(model.path, taught=False) as client:
         told = lambda: client.get("/api/model").json()  # noqa: E731
         assert (told()["version"], len(told()["history"])) == (1, 2)
@@ -241,6 +242,23 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         assert client.post("/api/teach", files=files(0, 1), data={"class": "x"}).status_code == 403
         assert client.post("/api/forget", data={"class": "bar 0"}).status_code == 403
         assert client.post("/api/use", data={"version": 2}).status_code == 403
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"format": 99}'])
+def test_a_version_whose_record_is_damaged_is_told_and_the_others_are_there(model, content):
+    second = ContinualClassifier.load(model.path, device="cpu")
+    model.add(second.learn(bars(2, 20), ["bar 2"] * 20))
+    (model.path / "versions" / "1" / "about.json").write_text(content)
+    with serving(model.path, taught=False) as client:
+        about = client.get("/api/model").raise_for_status().json()
+        assert [(one["class"], one["since"]) for one in about["classes"]] == [
+            ("bar 0", None), ("bar 1", None), ("bar 2", 2)
+        ]  # fmt: skip
+        assert ([one["version"] for one in about["history"]], about["trouble"]) == ([2], None)
+        (line,) = about["damaged"]
+        assert "versions/1/about.json" in line
+        (model.path / "versions" / "2" / "about.json").write_text(content)
+        assert client.get("/api/classes").raise_for_status().json()[2]["since"] is None, "it answers nevertheless"
 
 
 def test_one_model_without_pictures(tmp_path, known):

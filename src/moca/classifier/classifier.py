@@ -396,7 +396,7 @@ class Classifier:
         from moca.classifier.export import export
 
         self._check_learnt()
-        return export(self, path)
+        return export(self, path).path
 
     @classmethod
     def load(

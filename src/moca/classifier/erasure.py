@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import unicodedata
-from collections.abc import Container
-from typing import Any
+from collections.abc import Container, Iterable
+from dataclasses import replace
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
+from moca.classifier.record import Lesson
 from moca.data.arrays import Label
 from moca.errors import MocaError
 
@@ -32,9 +31,10 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
             )
         if folder.current in having or not having:
             without = folder.load(Classifier, device=device).forget(label)
-            kept = without.kept_
+            kept, number = without.kept_, folder.next
+            correct = kept.by_class(kept.judged(without))
             what = UNNAMED if all_versions else label
-            folder.add(without, {"forgot": what, "correct": kept.by_class(kept.judged(without))})
+            folder.add(without, Lesson(version=number, in_use=number, correct=correct, forgot=what))
         if all_versions:
             try:
                 _remove_everywhere(folder, label, having, device)
@@ -50,9 +50,9 @@ def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int]
     """Remove a class from the versions that have it, and its name from the records of all. The versions that have it
     come last: as long as there is one, the removal can be repeated."""
     for about in sorted(folder.versions, key=lambda about: about["version"] in having):
-        number, lesson = about["version"], without_class(about["lesson"], label)
+        number, lesson = about["version"], without_class(Lesson.of(about), label)
         if number not in having:
-            if lesson != about["lesson"]:
+            if lesson.record() != about["lesson"]:
                 folder.rewrite_lesson(number, lesson)
         elif about["classes"] == [label]:  # its only class
             folder.remove(number)
@@ -60,22 +60,19 @@ def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int]
             folder.rewrite(number, folder.load(Classifier, number, device=device).forget(label), lesson)
 
 
-def without_class(lesson: dict[str, Any], label: Label) -> dict[str, Any]:
-    """A lesson as recorded in about.json, without a class and without texts that name it or files of it."""
-    name = re.compile(rf"(?<!\w){re.escape(unicodedata.normalize('NFC', str(label)))}(?!\w)")
-    left = dict(lesson)
-    for key in ("new_classes", "came_again", "unjudged", "emptied"):
-        left |= {key: [one for one in lesson[key] if one != label]} if key in lesson else {}
-    if "correct" in lesson:
-        left["correct"] = [counts for counts in lesson["correct"] if counts[0] != label]
-    if "otherwise" in lesson:
-        left["otherwise"] = {one: count for one, count in lesson["otherwise"].items() if one != str(label)}
-        left["first_otherwise"] = lesson.get("first_otherwise", "") if left["otherwise"] else ""
-    if lesson.get("forgot") == label:
-        left["forgot"] = UNNAMED
-    only = not left.get("new_classes") and not left.get("came_again")  # then all of its files are of this class
-    for key, empty in (("left_out", []), ("first_otherwise", ""), ("first_twice", []), ("first_copy", [])):
-        texts = [left[key]] if isinstance(left.get(key), str) else left.get(key) or []
-        if left.get(key) and (only or any(name.search(unicodedata.normalize("NFC", text)) for text in texts)):
-            left[key] = empty
-    return left
+def without_class(lesson: Lesson, label: Label) -> Lesson:
+    """A lesson that does not name a class."""
+
+    def others(names: Iterable[Label]) -> list[Label]:
+        return [name for name in names if name != label]
+
+    return replace(
+        lesson,
+        new_classes=others(lesson.new_classes),
+        came_again=others(lesson.came_again),
+        unjudged=others(lesson.unjudged),
+        emptied=others(lesson.emptied),
+        correct=[counts for counts in lesson.correct if counts[0] != label],
+        otherwise={name: count for name, count in lesson.otherwise.items() if name != str(label)},
+        forgot=UNNAMED if lesson.forgot == label else lesson.forgot,
+    )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from moca import __version__
 from moca.atomic import whole
+from moca.classifier.summary import counted, listed
 from moca.data import Transform
 from moca.engine.learning import Learning
 from moca.errors import MocaError, first_line
@@ -35,7 +36,15 @@ _COMPARED = 16
 """Images on which the file is compared with the classifier."""
 
 
-def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
+class Exported(NamedTuple):
+    """A file that was written."""
+
+    path: Path
+    replaced: str
+    """What was in the file before, in words, if that was another model or version; else empty."""
+
+
+def export(classifier: Classifier, path: str | os.PathLike[str]) -> Exported:
     """Write the classifier's prediction as an ONNX file, after checking that onnxruntime gives the same probabilities.
 
     Input: `images`, uint8 (n, channels, height, width), normalised inside, or `vectors`, float32 (n, d). Outputs:
@@ -46,7 +55,7 @@ def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
     target = Path(path).expanduser()
     if target.is_dir():
         raise MocaError(f"'{target}' is a folder; name a file, such as {target / 'model.onnx'}")
-    replaceable(target, ONNX)
+    before = target.read_bytes() if replaceable(target, ONNX).is_file() else b""
     twin = _in_float32_on_the_cpu(classifier)
     model = onnx.load_from_string(_traced(twin))
     onnx.helper.set_model_props(model, {"moca": json.dumps(_about(twin))})
@@ -57,7 +66,20 @@ def export(classifier: Classifier, path: str | os.PathLike[str]) -> Path:
             part.write_bytes(content)
     except OSError as error:
         raise MocaError(f"'{target}' cannot be written: {error.strerror}; choose another place") from None
-    return target
+    return Exported(target, _told(before) if before.strip() and before != content else "")
+
+
+def _told(content: bytes) -> str:
+    """What an exported file says of its model: "version 1 with 2 classes (ring, square)"."""
+    onnx, _ = _needed()
+    try:
+        metadata = {one.key: one.value for one in onnx.load_from_string(content).metadata_props}
+        about = json.loads(metadata["moca"])
+        version, classes = about.get("version"), about["classes"]
+    except Exception:  # of a damaged file protobuf may raise anything
+        return "a file that cannot be read"
+    which = "a model" if version is None else f"version {version}"
+    return f"{which} with {counted(len(classes), 'class', 'classes')} ({listed(classes)})"
 
 
 def _needed() -> tuple[Any, Any]:
@@ -76,10 +98,7 @@ def _in_float32_on_the_cpu(classifier: Classifier) -> Classifier:
     twin.learning_ = Learning(settings, classifier.protocol_, classifier.sample_shape, known.classes)
     if classifier.frozen_ is not None:
         twin.frozen_ = classifier.frozen_.on_the_cpu()
-    buffer = io.BytesIO()
-    torch.save(known.state(), buffer)
-    buffer.seek(0)
-    twin.learning_.load_state_dict(torch.load(buffer, weights_only=False, map_location="cpu"))
+    twin.learning_.load_state_dict(known.state())
     return twin
 
 

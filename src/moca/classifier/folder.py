@@ -23,6 +23,7 @@ import torch
 
 from moca import __version__
 from moca.atomic import whole
+from moca.classifier.record import Lesson
 from moca.data.arrays import Label
 from moca.engine.folder import MODEL, SETTINGS, RunFolder
 from moca.errors import MocaError, out_of_memory
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", bound="Classifier")
 _FORMAT = 1
 _MODEL, _ABOUT, _STATE, _VERSIONS, _LOCK = "model.json", "about.json", "state.pt", "versions", "lock"
+_FROZEN = f"frozen-{16 * '[0-9a-f]'}.pt"
+"""Pattern of the files with weights of a frozen encoder."""
+_NEEDED = {"version", "parent", "when", "lesson", "classes"}
+"""What every about.json has."""
 _BEFORE = ".before"
 """Ends the name of a version's folder while the version is being replaced."""
 _GONE = ".gone"
@@ -104,32 +109,45 @@ class ModelFolder:
 
     def about(self, version: int | None = None) -> dict[str, Any]:
         """The about.json of a version, by default of the one in use."""
-        return self._read(self._version_folder(version) / _ABOUT)
+        content = self._read(path := self._version_folder(version) / _ABOUT)
+        self._check_format(path, content)
+        if _NEEDED - content.keys():
+            raise self._damaged(path, "does not have the expected content")
+        return content
+
+    def readable(self) -> tuple[list[dict[str, Any]], list[str]]:
+        """The about.json of each version that can be read, oldest first, and a line for each of the others."""
+        abouts, damaged = list[dict[str, Any]](), list[str]()
+        for number in self.numbers:
+            try:
+                abouts.append(self.about(number))
+            except MocaError as error:
+                damaged.append(str(error))
+        return abouts, damaged
 
     def created_with(self) -> dict[str, str]:
         """The options that the model was created with, as text; empty if the version in use does not record them."""
         return dict(self.about().get("options", {}))
 
-    def taught_in(self) -> dict[Label, int]:
-        """For each class of the version in use, the version that learnt it, found by following parents. A class that
-        was forgotten in between counts from when it was learnt again. Classes whose version was pruned are left out."""
-        about, known = self.about(), self.numbers
-        came = dict.fromkeys(about["classes"], about["version"])
-        while about["parent"] in known:
-            child, about = about["version"], self.about(about["parent"])
-            came |= {name: about["version"] for name in about["classes"] if came.get(name) == child}
-        news = about["classes"] if about["parent"] is None else about["lesson"].get("new_classes", ())
-        return {name: version for name, version in came.items() if version != about["version"] or name in news}
+    def taught_in(self, version: int | None = None) -> dict[Label, int]:
+        """For each class of a version, by default the one in use, the version that last brought it. Classes whose
+        version was deleted or cannot be read are left out."""
+        last, came = self.about(version), dict[Label, int]()
+        known = {about["version"]: about for about in self.readable()[0]}
+        about: dict[str, Any] | None = last
+        while about is not None:
+            came = dict.fromkeys(Lesson.of(about).new_classes, about["version"]) | came  # the nearest wins
+            about = known.get(about["parent"])
+        return {name: came[name] for name in last["classes"] if name in came}
 
-    def rejected(self, held_out: float) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    def rejected(self, held_out: float) -> Iterator[tuple[Lesson, dict[str, Any]]]:
         """Of each version that continues the one in use but forgot too much, with this share held out: its lesson, and
         what it keeps."""
-        for number in self.numbers:
-            with suppress(MocaError):  # damaged, or of another moca
-                about = self.about(number)
-                lesson, follows = about["lesson"], about["parent"] == self.current
-                if follows and lesson.get("used") is False and lesson.get("held_out") == held_out:
-                    yield lesson, self.contents(number)[1]["kept"]
+        for about in self.readable()[0]:
+            lesson = Lesson.of(about)
+            if about["parent"] == self.current and not lesson.used and lesson.held_out == held_out:
+                with suppress(MocaError):  # damaged
+                    yield lesson, self.contents(about["version"])[1]["kept"]
 
     def size(self, version: int) -> int:
         """How many bytes a version takes."""
@@ -162,28 +180,28 @@ class ModelFolder:
     def add(
         self,
         classifier: Classifier,
-        lesson: dict[str, Any] | None = None,
-        use: bool = True,
+        lesson: Lesson | None = None,
         replace: bool = False,
         options: dict[str, str] | None = None,
     ) -> Path:
-        """Save a new version atomically, and put it into use if `use`. The model in the folder must be the one that the
-        classifier continues, unless `replace`. `options` are those that a new model is created with; every later
-        version has a copy, since the first may be pruned."""
+        """Save a new version atomically, and put it into use unless its lesson says that it is not used. The model in
+        the folder must be the one that the classifier continues, unless `replace`. `options` are those that a new model
+        is created with; every later version has a copy, since the first may be pruned."""
         self.check_free()
         if self.exists() and not replace:
             self._check_continued(classifier)
         number, when = self.next, datetime.now(UTC).isoformat(timespec="seconds")
         before = self.about()["classes"] if self.exists() and not replace else []
         news = [name for name in classifier.classes_.tolist() if name not in before]
+        lesson = lesson or Lesson(version=number, in_use=number, new_classes=news)
         about = {
             "version": number,
             "parent": self.current if self.exists() else None,
             "when": when,
             "options": self.created_with() if self.exists() and not replace else options or {},
-            "lesson": lesson or {"new_classes": news},
+            "lesson": lesson.record(),
         }
-        place = self._write(about, classifier, use)
+        place = self._write(about, classifier, lesson.used)
         classifier.continues_, classifier.version_ = (self.path.resolve(), number, when), number
         return place
 
@@ -201,15 +219,15 @@ class ModelFolder:
                 f"version {version}; load it again, save to another folder, or use replace=True"
             )
 
-    def rewrite(self, version: int, classifier: Classifier, lesson: dict[str, Any]) -> None:
+    def rewrite(self, version: int, classifier: Classifier, lesson: Lesson) -> None:
         """Replace the classifier of a version and the record of its lesson."""
         about = self.about(version)
         facts = {name: about[name] for name in ("version", "parent", "when", "options") if name in about}
-        self._write(facts | {"lesson": lesson}, classifier, use=False)
+        self._write(facts | {"lesson": lesson.record()}, classifier, use=False)
 
-    def rewrite_lesson(self, version: int, lesson: dict[str, Any]) -> None:
+    def rewrite_lesson(self, version: int, lesson: Lesson) -> None:
         """Replace the record of a version's lesson."""
-        about = self.about(version) | {"lesson": lesson}
+        about = self.about(version) | {"lesson": lesson.record()}
         try:
             with whole(self._version_folder(version) / _ABOUT) as part:
                 part.write_text(_as_json(about), encoding="utf-8")
@@ -218,7 +236,7 @@ class ModelFolder:
 
     def _settle(self) -> None:
         """Settle what was killed halfway: restore a version whose replacement is missing, and delete one that has been
-        replaced or was being deleted."""
+        replaced or was being deleted, and weights that no version uses."""
         for gone in (self.path / _VERSIONS).glob(f"*{_GONE}"):
             shutil.rmtree(gone, ignore_errors=True)
         for before in (self.path / _VERSIONS).glob(f"*{_BEFORE}"):
@@ -226,6 +244,16 @@ class ModelFolder:
                 shutil.rmtree(before, ignore_errors=True)
             else:
                 before.replace(place)
+        self._remove_unused_weights()
+
+    def _remove_unused_weights(self) -> None:
+        """Delete the weights of frozen encoders that no version uses, unless one that cannot be read may use them."""
+        abouts, damaged = self.readable()
+        if abouts and not damaged:
+            used = {self._frozen_path(about["frozen"]["weights"]) for about in abouts if "frozen" in about}
+            for weights in {*self.path.glob(_FROZEN)} - used:
+                with suppress(OSError):
+                    weights.unlink()
 
     def remove(self, version: int) -> None:
         """Delete a version, which must not be in use. If this is killed halfway, the version is gone nevertheless."""
@@ -234,6 +262,7 @@ class ModelFolder:
             shutil.rmtree(place.replace(place.with_name(f"{version}{_GONE}")))
         except OSError as error:
             raise MocaError(f"version {version} of model '{self.path}' cannot be removed: {error.strerror}") from None
+        self._remove_unused_weights()
 
     def prune(self, keep: int = 5) -> dict[int, int]:
         """Delete all versions but the `keep` newest, the one in use, and the one that `rollback` returns to. Return the
@@ -318,7 +347,7 @@ class ModelFolder:
         """The parent of the version in use; if its about.json is damaged, the last version with a smaller number."""
         try:
             parent: int | None = self.about()["parent"]
-        except (MocaError, KeyError):
+        except MocaError:
             return max((number for number in self.numbers if number < self.current), default=None)
         return parent
 
@@ -346,7 +375,6 @@ class ModelFolder:
                 raise MocaError(f"'{self.path}' is a finished run, which has no versions; leave out the version")
             return RunFolder(self.path).load_model()
         about = self.about(version)
-        self._check_format(self._version_folder(version) / _ABOUT, about)
         state, frozen = self._state(version), about.get("frozen")
         extra = {"kept": state.get("extra", {})}
         extra |= {"frozen": self._load_tensors(self._frozen_path(frozen["weights"]))} if frozen else {}
@@ -373,8 +401,8 @@ class ModelFolder:
     def check_free(self) -> None:
         """Raise if the folder holds anything but a model or a finished run."""
         strange = not self.exists() and not self.is_run() and self.path.is_dir()
-        leftovers = (_LOCK, _VERSIONS)  # of a first lesson that was killed
-        if strange and any(entry.name not in leftovers for entry in self.path.iterdir()):
+        leftovers = (_LOCK, _VERSIONS, _FROZEN)  # of a first lesson that was killed
+        if strange and not all(any(map(entry.match, leftovers)) for entry in self.path.iterdir()):
             raise MocaError(f"'{self.path}' is not empty and not a model; choose another name")
 
     def _version_folder(self, version: int | None) -> Path:

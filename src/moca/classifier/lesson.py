@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,75 +15,13 @@ from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
+from moca.classifier.record import Lesson, share_of
 from moca.classifier.remarks import alike_told, chosen_settings, classes_within
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
 from moca.errors import MocaError
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """The result of a lesson. Accuracies are shares of held-out images; None if there are none."""
-
-    images: int
-    """Images trained on."""
-    known: int
-    """Images skipped because they were learnt before."""
-    held: int
-    """Images of this lesson that were held out."""
-    new_classes: list[Label] = field(default_factory=list)
-    came_again: list[Label] = field(default_factory=list)
-    """Classes of this lesson that were known before."""
-    left_out: list[str] = field(default_factory=list)
-    """A line for each image that could not be read: which, and why."""
-    old_before: float | None = None
-    """Accuracy on the images held out by earlier lessons, before this lesson."""
-    old_after: float | None = None
-    """The same after this lesson."""
-    new_after: float | None = None
-    """Accuracy on the images held out by this lesson."""
-    version: int = 0
-    used: bool = True
-    """Whether the new version is in use."""
-    in_use: int = 0
-    """The version in use after the lesson: `version`, or the one that stayed if the lesson forgot too much."""
-    otherwise: dict[str, int] = field(default_factory=dict)
-    """Images that were learnt before as another class and are now corrected, counted by that class."""
-    first_otherwise: str = ""
-    """The first of these: its file, or its number."""
-    old_held: int = 0
-    """Number of images behind `old_before` and `old_after`."""
-    unjudged: list[Label] = field(default_factory=list)
-    """Classes of this lesson without a held-out image, whose accuracy is therefore unknown."""
-    correct: list[tuple[Label, int, int]] = field(default_factory=list)
-    """For each class, old or new: held-out images classified correctly after the lesson, and all held-out images."""
-    held_out: float = 0.0
-    """The requested share of held-out images."""
-    twice: int = 0
-    """Images skipped because the same image is in this lesson as another class too: the one it was learnt as before, or
-    else the one that comes first."""
-    first_twice: tuple[str, ...] = ()
-    """The first of these: the image that counts, and the one that was skipped."""
-    copies: int = 0
-    """Images skipped because the same image comes earlier in this lesson as the same class."""
-    first_copy: tuple[str, ...] = ()
-    """The first of these: the image that counts, and its copy."""
-    emptied: list[Label] = field(default_factory=list)
-    """Classes that have no images left, because all were corrected to another class."""
-    taught_before: bool = False
-    """Whether the same lesson had been taught before and had forgotten too much; it is then not taught again."""
-
-    @property
-    def missed(self) -> list[Label]:
-        """Classes, old or new, with no held-out image classified correctly after the lesson."""
-        return [name for name, right, _ in self.correct if not right]
-
-    @property
-    def each_alike(self) -> float | None:
-        """Mean of the per-class accuracies after the lesson."""
-        return share_of([right / held for _, right, held in self.correct])
 
 
 def teach(
@@ -100,7 +38,7 @@ def teach(
     watch: Watch = silent,
 ) -> Lesson:
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
-    model takes only options with the values that it was created with.
+    model takes only options with the values that it was created with. A finished run becomes the first version of one.
 
     The new version is put into use unless the accuracy on old classes fell by more than `tolerate`; the same lesson is
     then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails changes
@@ -126,15 +64,15 @@ def teach(
         new, told = _what_is_new(classifier, x, y, files or names)
         told |= {"left_out": unreadable}
         if not new.labels:
-            return Lesson(0, held=0, version=folder.current, in_use=folder.current, **told)
+            return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
         rejected = _rejected_before(folder, after, held_out)
         if rejected is not None:
             if _tolerable(rejected.old_before, rejected.old_after, tolerate):
                 folder.use(rejected.version)
                 rejected = replace(rejected, used=True, in_use=rejected.version)
-                folder.rewrite_lesson(rejected.version, asdict(rejected))
-            return replace(rejected, in_use=folder.current, left_out=unreadable, taught_before=True)
+                folder.rewrite_lesson(rejected.version, rejected)
+            return replace(rejected, in_use=folder.current, taught_before=True, **told)
         held = new.held_out(held_out)
         taught, judged = new.only(~held), new.only(held)
         old_before = share_of(kept.judged(classifier))
@@ -152,6 +90,10 @@ def teach(
         old_after = share_of(right[: len(kept.labels)])
         used = _tolerable(old_before, old_after, tolerate)
         classes = sorted(set(new.labels), key=str)
+        if folder.is_run():  # only now: a lesson that fails or is stopped changes nothing
+            run = folder.load(Classifier, device=device)
+            folder.add(run)  # as the first version
+            classifier.continues_ = run.continues_
         lesson = Lesson(
             images=len(taught.labels),
             held=len(judged.labels),
@@ -171,7 +113,7 @@ def teach(
         )
         classifier.kept_ = both.learnt(new.digests, new.labels)
         written = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}  # no own objects
-        folder.add(classifier, asdict(lesson), lesson.used, options=written)
+        folder.add(classifier, lesson, options=written)
         return lesson
 
 
@@ -237,28 +179,21 @@ def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesso
     would have seen after it."""
     for lesson, kept in folder.rejected(held_out):
         if Kept(**kept).saw_the_same(after):
-            return Lesson(**lesson)
+            return lesson
     return None
 
 
-def share_of(right: Sequence[float]) -> float | None:
-    """The mean of `right`, as an accuracy; None if it is empty."""
-    return sum(right) / len(right) if right else None
-
-
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:
-    """Load the model, turn a finished run into its first version, or create a new model."""
+    """Load the model or the finished run, or create a new model."""
     if not folder.exists() and not folder.is_run():
         folder.check_free()  # before training for nothing
         return Classifier(**options, device=device)
     classifier = folder.load(Classifier, device=device)
-    created_with = folder.created_with() if options else {}
+    created_with = folder.created_with() if options and folder.exists() else {}
     now = {name: {created_with.get(name), str(getattr(classifier, name))} for name in options}
     if changed := [f"{name}=" for name, value in options.items() if str(value) not in now[name]]:
         raise MocaError(
             f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
             f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
-    if not folder.exists():
-        folder.add(classifier)
     return classifier

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from moca.classifier.images import first_of
-from moca.classifier.lesson import Lesson
+from moca.classifier.record import Lesson
 from moca.data.arrays import Label
 
 _FEW = 10
@@ -25,7 +25,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 def learnt_from(lesson: Lesson) -> str:
     """What was learnt: "90 images of 2 new classes (ring, square) and 1 known class (bar)"."""
     kinds = (lesson.new_classes, "new class"), (lesson.came_again, "known class")
-    classes = [f"{counted(len(names), kind, kind + 'es')} ({_listed(names)})" for names, kind in kinds if names]
+    classes = [f"{counted(len(names), kind, kind + 'es')} ({listed(names)})" for names, kind in kinds if names]
     return f"{counted(lesson.images, 'image')} of {' and '.join(classes)}"
 
 
@@ -33,26 +33,27 @@ def what_it_was(about: dict[str, Any]) -> str:
     """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon"; its parent, if that is not the
     version before it; and whether it forgot too much. Classes that were since removed from all versions are not
     named."""
-    lesson, has, parent = about["lesson"], about["classes"], about.get("parent")
-    news = [name for name in lesson.get("new_classes", ()) if name in has]
-    more = [name for name in lesson.get("came_again", ()) if name in has]
-    notes = [f"forgot {lesson['forgot']}"] if lesson.get("forgot") is not None else []
-    notes += [f"+ {_listed(news)}"] * bool(news) + [f"more of {_listed(more)}"] * bool(more)
-    fixed = sum(lesson.get("otherwise", {}).values())
+    lesson, has, parent = Lesson.of(about), about["classes"], about["parent"]
+    news = [name for name in lesson.new_classes if name in has]
+    more = [name for name in lesson.came_again if name in has]
+    notes = [f"forgot {lesson.forgot}"] if lesson.forgot is not None else []
+    notes += [f"+ {listed(news)}"] * bool(news) + [f"more of {listed(more)}"] * bool(more)
+    fixed = sum(lesson.otherwise.values())
     notes += [counted(fixed, "label corrected", "labels corrected")] * bool(fixed)
-    notes += ["a class since forgotten"] * bool(lesson.get("images") and not news and not more)
+    notes += ["a class since forgotten"] * bool(lesson.images and not news and not more)
     notes += [f"from version {parent}"] * (parent is not None and parent != about["version"] - 1)
-    notes += ["forgot too much"] * (lesson.get("used") is False)
+    notes += ["forgot too much"] * (not lesson.used)
     return "; ".join(notes)
 
 
-def _listed(names: Sequence[Label]) -> str:
+def listed(names: Sequence[Label]) -> str:
+    """The first few names, and how many more there are."""
     shown = ", ".join(map(str, names[:_NAMED]))
     return f"{shown} and {len(names) - _NAMED} more" if len(names) > _NAMED else shown
 
 
 def _quoted(names: Sequence[Label]) -> str:
-    return _listed([f"'{name}'" for name in names])
+    return listed([f"'{name}'" for name in names])
 
 
 def left_out_told(lesson: Lesson) -> str:
@@ -66,7 +67,7 @@ def otherwise_told(lesson: Lesson) -> str:
         return ""
     count = sum(lesson.otherwise.values())
     were = counted(count, "image was", "images were")
-    classes = _listed([f"{number} as '{name}'" for name, number in lesson.otherwise.items()])
+    classes = listed([f"{number} as '{name}'" for name, number in lesson.otherwise.items()])
     return f"{were} learnt before as another class, now corrected: {classes} (the first: {lesson.first_otherwise})."
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
-from moca.cli.model_tables import command, model_facts, show_lesson, show_model, show_predictions, write_json
+from moca.cli.model_tables import command, show_lesson, show_model, show_predictions, write_facts, write_json
 from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
@@ -19,6 +19,10 @@ app = App(name="model", help="A model that keeps learning: show, roll back, forg
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
+HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to hold out for evaluation")]
+Tolerate = Annotated[
+    float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
+]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
 _NO_BAR_BELOW = 1.0
@@ -67,10 +71,8 @@ def learn(
         str | None, _optional("random crops and, for colour images, mirroring [true|false]", group=_NEW)
     ] = None,
     seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
-    held_out: Annotated[float, Parameter(help="share of each class to hold out for evaluation")] = 0.1,
-    tolerate: Annotated[
-        float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
-    ] = 0.2,
+    held_out: HeldOut = 0.1,
+    tolerate: Tolerate = 0.2,
     format: Format = "table",
     device: Device = "auto",
 ) -> int:
@@ -182,20 +184,20 @@ def show(
     """Show a model's classes, its memory, and the accuracies of its versions."""
     with loading():
         from moca.classifier.classifier import Classifier
+        from moca.classifier.facts import facts_of
         from moca.classifier.folder import ModelFolder
 
-    folder = ModelFolder(model)
     classifier = Classifier.load(model, device="cpu")
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
     if sheet is not None and not memory:
         raise MocaError(f"the memory of '{model}' holds no images; leave out --sheet")
-    facts = model_facts(model, folder, classifier)
+    facts = facts_of(ModelFolder(model), classifier)
     if format == "json":
-        write_json(facts)
+        write_facts(model, facts)
     else:
-        show_model(facts, classifier, _KEEP)
+        show_model(model, facts, _KEEP)
     if sheet is not None:
         with loading():
             from moca.data.sheet import PER_CLASS, write_sheet
@@ -287,9 +289,10 @@ def export(
     """Export a model to a file that onnxruntime can use without moca."""
     with loading():
         from moca.classifier.classifier import Classifier
+        from moca.classifier.export import export
 
     classifier = Classifier.load(model, device="cpu")
-    file = classifier.export(out or Path(f"{model.expanduser().resolve().name}.{to}"))
+    file, replaced = export(classifier, out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
     takes = f"uint8 images (n, {channels}, {height}, {width})"
     if classifier.takes_vectors:
@@ -297,4 +300,6 @@ def export(
     gives = f"scores and probabilities of {len(classifier.classes_)} classes"
     which = "" if classifier.version_ is None else f" (version {classifier.version_})"
     say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
+    if replaced:
+        say(f"It takes the place of {replaced}.")
     return 0

@@ -18,9 +18,8 @@ from rich.text import Text
 from moca.cli.show import console, in_bytes, say
 
 if TYPE_CHECKING:
-    from moca.classifier.classifier import Classifier
-    from moca.classifier.folder import ModelFolder
-    from moca.classifier.lesson import Lesson
+    from moca.classifier.facts import Facts
+    from moca.classifier.record import Lesson
 
 
 def show_lesson(lesson: Lesson, model: Path) -> None:
@@ -101,81 +100,55 @@ def show_predictions(
         console.print(table)
 
 
-def model_facts(model: Path, folder: ModelFolder, classifier: Classifier) -> dict[str, Any]:
-    """What `moca model show` tells: as JSON, or as tables."""
-    from moca.classifier.summary import what_it_was
-
-    run, versions, memory = classifier.settings_, folder.versions if folder.exists() else [], _in_memory(classifier)
-    came = folder.taught_in() if versions else {}
-    evaluated = folder.about()["lesson"].get("correct", ()) if versions else ()
-    correct = {name: (right, held) for name, right, held in evaluated}
-    return {
-        "model": str(model),
-        "learner": str(run.learner),
-        "perturb": str(run.perturb),
-        "encoder": str(run.model),
-        "frozen": None if run.frozen is None else str(run.frozen),
-        "optimiser": str(run.optimiser),
-        "lr": run.lr,
-        "shape": list(classifier.shape_),
-        "in_use": folder.current if versions else None,
-        "classes": [
-            {"class": name, "version": came.get(name), "in_memory": kept, "correct": right, "held": held}
-            for name, kept in memory.items()
-            for right, held in [correct.get(name, (0, 0))]
-        ],
-        "versions": [
-            {key: about[key] for key in ("version", "parent", "when", "lesson")}
-            | {"what": what_it_was(about), "bytes": folder.size(about["version"])}
-            for about in versions
-        ],
-    }
+def write_facts(model: Path, facts: Facts) -> None:
+    """Print what is known of a model as JSON."""
+    classes = [
+        {"class": name, "version": version, "in_memory": in_memory, "correct": correct, "held": held}
+        for name, version, in_memory, correct, held in facts.classes
+    ]
+    versions = [past._asdict() | {"lesson": past.lesson.record()} for past in facts.versions]
+    write_json({"model": str(model)} | facts._asdict() | {"classes": classes, "versions": versions})
 
 
-def _in_memory(classifier: Classifier) -> dict[Any, int]:
-    """For each class, how many of its samples are in memory."""
-    memory = classifier.memory_contents()
-    return {name: len(memory.get(name, ())) for name in classifier.classes_.tolist()}
-
-
-def show_model(facts: dict[str, Any], classifier: Classifier, keep: int) -> None:
+def show_model(model: Path, facts: Facts, keep: int) -> None:
     """Print the version in use and how good it is, the classes, and the versions; if there are more than `keep`, also
     how to delete some."""
-    run = classifier.settings_
-    channels, height, width = classifier.shape_
-    right, held = (sum(one[key] for one in facts["classes"]) for key in ("correct", "held"))
-    if facts["versions"]:
+    channels, height, width = facts.shape
+    right, held = sum(one.correct for one in facts.classes), sum(one.held for one in facts.classes)
+    if facts.in_use is not None:
         share = _percent(right / held if held else None)
         good = f": {right} of {held} held-out images are classified correctly ({share})" if held else ""
-        say(f"Version {facts['in_use']} is in use{good}.")
-    network = str(run.model) if run.frozen is None else f"{run.model} on features of {run.frozen}, frozen"
+        say(f"Version {facts.in_use} is in use{good}.")
+    network = facts.encoder if facts.frozen is None else f"{facts.encoder} on features of {facts.frozen}, frozen"
     kind, samples = "images", f"{width}x{height}x{channels}"
-    if classifier.takes_vectors:
+    if facts.vectors:
         kind, samples = "vectors", f"{channels} numbers"
-    trained = f"{run.optimiser} with learning rate {run.lr:g}"
-    say(f"{facts['model']}: {run.learner} with {run.perturb}, {network}, {kind} of {samples}, {trained}")
+    trained = f"{facts.optimiser} with learning rate {facts.lr:g}"
+    say(f"{model}: {facts.learner} with {facts.perturb}, {network}, {kind} of {samples}, {trained}")
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(held))
-    for one in facts["classes"]:
-        correct = f"{one['correct']} of {one['held']}" if one["held"] else "none"
-        unknown = "deleted" if facts["versions"] else ""
-        row = (unknown if one["version"] is None else str(one["version"]), str(one["in_memory"]), correct)
-        table.add_row(Text(str(one["class"])), *row[: len(table.columns) - 1])
+    for one in facts.classes:
+        correct = f"{one.correct} of {one.held}" if one.held else "none"
+        unknown = "" if facts.in_use is None else "unknown" if facts.damaged else "deleted"
+        row = (unknown if one.version is None else str(one.version), str(one.in_memory), correct)
+        table.add_row(Text(str(one.name)), *row[: len(table.columns) - 1])
     console.print(table)
-    if facts["versions"]:
+    if facts.versions:
         table = _table("version", "when", "what", "images", "old classes", "new")
         table.columns[1].no_wrap = table.columns[4].no_wrap = True
         table.columns[2].justify, table.columns[2].overflow = "left", "fold"
-        for about in facts["versions"]:
-            lesson, mark = about["lesson"], " *" * (about["version"] == facts["in_use"])
-            before, after, new = (_percent(lesson.get(key)) for key in ("old_before", "old_after", "new_after"))
-            when = datetime.fromisoformat(about["when"]).astimezone()
-            table.add_row(f"{about['version']}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(about["what"]),
-                          str(lesson.get("images", "")), f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
+        for past in facts.versions:
+            lesson, mark = past.lesson, " *" * (past.version == facts.in_use)
+            before, after, new = map(_percent, (lesson.old_before, lesson.old_after, lesson.new_after))
+            when = datetime.fromisoformat(past.when).astimezone()
+            table.add_row(f"{past.version}{mark}", f"{when:%Y-%m-%d %H:%M}", Text(past.what), str(lesson.images or ""),
+                          f"{before[:-2]} → {after}" if before else "", new)  # fmt: skip
         console.print(table)
         console.print(Text("* in use. Accuracies are on held-out images; of old classes before → after.", "dim"))
-        room = in_bytes(sum(about["bytes"] for about in facts["versions"]))
-        old = len(facts["versions"]) > keep
-        say(f"All versions: {room}." + f" To delete old ones: {command('prune', facts['model'])}" * old, "dim")
+        room = in_bytes(sum(past.bytes for past in facts.versions))
+        old = len(facts.versions) > keep
+        say(f"All versions: {room}." + f" To delete old ones: {command('prune', model)}" * old, "dim")
+    for line in facts.damaged:
+        say(f"Left out: {line}", "red")
 
 
 def command(*words: object) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from importlib.util import find_spec
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from moca.cli.model import Device, Model, check_shares
+from moca.cli.model import Device, HeldOut, Model, Tolerate, check_shares
 from moca.cli.show import say
 from moca.errors import MocaError
 from moca.importing import loading
@@ -24,10 +25,8 @@ def serve(
         Parameter(help="key that requests must send; safer in MOCA_API_KEY than typed here", env_var="MOCA_API_KEY"),
     ] = None,
     teach: Annotated[bool, Parameter(help="allow teaching the model through the service")] = True,
-    held_out: Annotated[float, Parameter(help="share of a lesson's images to hold out for evaluation")] = 0.1,
-    tolerate: Annotated[
-        float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
-    ] = 0.2,
+    held_out: HeldOut = 0.1,
+    tolerate: Tolerate = 0.2,
     rate: Annotated[float, Parameter(help="most requests per second from one client; 0 for no limit")] = 20.0,
     max_mb: Annotated[float, Parameter(help="most megabytes per request")] = 64.0,
     max_images: Annotated[int, Parameter(help="most images per request")] = 100,
@@ -44,11 +43,12 @@ def serve(
     images. Lessons run in the background; each becomes a new version of the model, which is used unless it forgets too
     much. Versions from moca learn and moca model rollback are picked up too. The API is described at /openapi.json.
     """
-    if rate < 0 or min(max_mb, max_images, max_megapixels) <= 0:
-        raise MocaError("limits are numbers above 0; --rate 0 means no limit on requests")
-    waiting = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
-    if waiting < max_mb:
-        raise MocaError(f"--max-waiting-mb {waiting:g} has no room for one request of --max-mb {max_mb:g}")
+    max_waiting_mb = 4 * max_mb if max_waiting_mb is None else max_waiting_mb
+    request, waiting, pixels = (most * (1 << 20) for most in (max_mb, max_waiting_mb, max_megapixels))
+    if not (0 <= rate < math.inf and all(0 < most < math.inf for most in (request, waiting, pixels, max_images))):
+        raise MocaError("limits are finite numbers above 0; --rate 0 means no limit on requests")
+    if waiting < request:
+        raise MocaError(f"--max-waiting-mb {max_waiting_mb:g} has no room for one request of --max-mb {max_mb:g}")
     check_shares(held_out, tolerate)
     with loading():
         if not all(map(find_spec, ("fastapi", "uvicorn", "python_multipart"))):
@@ -62,9 +62,7 @@ def serve(
         host=host,
         port=port,
         key=api_key,
-        limits=Limits(
-            int(max_mb * (1 << 20)), max_images, int(max_megapixels * (1 << 20)), rate, int(waiting * (1 << 20))
-        ),
+        limits=Limits(int(request), max_images, int(pixels), rate, int(waiting)),
         rules=LessonRules(held_out, tolerate, device),
         teach=teach,
         say=say,

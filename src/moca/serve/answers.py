@@ -65,8 +65,8 @@ class KnownClass(_Answer):
     """A class that the model knows."""
 
     label: Label = Field(alias="class")
-    since: int | None = Field(description="version in which it was learnt")
-    remembered: int = Field(description="number of its images in memory")
+    since: int | None = Field(description="version in which it was learnt; null if that one is no longer there")
+    remembered: int = Field(description="number of its images in memory, or of features of them")
     correct: int = Field(description="number of its held-out images that are classified correctly")
     held: int = Field(description="number of its held-out images")
     png: str | None = Field(default=None, description="one of these as a data URL; not in /api/model")
@@ -109,6 +109,7 @@ class About(_Answer):
     image_size: tuple[int, int, int] = Field(description="width, height, channels")
     classes: list[KnownClass]
     history: list[PastVersion]
+    damaged: list[str] = Field(description="a line for each version that cannot be read and is left out of the history")
     trouble: str | None = Field(description="why the version in use on disk could not be loaded, if so")
     limits: Allowed
 

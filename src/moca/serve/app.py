@@ -17,9 +17,10 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from PIL import Image
 
 from moca import __version__
+from moca.classifier.facts import facts_of
 from moca.classifier.images import class_name
 from moca.classifier.remarks import alike_told
-from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told, what_it_was
+from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.data.source import Pixels
@@ -193,39 +194,38 @@ def _data_url(image: Pixels) -> str:
 
 
 def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
-    version, folder = in_use.version, in_use.folder
-    run, (channels, height, width) = version.classifier.settings_, version.classifier.shape_
-    versions = folder.versions if folder.exists() else []
-    since = folder.taught_in() if versions else {}
-    lessons = [about["lesson"] for about in versions if about["version"] == version.number]
-    correct = {name: (right, held) for one in lessons for name, right, held in one.get("correct", ())}
-    history = [
-        answers.PastVersion(
-            version=about["version"],
-            in_use=about["version"] == version.number,
-            when=about["when"],
-            classes=len(about["classes"]),
-            what=what_it_was(about),
-            new_classes=about["lesson"].get("new_classes", []),
-            **{key: about["lesson"].get(key) for key in ("images", "old_before", "old_after", "new_after", "forgot")},
-        )
-        for about in versions
-    ]
+    facts = facts_of(in_use.folder, in_use.version.classifier)
+    channels, height, width = facts.shape
     return answers.About(
         name=in_use.name,
-        version=version.number,
-        learner=str(run.learner),
-        perturb=str(run.perturb),
-        encoder=str(run.model),
+        version=facts.in_use,
+        learner=facts.learner,
+        perturb=facts.perturb,
+        encoder=facts.encoder,
         image_size=(width, height, channels),
         classes=[
             answers.KnownClass(
-                label=name, since=since.get(name), remembered=version.remembered.count(name), correct=right, held=held
+                label=one.name, since=one.version, remembered=one.in_memory, correct=one.correct, held=one.held
             )
-            for name in version.names
-            for right, held in [correct.get(name, (0, 0))]
+            for one in facts.classes
         ],
-        history=history,
+        history=[
+            answers.PastVersion(
+                version=past.version,
+                in_use=past.version == facts.in_use,
+                when=past.when,
+                classes=past.classes,
+                what=past.what,
+                new_classes=past.lesson.new_classes,
+                images=past.lesson.images or None,
+                old_before=past.lesson.old_before,
+                old_after=past.lesson.old_after,
+                new_after=past.lesson.new_after,
+                forgot=past.lesson.forgot,
+            )
+            for past in facts.versions
+        ],
+        damaged=facts.damaged,
         trouble=in_use.trouble,
         limits=answers.Allowed(
             bytes=limits.bytes,

@@ -31,14 +31,6 @@ _HEADERS = {
 }
 
 
-class Refused(Exception):
-    """A refused request: the HTTP status, and the line that says why."""
-
-    def __init__(self, status: int, line: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(line)
-        self.status, self.line, self.headers = status, line, headers
-
-
 class Guard:
     """ASGI middleware that refuses requests before they reach the application."""
 
@@ -63,9 +55,9 @@ class Guard:
 
         try:
             self._check(scope, Headers(scope=scope))
-        except Refused as refused:
+        except HTTPException as refused:
             await _drain(receive, self._limits.bytes)
-            answer = JSONResponse({"detail": refused.line}, refused.status, refused.headers)
+            answer = JSONResponse({"detail": refused.detail}, refused.status_code, refused.headers)
             await answer(scope, receive, with_headers)
             return
         with self._counting(receive) as counting_receive:
@@ -75,13 +67,13 @@ class Guard:
         wait = self._rate.wait((scope.get("client") or ("unknown",))[0])
         if wait:
             line = f"more than {self._limits.rate:g} requests a second came from you; wait a little"
-            raise Refused(429, line, {"Retry-After": str(math.ceil(wait))})
+            raise HTTPException(429, line, {"Retry-After": str(math.ceil(wait))})
         if self._key is None:
             _check_local(headers)
         elif scope["path"] not in _OPEN:
             _check_key(headers, self._key)
         if int(headers.get("content-length", "0")) > self._limits.bytes:
-            raise Refused(413, self._too_large)
+            raise HTTPException(413, self._too_large)
 
     @property
     def _too_large(self) -> str:
@@ -138,7 +130,7 @@ def _check_key(headers: Headers, key: str) -> None:
     kind, _, given = headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), key.encode()):
         line = "this service needs its key: send the header Authorization: Bearer KEY"
-        raise Refused(401, line, {"WWW-Authenticate": "Bearer"})
+        raise HTTPException(401, line, {"WWW-Authenticate": "Bearer"})
 
 
 def _check_local(headers: Headers) -> None:
@@ -148,9 +140,11 @@ def _check_local(headers: Headers) -> None:
     """
     host, origin = headers.get("host", ""), headers.get("origin")
     if not _is_loopback(host):
-        raise Refused(403, f"this service answers to localhost only, not to '{host[:100]}'; others need an API key")
+        line = f"this service answers to localhost only, not to '{host[:100]}'; others need an API key"
+        raise HTTPException(403, line)
     if origin is not None and origin.partition("://")[2].lower() != host.lower():
-        raise Refused(403, f"a page of '{origin[:100]}' may not use this service; its own page and programs may")
+        line = f"a page of '{origin[:100]}' may not use this service; its own page and programs may"
+        raise HTTPException(403, line)
 
 
 def _is_loopback(host: str) -> bool:

@@ -23,7 +23,8 @@ import torch
 
 from moca.classifier.erasure import forget
 from moca.classifier.folder import ModelFolder
-from moca.classifier.lesson import Lesson, teach
+from moca.classifier.lesson import teach
+from moca.classifier.record import Lesson
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.errors import MocaError

@@ -118,7 +118,7 @@ async function refresh() {
   at("summary").textContent =
     `${several(model.classes.length, "class", "classes")} · ${model.learner} with ${model.perturb} · ${model.encoder} · ` +
     `images of ${width} × ${height}${howGood()}`;
-  complain(at("trouble"), model.trouble && sentence(model.trouble));
+  complain(at("trouble"), [model.trouble, ...model.damaged].filter(Boolean).map(sentence).join(" "));
   if (before !== model.version || !at("classes").children.length) showClasses(await ask("api/classes"));
   at("known").replaceChildren(...model.classes.map((known) => make("option", { value: known.class })));
   at("history").replaceChildren(...model.history.toReversed().map(pastVersion));
