@@ -28,8 +28,10 @@ from moca.engine.request import ASKED, CHOOSING
 from moca.engine.result import Result
 from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
+from moca.engine.tracked import Tracked
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
+from moca.parts import TRACKERS, called, kind_of
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.report.loading import labelled
@@ -84,7 +86,7 @@ def run(
     name = label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, lines)
-        watchers = [*_several(watch), *(tracker.make() for tracker in trackers)]
+        watchers = [*_several(watch), *map(Tracked, trackers)]
         return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watchers, begun)
 
 
@@ -115,7 +117,7 @@ def resume(
     settings = validate(Run, dict(run_folder.settings()) | own)
     complete, stream = Material()(settings)
     trackers = {tracker.name: tracker for tracker in (*tracking.kept(run_folder), *given)}
-    watchers = [*_several(watch), *(tracker.make() for tracker in trackers.values())]
+    watchers = [*_several(watch), *map(Tracked, trackers.values())]
     name = in_short(settings)
     return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
 
@@ -300,6 +302,8 @@ def _several(watch: Any, or_makers: bool = False) -> list[Any]:
     """`watch` as a checked list of watchers; with `or_makers`, watcher classes and factories are also allowed."""
     watchers: list[Any] = list(watch) if isinstance(watch, list | tuple) else [watch]
     for watcher in watchers:
+        if kind_of(watcher) is TRACKERS:
+            raise MocaError(f"'{called(watcher)}' is a tracker; pass it as track=, not as watch=")
         makes = callable(watcher) and not (isinstance(watcher, type) and not issubclass(watcher, Watcher))
         fits = isinstance(watcher, Watcher) or (or_makers and makes)
         if not fits or isinstance(getattr(watcher, "wants", ()), str):

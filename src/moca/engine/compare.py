@@ -22,6 +22,7 @@ from moca.engine.request import ASKED, here_only
 from moca.engine.result import Result
 from moca.engine.run import Running
 from moca.engine.subprocesses import side_by_side
+from moca.engine.tracked import Tracked
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import Held, MocaError
@@ -88,7 +89,7 @@ def carry_out(
         begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
         if on_gpu or at_a_time == 1:
-            watching = [*watchers, *(tracker.make for tracker in trackers)]
+            watching = [*watchers, *(partial(Tracked, tracker) for tracker in trackers)]
             first = _first_tasks(plans, shared=not watching)
             made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
                     for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
