@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from moca import user_tracebacks
 from moca.data.loading import placed
@@ -16,7 +16,6 @@ from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import request, tracking
 from moca.engine.compare import Outcome
-from moca.engine.cost import Cost
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, new_folder
 from moca.engine.listing import RUNS
@@ -39,6 +38,8 @@ from moca.settings import Run, validate
 from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
+
+C = TypeVar("C", bound=Comparison)
 
 
 def run(
@@ -207,14 +208,18 @@ def compare(
             _tell(say, [*chosen, unused_in_words(settings, [p.settings for p in plans])])
 
         if how is None:
-            return _compared(plans, carry_out(plans, begun=begun), folder, Comparison)
+            outcome = carry_out(plans, begun=begun)
+            return _ended(Comparison(_named(outcome.results), folder, outcome.cost), outcome, folder)
         held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
         names = {p.folder.absolute(): p.label for p in [*held_out, *plans]}  # they say what was chosen
-        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, names, folder)
+        outcome = carry_out(held_out, begun=begun)
+        by = _ended(Comparison(_named(outcome.results, names), folder / CHOOSING, outcome.cost), outcome, folder)
         picks = _picked(plans, held_out, by)
         best = [p for p in plans if p.label in [pick.label for pick in picks]]
-        make = partial(Chosen, choosing=by, picks=picks, share=how.share)
-        return _compared(best, carry_out(best, among_others=True), folder, make, names)
+        outcome = carry_out(best, among_others=True)
+        return _ended(
+            Chosen(_named(outcome.results, names), folder, outcome.cost, by, picks, how.share), outcome, folder
+        )
 
 
 def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> list[choosing.Pick]:
@@ -226,34 +231,27 @@ def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> 
     raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {held_out[0].folder.parent}")
 
 
-def _compared(
-    plans: Sequence[Plan],
-    outcome: Outcome,
-    folder: Path,
-    make: Callable[[list[tuple[str, Result]], Path, Cost | None], Comparison],
-    names: Mapping[Path, str] | None = None,
-    to_resume: Path | None = None,
-) -> Comparison:
-    """Build and save the comparison of these runs.
+def _named(results: Sequence[Result], names: Mapping[Path, str] | None = None) -> list[tuple[str, Result]]:
+    """The results, each with the name of its method: `names` has it by folder; by default it is the same as when the
+    runs are loaded."""
+    names = names or {result.folder: name for name, result in labelled(results)}
+    return [(names[result.folder], result) for result in results]
 
-    `names` are those of their methods, by folder; by default they are the same as when the runs are loaded. If the runs
-    were interrupted, the error names the folder `to_resume`, by default `folder`.
-    """
-    names = names or {result.folder: name for name, result in labelled(outcome.results)}
-    results = [(names[r.folder], r) for r in outcome.results]
-    comparison = make(results, folder, outcome.cost)
-    mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
+
+def _ended(comparison: C, outcome: Outcome, folder: Path) -> C:
+    """Save and return a comparison whose runs have ended; raise if they were stopped, so that resuming `folder`
+    continues them, or if all of them failed."""
+    mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(outcome.results)
     if not all_failed:
         comparison.save()
     if outcome.interrupted:
-        failures, place = "".join(f"; {mistake}" for mistake in mistakes), to_resume or folder
-        path = shlex.quote(str(place))
-        again = f"moca resume {path}" if (place / ASKED).is_file() else f"the same comparison with out={path}"
+        path, failures = shlex.quote(str(folder)), "".join(f"; {mistake}" for mistake in mistakes)
+        again = f"moca resume {path}" if (folder / ASKED).is_file() else f"the same comparison with out={path}"
         raise Interrupted(f"stopped; {again} continues it{failures}")
     if all_failed:
-        if not any(p.folder.exists() for p in plans):
-            request.forget(to_resume or folder)
-        others = " (all other runs failed too)" if len(plans) > 1 else ""
+        if not any(result.folder.exists() for result in outcome.results):
+            request.forget(folder)
+        others = " (all other runs failed too)" if len(mistakes) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
     return comparison
 
