@@ -106,6 +106,13 @@ def parse(text: str, leading: str) -> dict[str, Any]:
     return options
 
 
+def several(value: Any) -> Any:
+    """The values in a string, or a number, as a tuple: '35,45', '35 45' or 35."""
+    if isinstance(value, str):
+        return tuple(value.replace(",", " ").split())
+    return (value,) if isinstance(value, int | float) else value
+
+
 def _tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
