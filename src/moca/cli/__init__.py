@@ -16,6 +16,7 @@ from moca.cli.analyse import analyse
 from moca.cli.bench import command as bench
 from moca.cli.config import with_config
 from moca.cli.data import app as data_app
+from moca.cli.hints import as_options, hinted
 from moca.cli.model import app as model_app
 from moca.cli.model import learn, predict
 from moca.cli.options import FILES, given, with_run_options
@@ -24,7 +25,6 @@ from moca.cli.report import report
 from moca.cli.runs import runs
 from moca.cli.serve import serve
 from moca.cli.show import aside, complain, say, show_about, show_comparison, show_lines, show_result
-from moca.cli.wording import as_options, hinted
 from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.importing import loading
 from moca.paths import from_here

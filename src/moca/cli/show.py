@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -41,13 +42,9 @@ def complain(line: str) -> None:
     aside(f"moca: {line}", "red")
 
 
-def in_bytes(size: float) -> str:
+def in_bytes(size: int) -> str:
     """A size in bytes with a readable unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+    return decimal(size)
 
 
 _IN_FULL = {
