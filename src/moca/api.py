@@ -18,10 +18,11 @@ from moca.engine import request, tracking
 from moca.engine.compare import Outcome
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, new_folder
+from moca.engine.intent import Intent
 from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
-from moca.engine.plan import Plan, folder_name, in_short, label, plan
+from moca.engine.plan import Plan, folder_name, in_short, label
 from moca.engine.progress import ProgressBar, Stages
 from moca.engine.request import ASKED, CHOOSING
 from moca.engine.result import Result
@@ -185,32 +186,22 @@ def compare(
         ['er', 'er+gaussian']
         >>> gain = comparison["er+gaussian"].spread("final_accuracy").mean
     """
-    refuse_unknown_keywords(compare, settings)
-    try:
-        numbers = list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
-    except TypeError:
-        raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
-    trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
-    if methods is not None:
-        if not isinstance(methods, str | list | tuple):
-            raise MocaError(f"methods must be a list such as ['er', 'er+wap'] (they are {methods!r})")
-        given[METHODS] = [methods] if isinstance(methods, str) else list(methods)
+    numbers, given = _numbers(seeds), _varied(settings, methods)
+    trackers, watchers = tracking.chosen(track), _several(watch, or_makers=True)
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
         with Stages(progress) as reading:
-            plans = plan(given, numbers, folder, reading)
-        chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
-        how = None if choose is None else choosing.asked(choose)
+            intent = Intent.of(given, numbers, choose, folder, reading)
+        plans, how, held_out = intent.plans, intent.how, intent.held_out
         words = request.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
 
         def begun() -> None:
             request.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
-            _tell(say, [*chosen, unused_in_words(settings, [p.settings for p in plans])])
+            _tell(say, intent.lines)
 
         if how is None:
             outcome = carry_out(plans, begun=begun)
             return _ended(Comparison(_named(outcome.results), folder, outcome.cost), outcome, folder)
-        held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
         names = {p.folder.absolute(): p.label for p in [*held_out, *plans]}  # they say what was chosen
         outcome = carry_out(held_out, begun=begun)
         by = _ended(Comparison(_named(outcome.results, names), folder / CHOOSING, outcome.cost), outcome, folder)
@@ -220,6 +211,45 @@ def compare(
         return _ended(
             Chosen(_named(outcome.results, names), folder, outcome.cost, by, picks, how.share), outcome, folder
         )
+
+
+def intended(
+    *,
+    seeds: int | Sequence[int] = 1,
+    methods: str | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    progress: bool = False,
+    track: Any = (),
+    choose: Any = None,
+    **settings: Any,
+) -> Intent:
+    """What `compare` would do with the same arguments; they are checked, and nothing is written."""
+    numbers, given = _numbers(seeds), _varied(settings, methods)
+    tracking.asked(track)
+    with _place(out, "compare") as folder, Stages(progress) as reading:
+        intent = Intent.of(given, numbers, choose, folder, reading)
+        comparing.check(intent.first, jobs)
+    return intent
+
+
+def _numbers(seeds: Any) -> list[int]:
+    """The seeds, given by their number or as a list."""
+    try:
+        return list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
+    except TypeError:
+        raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
+
+
+def _varied(settings: dict[str, Any], methods: Any) -> dict[str, Any]:
+    """The settings of a comparison, checked for unknown names; methods are one of them."""
+    refuse_unknown_keywords(compare, settings)
+    given = _placed(_recorded(settings))
+    if methods is None:
+        return given
+    if not isinstance(methods, str | list | tuple):
+        raise MocaError(f"methods must be a list such as ['er', 'er+wap'] (they are {methods!r})")
+    return given | {METHODS: [methods] if isinstance(methods, str) else list(methods)}
 
 
 def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> list[choosing.Pick]:
