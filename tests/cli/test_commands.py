@@ -414,6 +414,31 @@ def test_a_comparison(moca, tmp_path):
     assert out_again == out.replace(f"{told}\n", ""), "finished runs are taken as they are, and cost nothing"
 
 
+def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, tmp_path):
+    (tmp_path / "c" / "report.html").mkdir(parents=True)
+    code, out, err = moca("compare", *FAST, "--lr", "0.03", "1e30", "--seeds", 1, "--out", "c")
+    assert code == 1
+    assert "er lr=0.03" in out
+    assert "er_lr=1e+30-s0: " in err
+    assert "report.html': Is a directory; fix that and try again, or choose another --out" in err
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_a_terminal_without_plus_minus_costs_nothing_else(moca, tmp_path, monkeypatch, errors):
+    """As PYTHONIOENCODING=ascii makes it, or the locale C."""
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors, write_through=True)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    code, _, err = moca("compare", *FAST, "--seeds", 2, "--out", "a")
+    assert code == 0, err
+    assert b"mean ? standard deviation" in terminal.buffer.getvalue()
+    assert (tmp_path / "a" / "report.html").is_file()
+
+
+def test_help_says_what_runs_at_a_time_means(moca):
+    _, out, _ = moca("compare", "--help")
+    assert "processes on a CPU (default 1), packed on a GPU (default 8)" in " ".join(out.replace("│", " ").split())
+
+
 def test_a_dry_run_says_what_is_left_and_writes_nothing(moca, tmp_path):
     on_gpu = ["cuda" if word == "cpu" else word for word in FAST]  # which need not be there
     code, out, err = moca(
@@ -446,31 +471,6 @@ def test_a_dry_run_with_a_choice_says_what_is_run_before_it_and_after(moca, tmp_
     assert ["er+vt:lambda=2.0", "1000,", "1001,", "1002"] in rows and ["er"] not in [row[:1] for row in rows]
     assert "\n6 runs, " in out
     assert out.endswith("\nTest images: the best combination of each method, 4 runs.\n")
-
-
-def test_a_report_that_cannot_be_written_costs_neither_table_nor_reasons(moca, tmp_path):
-    (tmp_path / "c" / "report.html").mkdir(parents=True)
-    code, out, err = moca("compare", *FAST, "--lr", "0.03", "1e30", "--seeds", 1, "--out", "c")
-    assert code == 1
-    assert "er lr=0.03" in out
-    assert "er_lr=1e+30-s0: " in err
-    assert "report.html': Is a directory; fix that and try again, or choose another --out" in err
-
-
-@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
-def test_a_terminal_without_plus_minus_costs_nothing_else(moca, tmp_path, monkeypatch, errors):
-    """As PYTHONIOENCODING=ascii makes it, or the locale C."""
-    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors=errors, write_through=True)
-    monkeypatch.setattr(sys, "stdout", terminal)
-    code, _, err = moca("compare", *FAST, "--seeds", 2, "--out", "a")
-    assert code == 0, err
-    assert b"mean ? standard deviation" in terminal.buffer.getvalue()
-    assert (tmp_path / "a" / "report.html").is_file()
-
-
-def test_help_says_what_runs_at_a_time_means(moca):
-    _, out, _ = moca("compare", "--help")
-    assert "processes on a CPU (default 1), packed on a GPU (default 8)" in " ".join(out.replace("│", " ").split())
 
 
 def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):
