@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from moca import user_tracebacks
 from moca.data.loading import placed
@@ -16,20 +16,22 @@ from moca.engine import choose as choosing
 from moca.engine import compare as comparing
 from moca.engine import request, tracking
 from moca.engine.compare import Outcome
-from moca.engine.cost import Cost
 from moca.engine.device import pick_device
 from moca.engine.folder import RunFolder, new_folder
+from moca.engine.intent import Intent
 from moca.engine.listing import RUNS
 from moca.engine.material import Material
 from moca.engine.pack import Job, take_turns
-from moca.engine.plan import Plan, folder_name, in_short, label, plan
+from moca.engine.plan import Plan, folder_name, in_short, label
 from moca.engine.progress import ProgressBar, Stages
 from moca.engine.request import ASKED, CHOOSING
 from moca.engine.result import Result
 from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
+from moca.engine.tracked import Tracked
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
+from moca.parts import TRACKERS, called, kind_of
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.report.loading import labelled
@@ -37,6 +39,8 @@ from moca.settings import Run, validate
 from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
+
+C = TypeVar("C", bound=Comparison)
 
 
 def run(
@@ -84,7 +88,7 @@ def run(
     name = label(given.model_copy(update={"learner": complete.learner}))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, lines)
-        watchers = [*_several(watch), *(tracker.make() for tracker in trackers)]
+        watchers = [*_several(watch), *map(Tracked, trackers)]
         return _alone(Running.start, complete, stream, folder, name, progress, keep_model, watchers, begun)
 
 
@@ -115,7 +119,7 @@ def resume(
     settings = validate(Run, dict(run_folder.settings()) | own)
     complete, stream = Material()(settings)
     trackers = {tracker.name: tracker for tracker in (*tracking.kept(run_folder), *given)}
-    watchers = [*_several(watch), *(tracker.make() for tracker in trackers.values())]
+    watchers = [*_several(watch), *map(Tracked, trackers.values())]
     name = in_short(settings)
     return _alone(Running.resume, complete, stream, folder, name, progress, keep_model, watchers)
 
@@ -182,37 +186,70 @@ def compare(
         ['er', 'er+gaussian']
         >>> gain = comparison["er+gaussian"].spread("final_accuracy").mean
     """
-    refuse_unknown_keywords(compare, settings)
-    try:
-        numbers = list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
-    except TypeError:
-        raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
-    trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
-    if methods is not None:
-        if not isinstance(methods, str | list | tuple):
-            raise MocaError(f"methods must be a list such as ['er', 'er+wap'] (they are {methods!r})")
-        given[METHODS] = [methods] if isinstance(methods, str) else list(methods)
+    numbers, given = _numbers(seeds), _varied(settings, methods)
+    trackers, watchers = tracking.chosen(track), _several(watch, or_makers=True)
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
         with Stages(progress) as reading:
-            plans = plan(given, numbers, folder, reading)
-        chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
-        how = None if choose is None else choosing.asked(choose)
+            intent = Intent.of(given, numbers, choose, folder, reading)
+        plans, how, held_out = intent.plans, intent.how, intent.held_out
         words = request.options(given, plans, trackers, seeds=numbers, jobs=jobs, choose=how and how.as_given())
 
         def begun() -> None:
             request.keep(folder, words, [p.folder.name for p in plans] if how is None else None)
-            _tell(say, [*chosen, unused_in_words(settings, [p.settings for p in plans])])
+            _tell(say, intent.lines)
 
         if how is None:
-            return _compared(plans, carry_out(plans, begun=begun), folder, Comparison)
-        held_out = choosing.plan(given, how, numbers, folder / CHOOSING)
+            outcome = carry_out(plans, begun=begun)
+            return _ended(Comparison(_named(outcome.results), folder, outcome.cost), outcome, folder)
         names = {p.folder.absolute(): p.label for p in [*held_out, *plans]}  # they say what was chosen
-        by = _compared(held_out, carry_out(held_out, begun=begun), folder / CHOOSING, Comparison, names, folder)
+        outcome = carry_out(held_out, begun=begun)
+        by = _ended(Comparison(_named(outcome.results, names), folder / CHOOSING, outcome.cost), outcome, folder)
         picks = _picked(plans, held_out, by)
         best = [p for p in plans if p.label in [pick.label for pick in picks]]
-        make = partial(Chosen, choosing=by, picks=picks, share=how.share)
-        return _compared(best, carry_out(best, among_others=True), folder, make, names)
+        outcome = carry_out(best, among_others=True)
+        return _ended(
+            Chosen(_named(outcome.results, names), folder, outcome.cost, by, picks, how.share), outcome, folder
+        )
+
+
+def intended(
+    *,
+    seeds: int | Sequence[int] = 1,
+    methods: str | Sequence[str] | None = None,
+    out: str | Path | None = None,
+    jobs: int | None = None,
+    progress: bool = False,
+    track: Any = (),
+    choose: Any = None,
+    **settings: Any,
+) -> Intent:
+    """What `compare` would do with the same arguments; they are checked, and nothing is written."""
+    numbers, given = _numbers(seeds), _varied(settings, methods)
+    tracking.asked(track)
+    with _place(out, "compare") as folder, Stages(progress) as reading:
+        intent = Intent.of(given, numbers, choose, folder, reading)
+        comparing.check(intent.first, jobs)
+    return intent
+
+
+def _numbers(seeds: Any) -> list[int]:
+    """The seeds, given by their number or as a list."""
+    try:
+        return list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
+    except TypeError:
+        raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
+
+
+def _varied(settings: dict[str, Any], methods: Any) -> dict[str, Any]:
+    """The settings of a comparison, checked for unknown names; methods are one of them."""
+    refuse_unknown_keywords(compare, settings)
+    given = _placed(_recorded(settings))
+    if methods is None:
+        return given
+    if not isinstance(methods, str | list | tuple):
+        raise MocaError(f"methods must be a list such as ['er', 'er+wap'] (they are {methods!r})")
+    return given | {METHODS: [methods] if isinstance(methods, str) else list(methods)}
 
 
 def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> list[choosing.Pick]:
@@ -224,34 +261,27 @@ def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> 
     raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {held_out[0].folder.parent}")
 
 
-def _compared(
-    plans: Sequence[Plan],
-    outcome: Outcome,
-    folder: Path,
-    make: Callable[[list[tuple[str, Result]], Path, Cost | None], Comparison],
-    names: Mapping[Path, str] | None = None,
-    to_resume: Path | None = None,
-) -> Comparison:
-    """Build and save the comparison of these runs.
+def _named(results: Sequence[Result], names: Mapping[Path, str] | None = None) -> list[tuple[str, Result]]:
+    """The results, each with the name of its method: `names` has it by folder; by default it is the same as when the
+    runs are loaded."""
+    names = names or {result.folder: name for name, result in labelled(results)}
+    return [(names[result.folder], result) for result in results]
 
-    `names` are those of their methods, by folder; by default they are the same as when the runs are loaded. If the runs
-    were interrupted, the error names the folder `to_resume`, by default `folder`.
-    """
-    names = names or {result.folder: name for name, result in labelled(outcome.results)}
-    results = [(names[r.folder], r) for r in outcome.results]
-    comparison = make(results, folder, outcome.cost)
-    mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(results)
+
+def _ended(comparison: C, outcome: Outcome, folder: Path) -> C:
+    """Save and return a comparison whose runs have ended; raise if they were stopped, so that resuming `folder`
+    continues them, or if all of them failed."""
+    mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(outcome.results)
     if not all_failed:
         comparison.save()
     if outcome.interrupted:
-        failures, place = "".join(f"; {mistake}" for mistake in mistakes), to_resume or folder
-        path = shlex.quote(str(place))
-        again = f"moca resume {path}" if (place / ASKED).is_file() else f"the same comparison with out={path}"
+        path, failures = shlex.quote(str(folder)), "".join(f"; {mistake}" for mistake in mistakes)
+        again = f"moca resume {path}" if (folder / ASKED).is_file() else f"the same comparison with out={path}"
         raise Interrupted(f"stopped; {again} continues it{failures}")
     if all_failed:
-        if not any(p.folder.exists() for p in plans):
-            request.forget(to_resume or folder)
-        others = " (all other runs failed too)" if len(plans) > 1 else ""
+        if not any(result.folder.exists() for result in outcome.results):
+            request.forget(folder)
+        others = " (all other runs failed too)" if len(mistakes) > 1 else ""
         raise MocaError(f"{mistakes[0]}{others}")
     return comparison
 
@@ -300,6 +330,8 @@ def _several(watch: Any, or_makers: bool = False) -> list[Any]:
     """`watch` as a checked list of watchers; with `or_makers`, watcher classes and factories are also allowed."""
     watchers: list[Any] = list(watch) if isinstance(watch, list | tuple) else [watch]
     for watcher in watchers:
+        if kind_of(watcher) is TRACKERS:
+            raise MocaError(f"'{called(watcher)}' is a tracker; pass it as track=, not as watch=")
         makes = callable(watcher) and not (isinstance(watcher, type) and not issubclass(watcher, Watcher))
         fits = isinstance(watcher, Watcher) or (or_makers and makes)
         if not fits or isinstance(getattr(watcher, "wants", ()), str):

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from moca import ContinualClassifier
+from moca import ContinualClassifier, MocaError
 from tests.classifier.conftest import lesson
 
 COLUMNS = "decision_function has a column for each class, also where there are two: more will come"
@@ -54,6 +54,13 @@ def test_in_a_pipeline_and_a_search():
     assert clone(model).fit(x, y).score(x, y) > 0.9
     search = GridSearchCV(model, {"continualclassifier__memory": [10, "1kB"]}, cv=2).fit(x, y)
     assert search.best_score_ > 0.9
+
+
+def test_a_misspelt_keyword_is_answered_with_the_nearest():
+    for given, hint in {"memroy": "did you mean 'memory'", "optimizer": "it is called optimiser= here"}.items():
+        with pytest.raises(MocaError, match=f"^unknown option '{given}' of ContinualClassifier; {hint}"):
+            ContinualClassifier(**{given: "adam"})
+    assert ContinualClassifier("er", memory=5).get_params()["learner"] == "er", "its own are what they were"
 
 
 def test_pickled_it_goes_on_as_if_nothing_had_happened(small):

@@ -339,6 +339,8 @@ MISTAKES = [
     ("compare --perturb none gausian", "did you mean 'gaussian'?"),
     ("compare --seeds 0", "nothing to run"),
     ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
+    ("compare --jobs 0 --dry-run", "jobs must be a whole number from 1 on (it is 0)"),
+    ("compare --track tensorbord --dry-run", "unknown tracker 'tensorbord'; did you mean 'tensorboard'?"),
     ("compare --seed 1 1", "'er' with seed 1 is given twice"),
     ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
     ("run --record", "--record needs a value: what to record"),
@@ -448,6 +450,40 @@ def test_a_terminal_without_plus_minus_costs_nothing_else(moca, tmp_path, monkey
 def test_help_says_what_runs_at_a_time_means(moca):
     _, out, _ = moca("compare", "--help")
     assert "processes on a CPU (default 1), packed on a GPU (default 8)" in " ".join(out.replace("│", " ").split())
+
+
+def test_a_dry_run_says_what_is_left_and_writes_nothing(moca, tmp_path):
+    on_gpu = ["cuda" if word == "cpu" else word for word in FAST]  # which need not be there
+    code, out, err = moca(
+        "compare", *on_gpu, "--perturb", "none", "vt", "--seeds", 3, "--save-config", "c.toml", "--dry-run"
+    )
+    assert (code, err) == (0, "")
+    assert out.startswith("digits: lr 0.03, optimiser sgd, ")
+    assert list(tmp_path.iterdir()) == []
+    moca("compare", *FAST, "--seeds", 2, "--out", "c")
+    steps = json.loads((tmp_path / "c" / "er-s0" / "result.json").read_text())["steps"]
+    assert f"\n6 runs, {6 * steps} steps in all.\n" in out
+    before = sorted(tmp_path.rglob("*"))
+    (tmp_path / "c" / "er-s1" / "result.json").unlink()
+    again = ("compare", *FAST, "--perturb", "none", "vt", "--seeds", 3, "--out", "c")
+    code, out, _ = moca(*again, "--dry-run")
+    rows = [line.split() for line in out.splitlines()]
+    assert ["er", "1,", "2", str(2 * steps)] in rows and ["er+vt", "0,", "1,", "2", str(3 * steps)] in rows
+    assert out.endswith(f"\n5 runs, {5 * steps} steps in all, 1 of them begun before; 1 done before.\n")
+    assert {*before} - {*tmp_path.rglob("*")} == {tmp_path / "c" / "er-s1" / "result.json"}
+    assert not {*tmp_path.rglob("*")} - {*before}
+    assert moca("compare", *FAST, "--seed", 0, "--out", "c", "--dry-run")[0] == 1, "that is not all that is there"
+    assert moca("compare", *FAST, "--seeds", 2, "--lr", 0.1, "--out", "c", "--dry-run")[0] == 1
+
+
+def test_a_dry_run_with_a_choice_says_what_is_run_before_it_and_after(moca, tmp_path):
+    code, out, _ = moca("compare", *FAST, "--perturb", "none", "vt:lambda=1", "vt:lambda=2", "--seeds", 2,
+                        "--choose", "0.1:seeds=3", "--dry-run")  # fmt: skip
+    assert (code, list(tmp_path.iterdir())) == (0, [])
+    rows = [line.split()[:4] for line in out.splitlines()]
+    assert ["er+vt:lambda=2.0", "1000,", "1001,", "1002"] in rows and ["er"] not in [row[:1] for row in rows]
+    assert "\n6 runs, " in out
+    assert out.endswith("\nTest images: the best combination of each method, 4 runs.\n")
 
 
 def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):

@@ -159,7 +159,7 @@ def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, mo
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_run_that_another_process_has_begun_with_other_settings_is_not_taken_for_ours(made, monkeypatch, jobs):
     """Both had looked at the folder before either began."""
-    monkeypatch.setattr(comparing, "_check_folders", lambda *_: None)
+    monkeypatch.setattr(comparing, "check", lambda *_: None)
     with pytest.raises(MocaError, match="er-s0' holds a run with other settings"):
         moca.compare(**FAST | {"lr": 0.2}, seeds=(0, 3), jobs=jobs, out=made.folder)
 

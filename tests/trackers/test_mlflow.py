@@ -13,6 +13,7 @@ import pytest
 
 import moca
 from moca import MocaError, Watcher
+from moca.engine.tracked import Tracked
 from moca.engine.tracking import chosen
 from moca.errors import MocaWarning
 from moca.trackers.mlflow import MLflow
@@ -79,7 +80,7 @@ def test_a_server_is_told_everything_and_may_go_away(server, tmp_path):
     spec = f"mlflow:uri={address},experiment=digits,every=10"
     client = MlflowClient(address)
 
-    half = finish(begin(SHORT, tmp_path / "one", interrupt_when(1), watchers=[c.make() for c in chosen(spec)]))
+    half = finish(begin(SHORT, tmp_path / "one", interrupt_when(1), watchers=[Tracked(c) for c in chosen(spec)]))
     experiment = client.get_experiment_by_name("digits").experiment_id
     (stopped,) = client.search_runs([experiment])
     assert stopped.info.status == "KILLED" and stopped.data.tags["moca.status"] == "interrupted"

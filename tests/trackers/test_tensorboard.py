@@ -5,6 +5,8 @@ from importlib.util import find_spec
 import pytest
 
 import moca
+from moca.engine.tracked import Tracked
+from moca.engine.tracking import chosen
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import FAST, assert_same_run, interrupt_when, lines
 
@@ -65,6 +67,4 @@ def test_a_resumed_run_goes_on_in_the_same_folder(tmp_path):
 
 
 def tracker(spec):
-    from moca.engine.tracking import chosen
-
-    return [choice.make() for choice in chosen(spec)]
+    return [Tracked(choice) for choice in chosen(spec)]

@@ -11,14 +11,15 @@ import pytest
 import moca
 from moca import MocaError
 from moca.engine import compare as comparing
-from moca.engine import tracking
+from moca.engine import tracked, tracking
 from moca.engine.folder import RunFolder
 from moca.engine.plan import plan
+from moca.engine.tracked import Tracked
 from moca.engine.watch import StepRecord
 from moca.errors import MocaWarning
 from moca.parts import TRACKERS
-from moca.trackers import Tracker, base
-from moca.trackers.base import flat
+from moca.settings import flat, word
+from moca.trackers import Tracker
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import FAST, assert_same_run, interrupt_when, lines
 
@@ -64,6 +65,10 @@ def told(monkeypatch):
     return Notebook.all
 
 
+def tracked_by(tracker):
+    return Tracked(tracking.as_choice(tracker))
+
+
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     return moca.run(**SHORT, out=tmp_path_factory.mktemp("plain") / "run", keep_model=False)
@@ -74,7 +79,10 @@ def test_what_is_told(told, tmp_path, plain):
     (notes,) = told
     assert_same_run(plain.folder, result.folder)
     assert notes["about"].folder == tmp_path / "one" and notes["about"].name == "one"
-    assert notes["about"].settings == flat(json.loads((tmp_path / "one" / "settings.json").read_text()))
+    settings = flat(json.loads((tmp_path / "one" / "settings.json").read_text()))
+    assert {name: word(value) for name, value in notes["about"].settings.items()} == {
+        name: word(value) for name, value in settings.items()
+    }
     assert notes["about"].settings["perturb.lambda"] == 1.0
     losses = [point for point in notes["points"] if "lr" in point.numbers]
     done = lines(tmp_path / "one" / "steps.jsonl")
@@ -124,7 +132,7 @@ def test_points_come_in_groups(told):
 
 @pytest.mark.parametrize("fails", ["open", "log", "close", "always"])
 def test_one_that_fails_costs_nothing_but_a_warning(told, plain, fails, monkeypatch):
-    monkeypatch.setattr(base, "_INTERVAL", 0)
+    monkeypatch.setattr(tracked, "_INTERVAL", 0)
     said = r"run 'one' continues, but tracker '.*Notebook' failed \(ConnectionError: the line is dead\)"
     with pytest.warns(MocaWarning, match=said) as warned:
         result = moca.run(**SHORT, out="one", keep_model=False, track=Notebook(fails=fails))
@@ -137,11 +145,54 @@ def test_one_that_fails_costs_nothing_but_a_warning(told, plain, fails, monkeypa
         assert {"class_il/task_1", "loss/new"} <= {name for point in told[-1]["points"] for name in point.numbers}
 
 
+class Untidy(Notebook):
+    """Keeps what it likes under any name."""
+
+    def open(self, about, run):
+        for name in ("folder", "about", "points", "records", "opened", "warned", "pause", "not_before", "width",
+                     "wants", "begin", "due", "steps", "step", "task", "end", "tracker", "choice"):  # fmt: skip
+            setattr(self, name, about.folder)
+        return super().open(about, run)
+
+
+def test_a_tracker_may_give_its_attributes_any_name(told, plain):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MocaWarning)
+        result = moca.run(**SHORT, out="one", keep_model=False, track=[Notebook(every=10), Untidy(every=10)])
+    tidy, untidy = told
+    assert untidy["points"] == tidy["points"] and untidy["last"] == tidy["last"]
+    assert untidy["status"] == "finished"
+    assert_same_run(plain.folder, result.folder)
+
+
+@pytest.mark.parametrize("watch", [Notebook, Notebook()])
+def test_a_tracker_is_not_a_watcher(watch):
+    for many in (moca.run, moca.compare):
+        with pytest.raises(MocaError, match=r"^'Notebook' is a tracker; pass it as track=, not as watch=$"):
+            many(**SHORT, out="one", watch=watch)
+
+
+class Shelved(Notebook):
+    """Has a folder."""
+
+    at: str = moca.option("", "where")
+
+    def check(self):
+        self.at = str(Path(self.at).resolve())
+
+
+def test_a_path_is_kept_in_full(told, tmp_path):
+    """So that a run resumed from another folder finds it."""
+    moca.register(Shelved, name="shelved")
+    finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[Tracked(tracking.as_choice("shelved:at=a"))]))
+    assert RunFolder(tmp_path / "half").read_json("tracking.json")["shelved"]["tracker"]["at"] == str(tmp_path / "a")
+
+
 def test_a_warning_tells_no_password(told, monkeypatch):
     """MLflow's errors begin with the whole address, also where it came from its variable."""
     error = OSError("API request to http://me:hunter22@127.0.0.1:9/api failed, as to http://token@host")
     monkeypatch.setattr(Notebook, "open", lambda self, about, run: (_ for _ in ()).throw(error))
-    run = begin(SHORT, Path("one"), watchers=[tracker := Notebook()])
+    run = begin(SHORT, Path("one"), watchers=[tracker := tracked_by(Notebook())])
     with pytest.warns(MocaWarning, match=r"API request to http://127.0.0.1:9/api failed, as to http://host\)$"):
         tracker.begin(run)
     run.folder.release()
@@ -149,10 +200,10 @@ def test_a_warning_tells_no_password(told, monkeypatch):
 
 def test_one_that_failed_is_left_alone_for_a_while(told, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(base.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(tracked.time, "monotonic", lambda: clock[0])
     tries = []
     monkeypatch.setattr(Notebook, "log", lambda self, points: tries.append(clock[0]) or 1 / 0)
-    run = begin(SHORT, Path("one"), watchers=[tracker := Notebook(every=1)])
+    run = begin(SHORT, Path("one"), watchers=[tracker := tracked_by(Notebook(every=1))])
     tracker.begin(run)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -164,8 +215,8 @@ def test_one_that_failed_is_left_alone_for_a_while(told, monkeypatch):
 
 def test_a_fast_run_calls_once_a_second_at_most(told, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(base.time, "monotonic", lambda: clock[0])
-    run = begin(SHORT, Path("one"), watchers=[tracker := Notebook(every=1)])
+    monkeypatch.setattr(tracked.time, "monotonic", lambda: clock[0])
+    run = begin(SHORT, Path("one"), watchers=[tracker := tracked_by(Notebook(every=1))])
     tracker.begin(run)
     for number in range(100):
         clock[0] = 0.1 * number
@@ -176,7 +227,7 @@ def test_a_fast_run_calls_once_a_second_at_most(told, monkeypatch):
 
 
 def test_a_resumed_run_goes_on_in_the_same_one(told, plain, tmp_path):
-    half = finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[Notebook()]))
+    half = finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[tracked_by(Notebook())]))
     assert half.status == "interrupted" and told[0]["status"] == "interrupted"
     moca.resume("half", keep_model=False)
     first, second = told
@@ -198,7 +249,7 @@ def test_a_tracker_can_be_added_when_a_run_goes_on(told, tmp_path):
 
 def test_a_tracker_that_is_not_known_any_more(told, tmp_path):
     moca.register(Notebook, name="notebook")
-    finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[Notebook()]))
+    finish(begin(SHORT, tmp_path / "half", interrupt_when(1), watchers=[tracked_by(Notebook())]))
     TRACKERS.registered.clear()
     with pytest.raises(MocaError, match=r"tracking.json: unknown tracker 'notebook'; .*; remove it to resume without"):
         moca.resume("half")

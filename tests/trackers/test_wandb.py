@@ -10,6 +10,8 @@ import pytest
 
 import moca
 from moca import MocaError
+from moca.engine.tracked import Tracked
+from moca.engine.tracking import chosen
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import FAST, assert_same_run, interrupt_when
 
@@ -48,11 +50,9 @@ def records(folder):
 
 
 def test_a_run_that_was_interrupted(tmp_path, calls):
-    from moca.engine.tracking import chosen
-
     plain = moca.run(**SHORT, out="plain", keep_model=False)
     (choice,) = chosen("wandb:mode=offline,project=digits,every=10")
-    finish(begin(SHORT, tmp_path / "one", interrupt_when(1), watchers=[choice.make()]))
+    finish(begin(SHORT, tmp_path / "one", interrupt_when(1), watchers=[Tracked(choice)]))
     result = moca.resume("one", keep_model=False)
     assert_same_run(plain.folder, tmp_path / "one")
     first, second = sorted((tmp_path / "one" / "wandb").glob("offline-run-*"))  # by the time in their names

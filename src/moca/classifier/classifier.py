@@ -45,6 +45,7 @@ from moca.errors import MocaError, MocaWarning, nearest
 from moca.models.frozen import Frozen
 from moca.models.model import Model
 from moca.settings import Run, validate
+from moca.settings.suggestions import refusing_unknown_keywords
 from moca.streams import Stream, Task
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Classifier:
     _not_fitted: type[MocaError] = MocaError
     """Error to raise when a method needs a trained classifier and there has been no lesson yet."""
 
+    @refusing_unknown_keywords
     def __init__(
         self,
         learner: Any = "er_ace",

@@ -8,6 +8,7 @@ from typing import Any
 from moca.classifier.images import first_of
 from moca.classifier.record import Lesson
 from moca.data.arrays import Label
+from moca.wording import counted
 
 _FEW = 10
 """Accuracies on fewer images than this get a warning, because they are little more than chance."""
@@ -15,11 +16,6 @@ _COSTLY = 0.1
 """Loss of accuracy on old classes above which a message is shown."""
 _NAMED = 5
 """Maximum number of classes that a list names."""
-
-
-def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: "1 image", "2 images"."""
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def learnt_from(lesson: Lesson) -> str:

@@ -16,6 +16,7 @@ from moca.cli.analyse import analyse
 from moca.cli.bench import command as bench
 from moca.cli.config import with_config
 from moca.cli.data import app as data_app
+from moca.cli.hints import as_options, hinted
 from moca.cli.model import app as model_app
 from moca.cli.model import learn, predict
 from moca.cli.options import FILES, given, with_run_options
@@ -23,8 +24,7 @@ from moca.cli.paper import app as paper_app
 from moca.cli.report import report
 from moca.cli.runs import runs
 from moca.cli.serve import serve
-from moca.cli.show import aside, complain, say, show_about, show_comparison, show_lines, show_result
-from moca.cli.wording import as_options, hinted
+from moca.cli.show import aside, complain, say, show_about, show_comparison, show_intent, show_lines, show_result
 from moca.errors import Interrupted, MocaError, MocaWarning
 from moca.importing import loading
 from moca.paths import from_here
@@ -137,6 +137,7 @@ def compare(
     out: Out = None,
     track: Track = None,
     choose: Annotated[str | None, Parameter(help=_CHOOSE, show_default=False)] = None,
+    dry_run: Annotated[bool, Parameter(help="only print what would be run", negative=())] = False,
     config: Config = None,
     save_config: SaveConfig = None,
     **options: Any,
@@ -149,10 +150,13 @@ def compare(
     without the test images. Combinations of a learner and a perturbation that are incompatible are skipped.
     """
     own = {"seeds": seed or seeds, "methods": methods, "jobs": jobs, "out": out, "track": track, "choose": choose}
-    with with_config({**given(options), **own}, config, save_config) as settings:
+    with with_config({**given(options), **own}, config, None if dry_run else save_config) as settings:
         with loading():
             from moca import api
 
+        if dry_run:
+            show_intent(api.intended(progress=True, **{"seeds": 3} | settings))
+            return 0
         comparison = api.compare(progress=True, say=aside, **{"seeds": 3} | settings)
     return _show_and_report(comparison)
 

@@ -15,6 +15,7 @@ from moca.cli.show import busy, complain, console, say
 from moca.errors import Interrupted, MocaError, nearest
 from moca.importing import loading
 from moca.paths import from_here
+from moca.wording import counted, some
 
 if TYPE_CHECKING:
     from moca.measures.analyse import Analysed
@@ -129,7 +130,7 @@ def _draw(setting: Setting, where: Path, before: str, only: Sequence[str] | None
 
     with busy("drawing"):
         drawn = len(draw(setting, where, before, only)) // 2
-    figures = f"{drawn} figure{'s' * (drawn != 1)}, as PDF and PNG: {where}"
+    figures = f"{counted(drawn, 'figure')}, as PDF and PNG: {where}"
     say(figures if drawn else "No figure: nothing to draw.")
 
 
@@ -140,7 +141,7 @@ def _show_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
         for line in [line for name in only for line in run.lacks(name)] if only else run.missing:
             lines.setdefault(line, []).append(run.result.folder.name)
     for line, names in lines.items():
-        whose = "" if len(names) == len(runs) else f" ({', '.join(names[:3])}{', ...' * (len(names) > 3)})"
+        whose = "" if len(names) == len(runs) else f" ({some(names, 3)})"
         end = "" if line.endswith("?") and not whose else "."
         say(f"Skipped: {line}{whose}{end}")
 

@@ -13,6 +13,7 @@ from moca.cli.show import in_bytes, say
 from moca.errors import MocaError
 from moca.importing import loading
 from moca.paths import from_here
+from moca.wording import some
 
 if TYPE_CHECKING:
     from moca.data.inventory import Listed
@@ -181,7 +182,7 @@ def show(
     shown = draw(name, target, per_class=per_class, tasks=tasks, protocol=protocol, data_dir=data_dir)
     table = Table("task", "classes", "train", "test", "names", box=None)
     for number, group in enumerate(shown.tasks, 1):
-        names = ", ".join(shown.dataset.classes[c] for c in group[:6]) + (", ..." if len(group) > 6 else "")
+        names = some([shown.dataset.classes[c] for c in group], 6)
         train, test = (sum(counts[c] for c in group) for counts in (shown.train, shown.test))
         table.add_row(str(number), str(len(group)), f"{train:,}", f"{test:,}", names)
     Console(markup=False).print(table)

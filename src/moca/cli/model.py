@@ -14,6 +14,7 @@ from moca.cli.model_tables import command, show_lesson, show_model, show_predict
 from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
+from moca.wording import counted
 
 app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.")
 
@@ -242,7 +243,6 @@ def prune(
     """Delete old versions of a model. The one in use and the one that moca model rollback returns to always stay."""
     with loading():
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.summary import counted
 
     folder = ModelFolder(model)
     deleted = folder.prune(keep)

@@ -22,6 +22,7 @@ from rich.text import Text
 from moca.cli.show import in_bytes
 from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, not_begun, told_apart
 from moca.errors import nearest
+from moca.wording import counted
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
 _UNLIMITED = 10_000
@@ -94,7 +95,7 @@ def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping
         if others and values and not known & set(values):
             return f"No run in {where} has {name} '{values[0]}'; {nearest(values[0], sorted(known))}"
     if others:
-        return f"No such run in {where}; {len(others)} other{'s' * (len(others) != 1)} there."
+        return f"No such run in {where}; {counted(len(others), 'other')} there."
     return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
@@ -172,7 +173,7 @@ def _name(run: Listed, places: Sequence[Path]) -> str:
 
 
 def _state(run: Listed) -> Text:
-    tasks = f"{run.learned} task{'s' * (run.learned != 1)}" if run.learned else ""
+    tasks = counted(run.learned, "task") if run.learned else ""
     after = {"running": f", {tasks} done", "stopped": f" after {tasks}", "failed": f" after {tasks}"}
     return Text(run.state + (after.get(run.state, "") if tasks else ""), _COLOURS.get(run.state, "red"))
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE
 from rich.console import Console
+from rich.filesize import decimal
 from rich.status import Status
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from moca.paths import from_here
+from moca.wording import counted
 
 if TYPE_CHECKING:
     from moca.cli.parts import About
+    from moca.engine.intent import Intent
+    from moca.engine.plan import Plan
     from moca.engine.result import Result
     from moca.report.comparison import Comparison
 
@@ -44,13 +49,9 @@ def complain(line: str) -> None:
     aside(f"moca: {line}", "red")
 
 
-def in_bytes(size: float) -> str:
+def in_bytes(size: int) -> str:
     """A size in bytes with a readable unit."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+    return decimal(size)
 
 
 _IN_FULL = {
@@ -98,6 +99,31 @@ def show_comparison(comparison: Comparison) -> None:
         methods = "" if labels == [row.label for row in comparison.rows] else f"{some(labels)}: "
         say(f"Note: {methods}{note}.")
     say(f"Folder: {from_here(comparison.folder)}")
+
+
+def show_intent(intent: Intent) -> None:
+    """Print what a comparison would do: its runs that are not done yet, and their number of steps."""
+    for line in intent.lines:
+        say(line, "dim")
+    if intent.how:
+        say("Held-out training images, to choose by:")
+    _show_plans(intent.first)
+    if intent.how:
+        say(f"Test images: the best combination of each method, {counted(intent.after_choice, 'run')}.")
+
+
+def _show_plans(plans: Sequence[Plan]) -> None:
+    left = [p for p in plans if not p.done]
+    table = Table("to be run", "seeds", Column("steps", justify="right"), box=SIMPLE, padding=(0, 1, 0, 0))
+    for label in dict.fromkeys(p.label for p in left):
+        runs = [p for p in left if p.label == label]
+        seeds = ", ".join(str(p.settings.seed) for p in runs)
+        table.add_row(Text(label), seeds, f"{sum(p.steps for p in runs):,}")
+    if left:
+        console.print(table)
+    begun, done = sum(p.begun for p in left), len(plans) - len(left)
+    told = f"{counted(len(left), 'run')}, {sum(p.steps for p in left):,} steps in all" if left else "Nothing is missing"
+    say(f"{told}{f', {begun} of them begun before' * (begun > 0)}{f'; {done} done before' * (done > 0)}.")
 
 
 def show_lines(listed: dict[str, dict[str, tuple[str, str]]], more: str) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from moca.data.moments import Moments
 from moca.data.protocol import Protocol
 from moca.errors import MocaError, nearest
+from moca.wording import counted
 
 if TYPE_CHECKING:
     from moca.models.frozen import Frozen
@@ -61,10 +62,10 @@ class Dataset:
     """The frozen encoder that computed these feature vectors from images, if there was one."""
 
     def __repr__(self) -> str:
-        count = len(self.classes)
+        classes = counted(len(self.classes), "class", "classes")
         return (
             f"Dataset '{self.name}': {len(self.train)} training and {len(self.test)} test "
-            f"{'vectors' if self.vectors else 'images'} of {count} class{'es' * (count != 1)}, {_by(self.train.images)}"
+            f"{'vectors' if self.vectors else 'images'} of {classes}, {_by(self.train.images)}"
         )
 
     @property

@@ -11,6 +11,7 @@ from moca.data.fingerprint import Contents, Differences, Place, compare
 from moca.data.source import Source
 from moca.data.splitting import Chosen
 from moca.errors import MocaError
+from moca.wording import counted
 
 
 class NotTheSame(MocaError):
@@ -92,7 +93,7 @@ def describe(found: Differences, classes: tuple[str, ...], where: Callable[[Plac
             note = "in the wrong split" if kind == "moved" else kind
             lines.append(f"{note}: {where(place)} ({place.split}, {change})")
     for (split, label), count in sorted(found.missing.items()):
-        lines.append(f"missing: {count} {split} image{'s' * (count > 1)} of '{classes[label]}'")
+        lines.append(f"missing: {counted(count, f'{split} image')} of '{classes[label]}'")
     return lines
 
 

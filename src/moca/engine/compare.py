@@ -22,6 +22,7 @@ from moca.engine.request import ASKED, here_only
 from moca.engine.result import Result
 from moca.engine.run import Running
 from moca.engine.subprocesses import side_by_side
+from moca.engine.tracked import Tracked
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
 from moca.errors import Held, MocaError
@@ -74,8 +75,7 @@ def carry_out(
         trackers: The trackers; every run has its own.
         begun: Called once all checks have passed.
     """
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
-        raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
+    check(plans, jobs, among_others)
     since, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
     # Four runs with compiled steps were seen to hang when they shared a GPU.
     compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
@@ -83,12 +83,11 @@ def carry_out(
     in_processes = not (on_gpu or watchers or here_only(plans, trackers))
     if any(isinstance(watcher, Watcher) for watcher in watchers) or not (on_gpu or in_processes):
         at_a_time = 1  # a watcher follows one run at a time; Python objects cannot be passed to child processes
-    _check_folders(plans, among_others)
     if begun:
         begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
         if on_gpu or at_a_time == 1:
-            watching = [*watchers, *(tracker.make for tracker in trackers)]
+            watching = [*watchers, *(partial(Tracked, tracker) for tracker in trackers)]
             first = _first_tasks(plans, shared=not watching)
             made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
                     for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
@@ -103,7 +102,10 @@ def carry_out(
     )
 
 
-def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
+def check(plans: Sequence[Plan], jobs: int | None = None, among_others: bool = False) -> None:
+    """Raise a `MocaError` if these runs cannot be carried out in their folder, or not so many at a time."""
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
     folder = plans[0].folder.parent
     if (folder / SETTINGS).is_file():
         raise MocaError(f"'{folder}' is the folder of a single run; choose another with out=")
@@ -116,7 +118,7 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
             "folder with out="
         )
     for p in plans:
-        if (p.folder / SETTINGS).is_file():
+        if p.begun:
             _check_same(p)
 
 
@@ -128,7 +130,7 @@ def _check_same(p: Plan) -> None:
             f"'{p.folder}' holds a run with other settings ({', '.join(changed)}); choose another folder with out="
         )
     images = p.stream.dataset.fingerprint
-    if (p.folder / RESULT).is_file() and Result.load(p.folder).environment.get("data", images) != images:
+    if p.done and Result.load(p.folder).environment.get("data", images) != images:
         raise MocaError(
             f"the images of '{p.settings.data_name}' have changed since run '{p.folder}' was done; bring the old ones "
             "back, or choose another folder with out="
@@ -166,7 +168,7 @@ def _first_tasks(plans: Sequence[Plan], shared: bool) -> list[FirstTask]:
     tasks: dict[Hashable, FirstTask] = {}
     made = []
     for p in plans:
-        alike = beginning(p.settings) if shared and p.tasks > 1 and not (p.folder / RESULT).is_file() else None
+        alike = beginning(p.settings) if shared and p.tasks > 1 and not p.done else None
         made.append(FirstTask() if alike is None else tasks.setdefault((id(p.stream), alike), FirstTask()))
         made[-1].to_come.add(p.folder)
     return made
@@ -186,7 +188,7 @@ def _job(
         RunFolder(p.folder).keep_failure if p.settings.with_own_code or watchers else None,
         first_task=first_task,
         ended=ended,
-        held=lambda: not (p.folder / RESULT).is_file() and RunFolder(p.folder).held,
+        held=lambda: not p.done and RunFolder(p.folder).held,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from moca.engine.result import Result
+from moca.wording import counted
 
 _LONG = 60.0
 """Seconds from which advice on speeding up is given."""
@@ -59,7 +60,4 @@ class Cost:
             f", packed by {self.packed}" if self.packed > 1 else f", {self.jobs} at a time" if self.jobs > 1 else ""
         )
         took = f"{self.seconds:,.0f}" if self.seconds >= 10 else f"{self.seconds:.1f}"
-        return (
-            f"{self.runs} run{'' if self.runs == 1 else 's'} in {took} s{packed}: "
-            f"{self.images_per_second:,.0f} images/s in total"
-        )
+        return f"{counted(self.runs, 'run')} in {took} s{packed}: {self.images_per_second:,.0f} images/s in total"

@@ -20,7 +20,7 @@ from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEB
 from moca.engine.request import above, kept
 from moca.errors import MocaError
 from moca.locking import is_held
-from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, word
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, flat, word
 from moca.settings.migration import renewed
 
 RUNS = Path("runs")
@@ -256,13 +256,13 @@ def _usual(runs: Sequence[Listed]) -> dict[str, Any]:
     """The most common value of each setting that can distinguish runs; options have names such as perturb.lambda."""
     counts: dict[str, Counter[str]] = {}
     for run in runs:
-        for name, value in _flat(run.settings).items():
+        for name, value in _apart(run.settings).items():
             counts.setdefault(name, Counter())[json.dumps(value)] += 1
     return {name: json.loads(count.most_common(1)[0][0]) for name, count in counts.items()}
 
 
 def _unlike(run: Listed, usual: dict[str, Any]) -> str:
-    unlike = {name: value for name, value in _flat(run.settings).items() if value is not None and value != usual[name]}
+    unlike = {name: value for name, value in _apart(run.settings).items() if value is not None and value != usual[name]}
     other = {name.removesuffix(".name") for name in unlike if name.endswith(".name")}  # their options differ anyway
     texts = [
         f"{name.removesuffix('.name').removesuffix('.size').removeprefix('perturb.').removeprefix('learner.')}"
@@ -273,13 +273,10 @@ def _unlike(run: Listed, usual: dict[str, Any]) -> str:
     return " ".join(text for text in texts if text not in run.folder.name)
 
 
-def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+def _apart(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings and their options by name, without those that do not change the method or are shown anyway."""
-    flat: dict[str, Any] = {}
-    for name in Run.model_fields.keys() & settings.keys() - {"data", "validation", *ELSEWHERE}:
-        value = settings[name]
-        flat |= {f"{name}.{key}": of for key, of in value.items()} if isinstance(value, dict) else {name: value}
-    return dict(sorted(flat.items()))
+    names = Run.model_fields.keys() & settings.keys() - {"data", "validation", *ELSEWHERE}
+    return dict(sorted(flat({name: settings[name] for name in names}).items()))
 
 
 SORTS: dict[str, Callable[[Listed], Any]] = {

@@ -12,6 +12,7 @@ from typing import Any
 
 from moca.data.progress import Watch, silent
 from moca.engine.device import check_execution
+from moca.engine.folder import RESULT, SETTINGS
 from moca.engine.material import Material
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError, MocaWarning, Unfit
@@ -31,6 +32,16 @@ class Plan:
     folder: Path
     given: Run | None = None
     """Its settings as given."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended before."""
+        return (self.folder / RESULT).is_file()
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has been started."""
+        return (self.folder / SETTINGS).is_file()
 
     @property
     def steps(self) -> int:

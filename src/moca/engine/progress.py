@@ -17,6 +17,8 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from moca.wording import counted
+
 _BAR, _NUMBERS = 8, len("1234/s 0:00:00") + 4
 _END = len("task 10/10, acc 99.9 %")
 
@@ -61,7 +63,7 @@ class ProgressBar:
 
     def elsewhere(self, runs: int) -> None:
         """Show that all remaining runs are in progress in other processes."""
-        self(0, f"waiting for {runs} run{'s' * (runs != 1)} of other processes")
+        self(0, f"waiting for {counted(runs, 'run')} of other processes")
 
     def _cut(self, text: str) -> str:
         return text if len(text) <= self.width else f"{text[: self.width - _END - 1]}…{text[-_END:]}"

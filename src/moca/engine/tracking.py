@@ -15,12 +15,19 @@ TRACKING = "tracking.json"
 
 def chosen(track: Any) -> list[Choice]:
     """Parse trackers in any of the accepted forms, one or several, and check that each can be reached."""
+    choices = asked(track)
+    for choice in choices:
+        choice.make().reach()
+    return choices
+
+
+def asked(track: Any) -> list[Choice]:
+    """Parse trackers in any of the accepted forms, one or several."""
     given = list(track) if isinstance(track, list | tuple) else [track]
     choices = [as_choice(one) for one in given if one is not None]
     for number, choice in enumerate(choices):
         if choice.name in [other.name for other in choices[:number]]:
             raise MocaError(f"a run has one tracker '{choice.name}'; give it once")
-        choice.make().reach()
     return choices
 
 

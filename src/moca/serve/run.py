@@ -13,12 +13,12 @@ import uvicorn
 from fastapi import FastAPI
 from PIL import Image
 
-from moca.classifier.summary import counted
 from moca.errors import MocaError
 from moca.serve.app import create_app
 from moca.serve.current_version import InUse
 from moca.serve.limits import Limits
 from moca.serve.teaching import LessonRules, Teaching
+from moca.wording import counted
 
 _CONNECTIONS = 256
 """Concurrent requests above which uvicorn answers 503."""

@@ -1,6 +1,6 @@
 """The typed settings that the Python API, the command line and recipe files share. Importing them needs no torch."""
 
-from moca.settings.base import Settings, by_name, spelt, validate, word
+from moca.settings.base import Settings, by_name, flat, spelt, validate, word
 from moca.settings.bench import Bench
 from moca.settings.choice import Choice, Own
 from moca.settings.heads import HEADS
@@ -23,6 +23,7 @@ __all__ = [
     "Seeds",
     "Settings",
     "by_name",
+    "flat",
     "spelt",
     "validate",
     "word",

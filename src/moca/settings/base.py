@@ -77,6 +77,14 @@ def spelt(value: Any) -> str:
     return value.as_given() if isinstance(value, Settings) else word(value)
 
 
+def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested settings by their paths, such as `learner.name`."""
+    paths: dict[str, Any] = {}
+    for name, value in settings.items():
+        paths |= flat(value, f"{above}{name}.") if isinstance(value, Mapping) else {above + name: value}
+    return paths
+
+
 def parse(text: str, leading: str) -> dict[str, Any]:
     """Parse a short form into options; a value without a name belongs to the option before it: `steps:at=35,45`."""
     head, _, rest = text.partition(":")
@@ -96,6 +104,13 @@ def parse(text: str, leading: str) -> dict[str, Any]:
         else:
             options[key], last = value, key
     return options
+
+
+def several(value: Any) -> Any:
+    """The values in a string, or a number, as a tuple: '35,45', '35 45' or 35."""
+    if isinstance(value, str):
+        return tuple(value.replace(",", " ").split())
+    return (value,) if isinstance(value, int | float) else value
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

@@ -5,20 +5,19 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from moca.errors import MocaError
-from moca.settings.base import Settings, validate
+from moca.settings.base import Settings, several, validate
 from moca.settings.method import method
 from moca.settings.run import AtLeastOne, Precision, Run
 
 
-def _several(value: Any) -> Any:
-    """Turn one value into a tuple, and the word none into an empty one."""
-    if isinstance(value, str | int):
-        value = (value,)
-    return () if tuple(value) == ("none",) else tuple(value)
+def _or_none(value: Any) -> Any:
+    """Several values; the word none stands for no value."""
+    values = several(value)
+    return () if values in (("none",), ["none"]) else values
 
 
 def _methods(value: Any) -> Any:
-    value = _several(value)
+    value = _or_none([value] if isinstance(value, str) else value)  # a comma may be part of a method
     for text in value:
         run = validate(Run, method(text))
         if not run.learner.make().has_memory:
@@ -37,10 +36,10 @@ class Bench(Settings):
         description="learner, or learner+perturbation [default: er er+gaussian er+wap derpp er_ace]",
         min_length=1,
     )
-    ways: Annotated[tuple[Way, ...], Field(min_length=1), BeforeValidator(_several)] | None = Field(
+    ways: Annotated[tuple[Way, ...], Field(min_length=1), BeforeValidator(_or_none)] | None = Field(
         None, description="how a step runs: eager, compiled, captured [default: all on a GPU, eager on a CPU]"
     )
-    packed: Annotated[tuple[AtLeastOne, ...], BeforeValidator(_several)] | None = Field(
+    packed: Annotated[tuple[AtLeastOne, ...], BeforeValidator(_or_none)] | None = Field(
         None, description="runs at once on one GPU; none skips [default: 1 2 4 8 on a GPU]"
     )
     device: str = Field("auto", description="cpu, cuda, or auto")

@@ -1,11 +1,11 @@
 """Settings of optimisers and learning-rate schedules."""
 
 import math
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from moca.settings.base import Settings, choice
+from moca.settings.base import Settings, choice, several
 
 LARGEST = 1e30
 """Safely within the range of float32."""
@@ -55,7 +55,7 @@ class ScheduleSettings(Settings):
     anew: bool = Field(True, description="restart with every task; off: one schedule over all tasks")
 
     def factor(self, epoch: int, epochs: int) -> float:
-        """The factor of the learning rate in epoch `epoch` (from 0) of `epochs`."""
+        """The factor of the learning rate, 1 at most, in epoch `epoch` (from 0) of `epochs`."""
         raise NotImplementedError
 
 
@@ -69,28 +69,18 @@ class Constant(ScheduleSettings):
         return 1.0
 
 
-def _several(value: Any) -> Any:
-    """One epoch, or several: 35, '35 45' or (35, 45)."""
-    if isinstance(value, str):
-        return tuple(value.replace(",", " ").split())
-    return (value,) if isinstance(value, int) else value
-
-
 class Steps(ScheduleSettings):
     """The learning rate drops after some epochs."""
 
     name: Literal["steps"] = "steps"
-    at: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(_several)] = Field(
+    at: Annotated[tuple[Annotated[int, Field(ge=0)], ...], BeforeValidator(several)] = Field(
         (35, 45), description="epochs after which it drops"
     )
-    by: float = Field(0.1, gt=0, description="factor of each drop")
+    by: float = Field(0.1, gt=0, le=1, description="factor of each drop")
 
     def factor(self, epoch: int, epochs: int) -> float:
         """`by` to the power of the number of drops so far."""
-        try:
-            return float(self.by ** sum(epoch >= end for end in self.at))
-        except OverflowError:
-            return math.inf
+        return float(self.by ** sum(epoch >= end for end in self.at))
 
 
 class Cosine(ScheduleSettings):

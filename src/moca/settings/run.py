@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, mo
 from moca.errors import MocaError, Unfit, nearest
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind
 from moca.settings.arrival import Arrival
-from moca.settings.base import Settings, short
+from moca.settings.base import Settings, several, short
 from moca.settings.choice import Choice, Own, chosen
 from moca.settings.heads import Cosine, Head
 from moca.settings.memory import Memory
@@ -34,19 +34,14 @@ class Seeds(Settings):
         return self.seed if own is None else int(own)
 
 
-def _split(value: Any) -> Any:
-    """Split several values in one string: '35,45'."""
-    return tuple(p for p in value.replace(",", " ").split()) if isinstance(value, str) else value
-
-
 def _class_order(value: Any) -> Any:
     """The name of an order, or class numbers."""
-    return value if isinstance(value, str) and value[:1].isalpha() else _split(value)
+    return several(value) if isinstance(value, str) and not value[:1].isalpha() else value
 
 
 def _tasks(value: Any) -> Any:
     """The number of tasks, or the number of classes of each: 5, or '50,10,10,10,10,10'."""
-    return _split(value) if isinstance(value, str) and "," in value else value
+    return several(value) if isinstance(value, str) and "," in value else value
 
 
 CHEAP = ("angles", "gradients", "perturbation", "batch_norm", "weights")
@@ -57,14 +52,14 @@ RECORDINGS = (*CHEAP, "lead", "rules")
 
 def _recorded(value: Any) -> Any:
     """The names of recordings, each once and in a fixed order; `all` stands for the cheap ones."""
-    named = _split(value) if isinstance(value, str) else value
-    if not isinstance(named, list | tuple) or not all(isinstance(name, str) for name in named):
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         return value
-    several = [name for part in named for name in _split(part)]
-    for name in several:
+    named = [name for part in parts for name in several(part)]
+    for name in named:
         if name not in ("all", *RECORDINGS):
             raise MocaError(f"record = '{name}': {nearest(name, ('all', *RECORDINGS))}")
-    return tuple(name for name in RECORDINGS if name in several or ("all" in several and name in CHEAP))
+    return tuple(name for name in RECORDINGS if name in named or ("all" in named and name in CHEAP))
 
 
 ClassOrder = Annotated[str | tuple[int, ...], BeforeValidator(_class_order)]
@@ -247,9 +242,6 @@ class Run(Settings):
             raise MocaError("a simplex head cannot grow, so its classes must be known; use head=linear or head=cosine")
         if self.memory.size == 0 and learner.has_memory:
             raise MocaError(f"'{name}' replays from memory, so memory must be at least 1 (it is 0)")
-        epochs = self.epochs if self.schedule.anew else 10**9  # whatever the number of tasks
-        if self.lr * max(self.schedule.factor(epoch, epochs) for epoch in (0, epochs - 1)) > LARGEST:
-            raise MocaError(f"the learning rate may be {LARGEST:.0e} at most; use a smaller lr or schedule")
         if self.short_batch == "skip" and self.replay_batch not in (None, self.batch):
             raise MocaError("short_batch=skip is for replay batches as large as new ones; leave out replay_batch")
         if why := learner.why_not(perturb):

@@ -1,8 +1,9 @@
 """Suggestions for unknown option names, in Python, on the command line and in files."""
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from moca.errors import MocaError, nearest
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
@@ -11,6 +12,8 @@ from moca.settings.choice import options_of
 from moca.settings.heads import HEADS
 from moca.settings.optimisers import OPTIMISERS, SCHEDULES
 from moca.settings.run import Run
+
+Init = TypeVar("Init", bound=Callable[..., None])
 
 _ELSEWHERE = {
     "buffer_size": "memory", "mem_size": "memory", "minibatch_size": "replay_batch", "batch_size_mem": "replay_batch",
@@ -35,6 +38,22 @@ def refuse_unknown_keywords(function: Callable[..., Any], given: Iterable[str]) 
     taken = inspect.signature(function).parameters.values()
     own = [parameter.name for parameter in taken if parameter.kind is not parameter.VAR_KEYWORD]
     refuse_unknown(given, own, f"of {function.__name__}")
+
+
+def refusing_unknown_keywords(init: Init) -> Init:
+    """The same for a constructor that takes no other keywords than its own; its signature stays, for scikit-learn."""
+    own = list(inspect.signature(init).parameters)
+
+    @functools.wraps(init)
+    def checked(self: Any, *values: Any, **given: Any) -> None:
+        for name in given:
+            if name not in own:
+                called = _ELSEWHERE.get(name)
+                hint = f"it is called {called}= here" if called in own else nearest(name, own[1:])
+                raise MocaError(f"unknown option '{name}' of {type(self).__name__}; {hint}")
+        init(self, *values, **given)
+
+    return cast(Init, checked)
 
 
 def setting_meant(option: str) -> str:
