@@ -20,11 +20,12 @@ from torch import Tensor, nn
 
 from moca import __version__
 from moca.atomic import whole
-from moca.classifier.summary import counted, listed
+from moca.classifier.summary import listed
 from moca.data import Transform
 from moca.engine.learning import Learning
 from moca.errors import MocaError, first_line
 from moca.overwriting import ONNX, replaceable
+from moca.wording import counted
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier
