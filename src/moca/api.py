@@ -28,6 +28,7 @@ from moca.engine.request import ASKED, CHOOSING
 from moca.engine.result import Result
 from moca.engine.run import Running, refuse_ended
 from moca.engine.schedule import Schedule
+from moca.engine.selection import with_history
 from moca.engine.tracked import Tracked
 from moca.engine.watch import Watcher
 from moca.errors import Interrupted, MocaError
@@ -205,7 +206,7 @@ def compare(
         names = {p.folder.absolute(): p.label for p in [*held_out, *plans]}  # they say what was chosen
         outcome = carry_out(held_out, begun=begun)
         by = _ended(Comparison(_named(outcome.results, names), folder / CHOOSING, outcome.cost), outcome, folder)
-        picks = _picked(plans, held_out, by)
+        picks = with_history(_picked(plans, held_out, by), folder)
         best = [p for p in plans if p.label in [pick.label for pick in picks]]
         outcome = carry_out(best, among_others=True)
         return _ended(

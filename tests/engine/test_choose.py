@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from moca.data import Split
 from moca.engine.choose import Pick, best, methods, seeds_apart
 from moca.engine.plan import folder_name, plan
 from moca.errors import Interrupted
-from moca.report.chosen import _picked
+from moca.report.chosen import _picked, told_in
 from moca.report.comparison import Comparison
 from tests.engine.test_run import assert_same_run
 
@@ -120,6 +121,55 @@ def test_more_seeds_can_be_added(toy, tmp_path):
     assert more.choosing.cost is None
 
 
+def reverse_the_choice(folder):
+    """Make the combination that was chosen the worst on held-out images, as other seeds might."""
+    (entry,) = json.loads((folder / "chosen.json").read_text())
+    for path in folder.glob(f"choosing/{folder_name(entry['chosen'])}-s*/result.json"):
+        result = json.loads(path.read_text())
+        result["accuracy_matrix"] = [[0.0] * len(row) for row in result["accuracy_matrix"]]
+        path.write_text(json.dumps(result))
+    return entry["chosen"]
+
+
+def test_a_choice_that_changes_after_testing_is_said_to(toy, tmp_path):
+    folder, settings = tmp_path / "c", TINY | {"lr": [0.1, 0.2], "data": toy, "choose": "0.25:seeds=1", "out": "c"}
+    first = moca.compare(**settings, seeds=2)
+    assert not first.picks[0].tested_before and first.told.startswith("Chosen before testing.")
+    old = reverse_the_choice(folder)
+    (new,) = {"er lr=0.1", "er lr=0.2"} - {old}
+    words = f"Not all was chosen before testing: the choice changed from {old}, tested with 2 seeds, to {new}. For each"
+    for seeds in (3, 3):
+        changed = moca.compare(**settings, seeds=seeds)
+        assert [(pick.label, pick.tested_before) for pick in changed.picks] == [(new, {old: [0, 1]})]
+        assert changed.told.startswith(words) and "played no part" not in changed.told
+        assert told_in(folder) == changed.told
+    loaded = Comparison.load(folder)
+    tested = next(setting for setting in loaded.settings if not setting.held_out)
+    assert [row.label for row in tested.rows] == [new], "a rejected setting does not count as a chosen one"
+    left_out = [f"{folder}/{folder_name(old)}-s{seed}: tested, but no longer chosen" for seed in (0, 1)]
+    assert loaded.left_out == left_out == Comparison.load(tmp_path).left_out
+    assert len(Comparison.load(folder / f"{folder_name(old)}-s0").results) == 1, "it was asked for by name"
+    for run in folder.glob(f"{folder_name(old)}-s*"):
+        shutil.rmtree(run)
+    assert moca.compare(**settings, seeds=3).told == changed.told, "also once its runs are gone"
+
+
+def test_what_was_chosen_and_what_was_all_tested_do_not_mix(toy, tmp_path):
+    settings = TINY | {"lr": [0.1, 0.2], "data": "digits"}
+    moca.compare(**settings, choose="0.25:seeds=1", out="chosen")
+    with pytest.raises(MocaError, match=r"the settings in 'chosen' were chosen with choose=0.25:seeds=1; give it ag"):
+        moca.compare(**settings, out="chosen")
+    (tmp_path / "chosen" / "compare.json").unlink()
+    with pytest.raises(MocaError, match=r"were chosen with choose=0.25; give it again, or choose another folder with"):
+        moca.compare(**settings, out="chosen")
+    moca.compare(**settings | {"lr": 0.1}, out="tested")
+    with pytest.raises(
+        MocaError, match=r"the runs in 'tested' were tested without choose=, .* another folder with out"
+    ):
+        moca.compare(**settings, choose=0.25, out="tested")
+    assert not (tmp_path / "tested" / "choosing").exists()
+
+
 def test_what_is_chosen_among(make_dataset):
     settings = TINY | {
         "data": make_dataset(),
@@ -186,6 +236,16 @@ def test_the_command_and_its_report(tmp_path, capsys):
         cli.main(["report", "c", "--out", "again.html"])
     told = [re.search("Chosen before testing.*too good", text)[0] for text in (page, Path("again.html").read_text())]
     assert told[0] == told[1]
+    assert "chosen before testing" not in capsys.readouterr().out
+    changed = reverse_the_choice(tmp_path / "c")
+    with pytest.raises(SystemExit):
+        cli.main(["resume", "c"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        cli.main(["report", "c", "--out", "again.html"])
+    said = f"Not all of c was chosen before testing: the choice changed from {changed}, tested with 1 seed, to er lr="
+    assert said in capsys.readouterr().out
+    assert said.replace("of c ", "") in Path("again.html").read_text()
     assert "Summary, on the test images" in page
     assert "Summary, on a held-out share (0.2) of the training images" in page
 

@@ -45,7 +45,7 @@ def report(
         Also write the tables as LaTeX to this file, ending in .tex.
     """
     with loading():
-        from moca.report.chosen import told_in
+        from moca.report.chosen import changes_in, told_in
         from moca.report.comparison import Comparison
         from moca.report.page import latex_tables, write_report
 
@@ -75,6 +75,9 @@ def report(
     console.print(comparison)
     _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
     _say_first("Left out", comparison.left_out)
+    for place in places:
+        if changes := changes_in(place):
+            say(f"Not all of {place} was chosen before testing: {changes}.")
     if len(comparison.settings) > 1:
         say(f"{len(comparison.settings)} settings whose numbers cannot be compared, each in its own section.")
     for line in [*written, f"Report: {from_here(page)}"]:

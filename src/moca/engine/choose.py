@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Pick:
     among: Mapping[str, float]
     """Every combination with its mean accuracy on held-out images; NaN if one of its runs did not finish. Empty if
     there was only one combination."""
+    tested_before: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    """Other combinations that had already been tested, each with its seeds; normally none."""
 
 
 def asked(choose: Any) -> Choosing:

@@ -12,6 +12,7 @@ from moca.defaults import choices_in_words, unused_in_words
 from moca.engine import choose
 from moca.engine.plan import Plan, plan
 from moca.engine.request import CHOOSING
+from moca.engine.selection import refuse_mixing
 from moca.settings.choosing import Choosing
 
 
@@ -31,7 +32,9 @@ class Intent:
     @classmethod
     def of(cls, settings: dict[str, Any], seeds: Sequence[int], choosing: Any, out: Path, watch: Watch) -> Intent:
         """The intent of a comparison in the folder `out`; `watch` is called as by `Material`."""
-        plans, how = plan(settings, seeds, out, watch), None if choosing is None else choose.asked(choosing)
+        how = None if choosing is None else choose.asked(choosing)
+        refuse_mixing(out, how)
+        plans = plan(settings, seeds, out, watch)
         chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         unused = unused_in_words(settings, [p.settings for p in plans])
         held_out = [] if how is None else choose.plan(settings, how, seeds, out / CHOOSING)

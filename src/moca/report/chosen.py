@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from moca.atomic import whole
 from moca.engine.choose import Pick
 from moca.engine.cost import Cost
-from moca.engine.result import Result, null_if_nan
-from moca.report.comparison import CHOSEN, Comparison
+from moca.engine.result import Result
+from moca.engine.selection import Selection
+from moca.report.comparison import Comparison
 
 
 class Chosen(Comparison):
@@ -40,23 +39,16 @@ class Chosen(Comparison):
         named = {label for pick in self.picks for label in pick.among}
         lost = [row.label for row in self.choosing.rows if row.label not in named]
         nothing = f" Nothing was chosen among {', '.join(lost)}: none finished with every seed." if lost else ""
-        return _paragraph(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results), nothing)
+        return _paragraph(self._selection, nothing)
+
+    @property
+    def _selection(self) -> Selection:
+        return Selection(self.picks, self.share, _seeds(self.choosing.results), _seeds(self.results))
 
     def _write(self, folder: Path) -> None:
-        """Also write chosen.json, with one entry per method."""
+        """Also write chosen.json."""
         super()._write(folder)
-        entries = [
-            {
-                "chosen": pick.label,
-                "among": {label: null_if_nan(accuracy) for label, accuracy in pick.among.items()},
-                "held_out": self.share,
-                "seeds": _seeds(self.choosing.results),
-                "tested_with_seeds": _seeds(self.results),
-            }
-            for pick in self.picks
-        ]
-        with whole(folder / CHOSEN) as path:
-            path.write_text(json.dumps(entries, indent=2) + "\n")
+        self._selection.save(folder)
 
     def write_report(self) -> Path:
         """Write one page: first the results on the test images, then the runs that settings were chosen by."""
@@ -68,25 +60,40 @@ class Chosen(Comparison):
 
 def told_in(folder: Path) -> str:
     """The paragraph about the choice of the comparison in a folder; empty if there was none or it is unreadable."""
-    try:
-        entries = json.loads((folder / CHOSEN).read_text())
-        picks = [
-            Pick(one["chosen"], {name: math.nan if a is None else a for name, a in one["among"].items()})
-            for one in entries
-        ]
-        return _paragraph(picks, entries[0]["held_out"], entries[0]["seeds"], entries[0]["tested_with_seeds"])
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
-        return ""
+    selection = Selection.of(folder)
+    return _paragraph(selection) if selection else ""
 
 
-def _paragraph(picks: Sequence[Pick], share: float, by: Sequence[int], tested: Sequence[int], nothing: str = "") -> str:
+def changes_in(folder: Path) -> str:
+    """What was chosen only after something else had been tested, by the comparison in a folder; empty if nothing."""
+    selection = Selection.of(folder)
+    return _changes(selection.picks) if selection else ""
+
+
+def _paragraph(selection: Selection, nothing: str = "") -> str:
+    changes = _changes(selection.picks)
+    before = f"Not all was chosen before testing: {changes}." if changes else "Chosen before testing."
+    unseen = "" if changes else "; the test images played no part"
     return (
-        f"Chosen before testing. For each learner with each perturbation, the settings with the best mean final "
-        f"accuracy on {100 * share:g} % of the training images, held out, with {_in_words(by)}, were taken; the test "
-        f"images played no part. {' '.join(map(_picked, picks))}{nothing} The chosen methods were then trained on all "
-        f"training images with {_in_words(tested)}, which did not take part in the choice, and evaluated on the test "
-        f"images. Accuracies on held-out images are those of the best of several, and so a little too good."
+        f"{before} For each learner with each perturbation, the settings with the best mean final accuracy on "
+        f"{100 * selection.share:g} % of the training images, held out, with {_in_words(selection.seeds)}, were taken"
+        f"{unseen}. {' '.join(map(_picked, selection.picks))}{nothing} The chosen methods were then trained on all "
+        f"training images with {_in_words(selection.tested)}, which did not take part in the choice, and evaluated on "
+        "the test images. Accuracies on held-out images are those of the best of several, and so a little too good."
     )
+
+
+def _changes(picks: Sequence[Pick]) -> str:
+    """The choices that changed once test accuracies could be seen, in words."""
+    return "; ".join(
+        f"the choice changed from {' and '.join(_tested(*one) for one in pick.tested_before.items())} to {pick.label}"
+        for pick in picks
+        if pick.tested_before
+    )
+
+
+def _tested(label: str, seeds: Sequence[int]) -> str:
+    return f"{label}, tested with {len(seeds)} seed{'s' * (len(seeds) != 1)},"
 
 
 def _picked(pick: Pick) -> str:

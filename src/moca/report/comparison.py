@@ -22,15 +22,13 @@ from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.engine.result import Result, null_if_nan
+from moca.engine.selection import CHOSEN
 from moca.errors import MocaError, nearest
 from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.spread import Spread
 from moca.settings import Run, validate, word
 from moca.settings.method import method
-
-CHOSEN = "chosen.json"
-"""File with the settings chosen by `--choose`, in the folder of the comparison."""
 
 
 @dataclass(frozen=True)

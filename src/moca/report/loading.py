@@ -9,6 +9,7 @@ from pathlib import Path
 
 from moca.engine.listing import Listed, listed, not_begun
 from moca.engine.result import Result
+from moca.engine.selection import Selection
 from moca.errors import MocaError
 from moca.measures.analysis import analyses_of
 from moca.paths import from_here
@@ -25,8 +26,11 @@ def load(places: Sequence[Path], chosen: bool = False) -> tuple[list[tuple[str, 
     """
     runs = list(listed(*places))
     ended, left_out = [], _not_begun(places, runs)
+    rejected = _rejected(runs)
     for run in runs:
         try:
+            if run.folder in rejected and run.folder not in places:
+                raise MocaError("tested, but no longer chosen" if run.learned else "no longer chosen")
             ended.append(_ended(run))
         except MocaError as error:
             left_out.append(f"{run.folder}: {error}")
@@ -49,6 +53,18 @@ def _not_begun(places: Sequence[Path], runs: Sequence[Listed]) -> list[str]:
             command = f"moca resume {shlex.quote(str(folder))}"
             lines += [f"{run}: not begun; begin it with: {command}" for run in not_begun(folder)]
     return lines
+
+
+def _rejected(runs: Sequence[Listed]) -> set[Path]:
+    """The runs of comparisons with `choose` that test a combination which is no longer the chosen one."""
+    above = {run.folder.parent: None for run in runs}
+    selections = {folder: selection for folder in above if (selection := Selection.of(folder))}
+    return {
+        run.folder
+        for run in runs
+        if run.folder.parent in selections
+        and run.folder.name.rpartition("-s")[0] in selections[run.folder.parent].rejected
+    }
 
 
 def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
