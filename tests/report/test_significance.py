@@ -151,6 +151,23 @@ def test_the_surest_gain_is_named_beside_the_largest_and_what_is_worse_for_sure(
     assert said.endswith("Worse, by more than chance: er+vmf.")
 
 
+def test_a_difference_of_nothing_but_rounding_is_no_gain(tmp_path):
+    """These means are the same, but that of the differences is 9e-18."""
+    er, wap = [0.1, 0.2, 0.4], [0.4, 0.1, 0.2]
+    assert 0 < np.mean(np.subtract(wap, er)) < 1e-16
+    said = verdict(comparison(tmp_path, {"er": er, "er+wap": wap, "er+vt": [0.1, 0.0, 0.1]}).settings[0])
+    none = "No perturbation has a higher mean final accuracy than its learner."
+    assert said.startswith(f"{none} er+wap is level with er: 0.00 ± 26.46 points, higher with 1 of 3 seeds.")
+    untested = [result(tmp_path, value, seed, learner="derpp", perturb=perturb)
+                for perturb in ("none", "vt") for seed, value in enumerate((0.2, 0.3))]  # fmt: skip
+    runs = {"er": [0.5, 0.6], "er+wap": [0.4, 0.55], "derpp": untested[:2], "derpp+vt": untested[2:]}
+    assert "Higher, but cannot be tested" not in verdict(comparison(tmp_path, runs).settings[0])
+    said = verdict(comparison(tmp_path, {"er": er, "derpp": wap}).settings[0])
+    assert "has the highest mean, level with" in said and "not higher" not in said
+    same = comparison(tmp_path, {"er": [0.1 + 0.2, 0.5], "er+wap": [0.3, 0.5]})
+    assert difference(same["er"], same["er+wap"]).wins == 0
+
+
 def test_a_perturbation_without_its_learner_is_named(tmp_path):
     runs = {"er": [0.5, 0.52], "er+wap": [0.6, 0.63], "derpp+gaussian": [0.7, 0.72]}
     made = comparison(tmp_path, runs)

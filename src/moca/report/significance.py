@@ -17,8 +17,8 @@ LEVEL = 0.05
 FEW = 3
 """With at most this many seeds, a test can detect only large differences."""
 _NUMBER = "final_accuracy"
-_ROUNDING = 1e-12
-"""Standard deviation up to which accuracies differ only by rounding."""
+ROUNDING = 1e-12
+"""Difference up to which accuracies, which are shares, differ only by rounding; also their standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,16 @@ class Difference:
         return str(self.seeds[0]) if self.paired else f"{self.seeds[0]} and {self.seeds[1]}"
 
     @property
+    def higher(self) -> bool:
+        """Whether the first method's mean is higher, by more than rounding."""
+        return self.spread.mean > ROUNDING
+
+    @property
+    def level(self) -> bool:
+        """Whether both means are the same, apart from rounding."""
+        return abs(self.spread.mean) <= ROUNDING
+
+    @property
     def clear(self) -> bool:
         """Whether the difference is significant, that is, called more than chance."""
         return self.adjusted < LEVEL
@@ -62,7 +72,9 @@ def difference(ours: Row, theirs: Row) -> Difference:
     shared = ours.differences(theirs, _NUMBER)
     values = [[v for v in row.values(_NUMBER) if math.isfinite(v)] for row in (ours, theirs)]
     if len(shared) >= 2 or (len(shared) == 1 and min(map(len, values)) == 1):
-        return Difference(Spread.of(shared), (len(shared), len(shared)), sum(d > 0 for d in shared), paired(shared))
+        return Difference(
+            Spread.of(shared), (len(shared), len(shared)), sum(d > ROUNDING for d in shared), paired(shared)
+        )
     if not all(values):
         return Difference(Spread(math.nan, math.nan), (0, 0))
     a, b = (Spread.of(v) for v in values)
@@ -79,7 +91,7 @@ def holm_adjusted(differences: Sequence[Difference]) -> list[Difference]:
 def paired(differences: Sequence[float], above: bool = False) -> float:
     """p-value of a t-test against a mean of 0, or with `above`, of at most 0; NaN if there is no spread."""
     spread = Spread.of(differences)
-    if not spread.std > _ROUNDING:
+    if not spread.std > ROUNDING:
         return math.nan
     p = _two_sided(math.sqrt(len(differences)) * spread.mean / spread.std, len(differences) - 1)
     return p if not above else p / 2 if spread.mean > 0 else 1 - p / 2
@@ -87,7 +99,7 @@ def paired(differences: Sequence[float], above: bool = False) -> float:
 
 def _welch(a: Spread, b: Spread, counts: tuple[int, int]) -> float:
     parts = [spread.std**2 / count for spread, count in zip((a, b), counts, strict=True)]
-    if not max(a.std, b.std) > _ROUNDING or min(counts) < 2:
+    if not max(a.std, b.std) > ROUNDING or min(counts) < 2:
         return math.nan
     total = sum(parts)
     freedom = total**2 / sum(part**2 / (count - 1) for part, count in zip(parts, counts, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from moca.report.comparison import Row, Setting
 from moca.report.differences import Learners, against_own_learner, between_learners
 from moca.report.labels import some
-from moca.report.significance import FEW, Difference
+from moca.report.significance import FEW, ROUNDING, Difference
 from moca.report.tables import p_value, signed
 
 
@@ -28,19 +28,20 @@ def _perturbations(gains: list[tuple[Row, Row, Difference]]) -> str:
         return "No perturbation finished with its learner, so nothing can be compared."
     row, own, gain = max(known, key=lambda entry: (bool(entry[2].test), entry[2].spread.mean))
     test = _test(gain, sum(bool(entry[2].test) for entry in known)) + _larger_untested(gain, known)
-    if all(entry[2].spread.mean <= 0 for entry in known):
-        least = f"{row.label} loses least against {own.label}" if len(known) > 1 else f"{row.label} over {own.label}"
+    least = "is level with" if gain.level else "loses least against" if len(known) > 1 else "over"
+    if not any(entry[2].higher for entry in known):
         none = "No perturbation has a higher mean final accuracy than its learner."
-        return f"{none} {least}: {_size(gain)}. {test}{_other_significant(row, known)}"
-    no_gain = [r.label for r, _, other in known if other.spread.mean <= 0 and r is not row and not other.clear]
+        return f"{none} {row.label} {least} {own.label}: {_size(gain)}. {test}{_other_significant(row, known)}"
+    no_gain = [r.label for r, _, other in known if not other.higher and r is not row and not other.clear]
     none = f" No gain: {some(no_gain)}." if no_gain else ""
-    most = "gains most over" if gain.spread.mean > 0 else "loses least against"
+    most = "gains most over" if gain.higher else least
     return f"{row.label} {most} {own.label}: {_size(gain)}. {test}{none}{_other_significant(row, known)}"
 
 
 def _larger_untested(best: Difference, known: Sequence[tuple[Row, Row, Difference]]) -> str:
-    """Differences above the best one that can be tested, which cannot be tested themselves."""
-    larger = [entry for entry in known if not entry[2].test and entry[2].spread.mean > best.spread.mean]
+    """Gains above the best one that can be tested, which cannot be tested themselves."""
+    least = max(0.0, best.spread.mean) + ROUNDING
+    larger = [entry for entry in known if not entry[2].test and entry[2].spread.mean > least]
     if not best.test or not larger:
         return ""
     return f" Higher, but cannot be tested: {some([f'{row.label} ({_size(gain)})' for row, _, gain in larger])}."
@@ -48,7 +49,7 @@ def _larger_untested(best: Difference, known: Sequence[tuple[Row, Row, Differenc
 
 def _other_significant(best: Row, known: Sequence[tuple[Row, Row, Difference]]) -> str:
     """The other significant differences: the largest difference is not always the most significant one."""
-    clear = {row.label: gain.spread.mean > 0 for row, _, gain in known if gain.clear}
+    clear = {row.label: gain.higher for row, _, gain in known if gain.clear}
     above = [label for label, gains in clear.items() if gains and label != best.label]
     below = [label for label, gains in clear.items() if not gains and label != best.label]
     also = "Also more" if best.label in clear else "More"
@@ -92,11 +93,13 @@ def _learners(group: Learners) -> str:
     among += f" at {group.memory}" * bool(group.memory) + " and with several seeds" * (tested < len(group.rows))
     highest = best.spread("final_accuracy").mean
     single = [row.label for row in group.rows
-              if row not in group.ranked and row.spread("final_accuracy").mean > highest]  # fmt: skip
+              if row not in group.ranked and row.spread("final_accuracy").mean > highest + ROUNDING]  # fmt: skip
     higher = f" Higher, but with one seed: {some(single)}." if single else ""
+    level = highest - second.spread("final_accuracy").mean <= ROUNDING
     # Its mean may be highest only because of seeds that the other does not have.
-    shared = "" if lead.spread.mean > 0 else "; with the seeds that both have, it is not higher"
-    ahead = f"{among}, {best.label} has the highest mean, ahead of {second.label}{shared}"
+    shared = "" if lead.higher or (level and lead.level) else "; with the seeds that both have, it is not higher"
+    place = "level with" if level else "ahead of"
+    ahead = f"{among}, {best.label} has the highest mean, {place} {second.label}{shared}"
     return f"{ahead}: {_size(lead)}. {_test(lead, group.tests)}{higher}"
 
 
