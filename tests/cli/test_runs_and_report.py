@@ -249,6 +249,15 @@ def test_a_run_that_is_there_twice_is_one_seed(moca, runs):
     assert "Left out: runs/er-s0: the same settings and seed as runs/again" in out
 
 
+def test_a_mean_over_runs_of_several_versions_is_said_to_be_one(moca, runs, tmp_path):
+    assert "Note:" not in moca("report", "runs")[1]
+    newer = result(tmp_path, 0.5, 2)
+    newer.environment = newer.environment | {"moca": "0.2.0"}
+    written(newer, runs / "er-s2")
+    (note,) = [line for line in moca("report", "runs")[1].splitlines() if line.startswith("Note:")]
+    assert note == "Note: er (digits, 3 tasks): a mean over runs of moca 0.1.0 and 0.2.0."
+
+
 def test_no_figure_is_told_as_none(moca, runs):
     out = moca("analyse", "runs/er-s0")[1]
     assert "No figure: nothing to draw." in out and "PDF" not in out

@@ -7,8 +7,11 @@ import moca
 from moca import MocaError
 from moca.data import catalogue
 from moca.engine.folder import RunFolder
+from moca.report.notes import mixed
+from moca.report.page import render
 from moca.settings import Run, validate
 from tests.report.made_results import analysed, result, written
+from tests.report.seen_page import text_of
 
 
 def place(tmp_path, name, accuracy=0.5, seed=0, **settings):
@@ -218,6 +221,33 @@ def test_of_duplicates_the_finished_one_is_kept(tmp_path):
     place(tmp_path, "well")
     (kept,) = moca.Comparison.load(tmp_path / "runs").results
     assert kept.folder.name == "well"
+
+
+def test_of_a_duplicate_with_another_accuracy_both_are_told(tmp_path):
+    place(tmp_path, "a", 0.7935)
+    place(tmp_path, "b", 0.7935)
+    older = result(tmp_path, 0.7142)
+    older.environment = older.environment | {"moca": "0.0.9", "device": "NVIDIA H200"}
+    written(older, tmp_path / "runs" / "c")
+    same = f"the same settings and seed as {tmp_path / 'runs' / 'a'}"
+    assert moca.Comparison.load(tmp_path / "runs").left_out == [
+        f"{tmp_path / 'runs' / 'b'}: {same}",
+        f"{tmp_path / 'runs' / 'c'}: {same}, but differs: 71.42 % against 79.35 %, moca 0.0.9 / 0.1.0, "
+        "on NVIDIA H200 / x86_64",
+    ]
+
+
+def test_means_over_runs_of_several_versions_or_devices_are_said_to_be(tmp_path):
+    place(tmp_path, "a")
+    place(tmp_path, "b", perturb="wap")
+    for name, about in (("c", {"moca": "0.2.0"}), ("d", {"moca": "0.2.0", "device": "NVIDIA H200"})):
+        made = result(tmp_path, 0.5, 1, perturb="wap" if name == "d" else "none")
+        made.environment = made.environment | about
+        written(made, tmp_path / "runs" / name)
+    found = moca.Comparison.load(tmp_path / "runs")
+    versions, devices = "a mean over runs of moca 0.1.0 and 0.2.0", "a mean over runs on NVIDIA H200 and x86_64"
+    assert mixed(found.rows) == {versions: ["er", "er+wap"], devices: ["er+wap"]}
+    assert f"er, er+wap: {versions}" in text_of(render(found))
 
 
 def test_nothing_to_compare(tmp_path):

@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from moca.atomic import write
-from moca.cli.show import busy, console, say
+from moca.cli.show import busy, console, say, show_notes
 from moca.engine.listing import RUNS
 from moca.errors import MocaError
 from moca.importing import loading
@@ -47,6 +47,7 @@ def report(
     with loading():
         from moca.report.chosen import changes_in, told_in
         from moca.report.comparison import Comparison
+        from moca.report.notes import mixed
         from moca.report.page import latex_tables, write_report
 
     if not runs and not RUNS.is_dir():
@@ -75,6 +76,7 @@ def report(
     console.print(comparison)
     _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
     _say_first("Left out", comparison.left_out)
+    show_notes(comparison, mixed(comparison.rows))
     for place in places:
         if changes := changes_in(place):
             say(f"Not all of {place} was chosen before testing: {changes}.")

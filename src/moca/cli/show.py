@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
@@ -82,8 +82,7 @@ def show_result(result: Result) -> None:
 def show_comparison(comparison: Comparison) -> None:
     """Print mean and standard deviation of each method, the cost, notes, and where the files are."""
     from moca.report.chosen import Chosen
-    from moca.report.comparison import notes
-    from moca.report.labels import some
+    from moca.report.notes import notes
 
     if isinstance(comparison, Chosen):
         console.print("Held-out training images:", comparison.choosing)
@@ -95,10 +94,17 @@ def show_comparison(comparison: Comparison) -> None:
     if comparison.cost:
         for line in filter(None, (str(comparison.cost), comparison.cost.advice)):
             say(f"{line}.")
-    for note, labels in notes(comparison.rows).items():
+    show_notes(comparison, notes(comparison.rows))
+    say(f"Folder: {from_here(comparison.folder)}")
+
+
+def show_notes(comparison: Comparison, found: Mapping[str, Sequence[str]]) -> None:
+    """Print notes, each with the methods concerned unless these are all."""
+    from moca.report.labels import some
+
+    for note, labels in found.items():
         methods = "" if labels == [row.label for row in comparison.rows] else f"{some(labels)}: "
         say(f"Note: {methods}{note}.")
-    say(f"Folder: {from_here(comparison.folder)}")
 
 
 def show_intent(intent: Intent) -> None:

@@ -20,7 +20,6 @@ from rich.text import Text
 from moca.atomic import whole, writing
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
-from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.engine.result import Result, null_if_nan
 from moca.engine.selection import CHOSEN
 from moca.errors import MocaError, nearest
@@ -278,22 +277,6 @@ class Comparison:
         if self.cost:
             with whole(folder / "cost.json") as path:
                 path.write_text(json.dumps(self.cost.numbers(), indent=2) + "\n")
-
-
-def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """Each note about runs of these methods, with the methods concerned.
-
-    If a note does not hold for all seeds of a method, the method's name is followed by their number.
-    """
-    labels: dict[str, list[str]] = {}
-    for row in rows:
-        counts = Counter(
-            SHARED_IN_SHORT if note.startswith(SHARED) else note for result in row.results for note in result.notes
-        )
-        for note, count in counts.items():
-            some = f" ({count} of {len(row.results)} seeds)" if count < len(row.results) else ""
-            labels.setdefault(note, []).append(row.label + some)
-    return labels
 
 
 def _table(setting: Setting) -> Table:

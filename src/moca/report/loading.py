@@ -82,8 +82,19 @@ def once(results: Sequence[Result]) -> tuple[list[Result], list[str]]:
         best = twins[0] if len(twins) == 1 else max(twins, key=lambda twin: (twin.finished, len(analyses_of(twin))))
         unique.append(best)
         same = f"the same settings and seed as {from_here(best.folder)}"
-        left_out += [f"{from_here(twin.folder)}: {same}" for twin in twins if twin is not best]
+        left_out += [f"{from_here(twin.folder)}: {same}{_unlike(twin, best)}" for twin in twins if twin is not best]
     return unique, left_out
+
+
+def _unlike(twin: Result, kept: Result) -> str:
+    """How a run differs from the one that is kept in its place, if its accuracy does: a duplicate should not."""
+    ours, theirs = (f"{100 * result.final_accuracy:.2f} %" for result in (twin, kept))
+    if ours == theirs or not (twin.finished and kept.finished):
+        return ""
+    made = [[result.environment.get(name, "?") for result in (twin, kept)] for name in ("moca", "torch", "device")]
+    differing = [f"{name} {one} / {other}" for name, (one, other) in zip(("moca", "PyTorch", "on"), made, strict=True)
+                 if one != other]  # fmt: skip
+    return f", but differs: {', '.join([f'{ours} against {theirs}', *differing])}"
 
 
 def _ended(run: Listed) -> Result:
