@@ -240,6 +240,25 @@ def test_long_names_break_between_options():
     assert "".join(folded("x" * 50, 18)) == "x" * 50 and max(map(len, folded("x" * 50, 18))) <= 18
 
 
+def test_methods_that_differ_only_at_the_end_of_long_names_are_told_apart(tmp_path):
+    start = "er+wap:steps=2,step_size=0.123456 model=convnet:width=16,features=128 memory=20:per="
+    runs = {start + end: [result(tmp_path, 0.5, lr=lr)] for lr, end in ((0.1, "class"), (0.2, "total"))}
+    (facet,) = facets(setting(tmp_path, runs))
+    for draw in (accuracy_curves, print_dots):
+        figure = draw(facet, "test images")
+        figure.draw_without_rendering()
+        texts = [*(figure.legends[0].get_texts() if draw is accuracy_curves else figure.axes[0].texts)]
+        assert [text.get_text().replace("\n", "").replace(" ", "") for text in texts] == [
+            label.replace(" ", "") for label in runs
+        ]
+        boxes = [text.get_window_extent() for text in texts]
+        assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
+        assert not boxes[0].overlaps(boxes[1])
+        assert figure.axes[0].get_window_extent().width > 0.7 * figure.bbox.width, "the figure is not for its names"
+    named = [name["text"] for name in final_accuracies(facet, "test images")["layout"]["annotations"]]
+    assert len(set(named)) == 2 and all(max(map(len, name.split("<br>"))) <= 48 for name in named)
+
+
 def test_figures_for_print(tmp_path, monkeypatch):
     monkeypatch.setattr("moca.report.printing.DOTS", 40)
     label = "_hidden $x^ <&> \N{GRINNING FACE}\n" + "x" * 100

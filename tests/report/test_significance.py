@@ -132,6 +132,25 @@ def test_the_best_is_named_for_each_memory(tmp_path):
         assert f"{head}{other} memory={size}: " in said
 
 
+def test_a_verdict_on_many_methods_with_long_names_stays_short(tmp_path):
+    sizes = range(20, 100, 10)
+    runs = {
+        f"{learner}{plus}{perturb} memory={size}:per=class": [
+            result(tmp_path, accuracy + size / 1000 * (perturb == "none"), seed, memory=f"{size}:per=class",
+                   learner=learner, perturb=perturb or "none")
+            for seed, accuracy in enumerate(of)
+        ]
+        for learner, of in (("er", [0.3, 0.31, 0.32]), ("derpp", [0.4, 0.42, 0.5]))
+        for plus, perturb in (("", ""), ("+", "wap:steps=2,step_size=0.123456"))
+        for size in sizes
+    }  # fmt: skip
+    said = verdict(comparison(tmp_path, runs).settings[0])
+    assert len(said) < 1100
+    best = [f"derpp at memory={size}:per=class (+13.00 ± 4.36 points over er, p = 0.035)" for size in sizes]
+    assert f"Without perturbation, the highest means are those of {', '.join(best[:6])} and 2 more. More than" in said
+    assert "More than chance at memory=20:per=class, memory=30:per=class, memory=40:per=class" in said
+
+
 def test_the_surest_gain_is_named_beside_the_largest_and_what_is_worse_for_sure(tmp_path):
     runs = {"er": [0.50, 0.52, 0.51, 0.53], "er+wap": [0.50, 0.75, 0.45, 0.70], "er+vt": [0.55, 0.57, 0.565, 0.58],
             "er+vmf": [0.40, 0.42, 0.41, 0.435], "er+gaussian": [0.50, 0.51, 0.53, 0.52]}  # fmt: skip

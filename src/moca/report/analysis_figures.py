@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
 from moca.report.comparison import Setting
-from moca.report.labels import folded, named_places
+from moca.report.labels import named_places, wrapped
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import COLUMN, DASHES, FAINT, INK, PAGE, RULE, legend, over_seeds, save, shown, style, y_label
 from moca.report.side_by_side import (
@@ -89,7 +89,7 @@ def _grid(count: int, least: float, height: float) -> tuple[Figure, list[Axes]]:
 def _folded(axes: Axes, text: str) -> str:
     """A text above or below a panel, wrapped to its width."""
     inches = axes.get_position().width * axes.get_figure(root=True).get_figwidth()  # type: ignore[union-attr]
-    return "\n".join(folded(shown(text, 90), max(12, int(16 * inches))))
+    return "\n".join(wrapped(text, max(12, int(16 * inches))))
 
 
 def _numbers(values: Sequence[float | None]) -> Any:
@@ -212,7 +212,7 @@ def _planes(drawn: Sequence[Panel]) -> Figure:
     for number, panel in enumerate(drawn, 1):
         axes = figure.add_subplot(down, across, number)
         _points(axes, panel.lines[0].values, {c: light for c, (light, _) in colours.items()})
-        axes.set_title(shown(panel.title if across > 1 else panel.lines[0].series, 44))
+        axes.set_title(_folded(axes, panel.title if across > 1 else panel.lines[0].series))
     cool, warm = class_colours(1, True)[0], class_colours(1, False)[0]
     handles = [Line2D([], [], ls="", marker="o", ms=4, mfc=cool, mec="none"),
                Line2D([], [], ls="", marker="^", ms=4, mfc="none", mec=warm, mew=0.9),
@@ -256,7 +256,7 @@ def _pictures(drawn: Sequence[Panel]) -> Figure:
         extent = (0, len(x), len(y), 0)
         axes.imshow(pixels(panel.lines[0].values), interpolation="nearest", extent=extent, aspect="equal")
         shared = number % across and y == drawn[number - 1].plot.y.values
-        axes.set_title(shown(panel.title, 44))
+        axes.set_title(_folded(axes, panel.title))
         axes.set_xticks([place + 0.5 for place in range(len(x))], [shown(str(name)) for name in x])
         axes.set_yticks([] if shared else [place + 0.5 for place in range(len(y))])
         axes.set_yticklabels([] if shared else [shown(str(name)) for name in y])

@@ -18,7 +18,7 @@ from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
 from moca.report.comparison import Comparison, Row
 from moca.report.facets import Facet, facets
-from moca.report.labels import folded, plain
+from moca.report.labels import rows_of, wrapped
 from moca.report.palette import LOOKS
 from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
 from moca.report.spread import Spread
@@ -154,7 +154,7 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
     tasks, stages = max(row.tasks for row in rows), max(1 if row.at_once else row.tasks for row in rows)
     cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
-    titles = [folded(plain(row.label, 90), max(16, int(10 * cell * tasks))) for row in rows]
+    titles = [wrapped(row.label, max(16, int(10 * cell * tasks))) for row in rows]
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
     across = min(int(PAGE // width) or 1, len(rows))
     down = -(-len(rows) // across)
@@ -192,22 +192,22 @@ def _matrix(axes: Axes, row: Row, title: str) -> None:
 @style()
 def final_accuracies(facet: Facet, judged: str) -> Figure:
     """Final accuracy of every seed as a dot, with mean and one standard deviation of each method."""
-    figure = Figure((COLUMN, 0.5 + 0.46 * len(facet.rows)), layout="constrained")
+    row_height, line_height = 0.46, 0.15
+    labels = [wrapped(row.label, 43) for row in facet.rows]
+    at = rows_of(labels, line_height / row_height)
+    figure = Figure((COLUMN, 0.5 + row_height * (at[-1] + 1)), layout="constrained")
     axes = figure.add_subplot()
-    for place, row in enumerate(facet.rows):
+    for place, (row, label, y) in enumerate(zip(facet.rows, labels, at, strict=True)):
         values, spread = [100 * v for v in row.values("final_accuracy")], row.spread("final_accuracy")
         mean, colour = 100 * spread.mean, LOOKS[place].light
-        axes.text(
-            0, place - 0.27, plain(row.label), transform=axes.get_yaxis_transform(), va="center_baseline", fontsize=8.5
-        )
-        axes.axhline(place + 0.1, color=RULE, lw=0.6, zorder=0)
+        name = axes.text(0, y - 0.16, "\n".join(label), transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5)
+        name.set_in_layout(False)
+        axes.axhline(y + 0.1, color=RULE, lw=0.6, zorder=0)
         if len(values) > 1:
-            axes.errorbar(mean, place + 0.1, xerr=100 * spread.std, color=colour, lw=1.2, capsize=2, zorder=2)
-        axes.plot([mean] * 2, [place - 0.08, place + 0.28], color=colour, lw=2.2, zorder=3)
-        axes.plot(
-            values, [place + 0.1] * len(values), "o", ms=4.5, mfc=colour, mec="white", mew=0.6, alpha=0.75, zorder=4
-        )
-    axes.set(xlabel=f"Final accuracy on {judged} (%)", ylim=(len(facet.rows) - 0.5, -0.55), yticks=[])
+            axes.errorbar(mean, y + 0.1, xerr=100 * spread.std, color=colour, lw=1.2, capsize=2, zorder=2)
+        axes.plot([mean] * 2, [y - 0.08, y + 0.28], color=colour, lw=2.2, zorder=3)
+        axes.plot(values, [y + 0.1] * len(values), "o", ms=4.5, mfc=colour, mec="white", mew=0.6, alpha=0.75, zorder=4)
+    axes.set(xlabel=f"Final accuracy on {judged} (%)", ylim=(at[-1] + 0.5, -0.55), yticks=[])
     axes.spines["left"].set_visible(False)
     axes.margins(x=0.06)
     axes.xaxis.set_major_locator(MaxNLocator(6))

@@ -10,10 +10,13 @@ import numpy as np
 
 from moca.report.comparison import Row
 from moca.report.facets import Facet
+from moca.report.labels import rows_of, wrapped
 from moca.report.plotting import BARE, NAME, Plot, Trace, figure, heat, line, named, number, shown
 from moca.report.spread import Spread
 from moca.report.sweeps import Sweep
 
+_ROW, _LINE = 52, 17
+"""Height in pixels of a method's row, and of each further line of its label."""
 _STROKE = 15
 """Length in pixels of the stroke at a mean, of which plotly draws 0.7 above the line; its label is above that."""
 
@@ -52,31 +55,34 @@ def _over_seeds(
 def final_accuracies(facet: Facet, judged: str) -> Plot:
     """Final accuracy of every seed as a dot, with mean and one standard deviation of each method."""
     traces, names = [], []
-    for place, row in enumerate(facet.rows):
+    labels = [wrapped(row.label, 48) for row in facet.rows]
+    at = rows_of(labels, _LINE / _ROW)
+    for place, (row, label, y) in enumerate(zip(facet.rows, labels, at, strict=True)):
         values, spread = row.values("final_accuracy"), row.spread("final_accuracy")
         seeds = [str(r.settings.seed) for r in row.finished]
         traces.append({
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
-            "x": [number(100 * v) for v in values], "y": [place] * len(values), "customdata": seeds,
+            "x": [number(100 * v) for v in values], "y": [number(y)] * len(values), "customdata": seeds,
             "meta": {"colour": place}, "marker": {"size": 8, "opacity": 0.55, "symbol": "circle"},
             "hovertemplate": f"{NAME}seed %{{customdata}}: %{{x:.2f}} %<extra></extra>",
         })  # fmt: skip
         traces.append({
             "type": "scatter", "mode": "markers", "name": named(row.label), "legendgroup": str(place),
-            "x": [number(100 * spread.mean)], "y": [place], "customdata": [_details(spread)],
+            "x": [number(100 * spread.mean)], "y": [number(y)], "customdata": [_details(spread)],
             "meta": {"colour": place, "stroke": True},
             "marker": {"size": _STROKE, "symbol": "line-ns", "line": {"width": 2.5}},
             "error_x": {"type": "data", "array": [number(100 * spread.std) or 0], "thickness": 1.5, "width": 0},
             "hovertemplate": f"{NAME}mean: %{{x:.2f}}%{{customdata}}<extra></extra>",
         })  # fmt: skip
-        names.append({"text": shown(row.label, 48), "x": 0, "xref": "paper", "xanchor": "left", "y": place,
-                      "yanchor": "bottom", "yshift": _STROKE, "showarrow": False})  # fmt: skip
+        names.append({"text": "<br>".join(map(shown, label)), "x": 0, "xref": "paper", "xanchor": "left",
+                      "align": "left", "y": number(y), "yanchor": "bottom", "yshift": _STROKE,
+                      "showarrow": False})  # fmt: skip
     layout = {
         "xaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}, "zeroline": False},
-        "yaxis": {"range": [len(facet.rows) - 0.4, -0.75], "visible": False, "fixedrange": True},
+        "yaxis": {"range": [at[-1] + 0.6, -0.75], "visible": False, "fixedrange": True},
         "annotations": names, "showlegend": False,
     }  # fmt: skip
-    height = max(340, 90 + 52 * len(facet.rows))
+    height = max(340, 90 + round(_ROW * (at[-1] + 1)))
     return figure("dots", "Final accuracy of every seed, a row for each method", traces, layout, height)
 
 

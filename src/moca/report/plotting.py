@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from moca.report.labels import folded, plain
+from moca.report.labels import plain, wrapped
 from moca.report.palette import LOOKS
 
 Trace = dict[str, Any]
@@ -32,7 +32,7 @@ def shown(label: str, length: int = 60) -> str:
 
 def named(label: str) -> str:
     """A label for a legend, wrapped to fit a phone."""
-    return "<br>".join(shown(line) for line in folded(plain(label, 108), 36))
+    return "<br>".join(shown(line) for line in wrapped(label, 36))
 
 
 def line(

@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 
 from moca.atomic import whole, writing
-from moca.report.labels import plain
+from moca.report.labels import plain, wrapped
 
 INK, FAINT, RULE = "#24292f", "#6e7781", "#d9dde1"
 COLUMN, PAGE = 3.25, 6.75
@@ -75,12 +76,15 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], note: str) -> None:
     """Add a note and a legend below the figure, with as many columns as fit; the figure grows by their height."""
-    names = [shown(label) for label in labels]
-    inches = 0.5 + 0.07 * max(map(len, names), default=0)  # of an entry, with its line and spacing
+    handle, letter = 0.5, 0.07  # inches: of a handle with its spacing, and of a letter
+    names = [wrapped(label, int((figure.get_figwidth() - handle) / letter)) for label in labels]
+    inches = handle + letter * max((len(line) for lines in names for line in lines), default=0)
     across = max(1, min(len(names), int(figure.get_figwidth() / inches)))
-    lines = -(-len(names) // across) + 1
+    columns = np.array_split([len(lines) for lines in names], across)
+    lines = 1 + max(int(column.sum()) for column in columns)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines + 0.1)
-    made = figure.legend(handles, names, title=note, loc="outside lower center", ncols=across, columnspacing=1.4)
+    texts = [_visible("\n".join(lines)) for lines in names]
+    made = figure.legend(handles, texts, title=note, loc="outside lower center", ncols=across, columnspacing=1.4)
     made.get_title().set_color(FAINT)
 
 
@@ -98,6 +102,10 @@ def y_label(text: str) -> str:
 
 
 def shown(label: str, length: int = 60) -> str:
-    """A label as matplotlib can show it: legends would hide one that begins with an underscore."""
-    text = plain(label, length)
+    """A label as matplotlib can show it."""
+    return _visible(plain(label, length))
+
+
+def _visible(text: str) -> str:
+    """The text, which legends would hide if it began with an underscore."""
     return "\u200b" + text if text.startswith("_") else text

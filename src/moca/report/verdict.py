@@ -5,17 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from moca import wording
 from moca.report.comparison import Row, Setting
 from moca.report.differences import Learners, against_own_learner, between_learners
 from moca.report.labels import some
 from moca.report.significance import FEW, ROUNDING, Difference
 from moca.report.tables import p_value, signed
 
+_MOST_MEMORIES = 2
+"""Most memories for each of which the best learner has a sentence of its own."""
+_MOST_BEST = 6
+"""Most memories that are named if there are more."""
+
 
 def verdict(setting: Setting) -> str:
     """Whether a perturbation beat its learner, which learner did best, how certain that is, and which runs failed."""
-    gains = against_own_learner(setting)
-    learners = map(_learners, between_learners(setting))
+    gains, groups = against_own_learner(setting), between_learners(setting)
+    learners = [_for_each_memory(groups)] if len(groups) > _MOST_MEMORIES else map(_learners, groups)
     parts = _perturbations(gains), _without_learner(setting), *learners, _unfinished(setting)
     return " ".join(filter(None, parts))
 
@@ -83,6 +89,20 @@ def _unfinished(setting: Setting) -> str:
     none = [row.label for row in setting.rows if not row.finished]
     lists = [("Not all seeds finished, and those that did may flatter the method", partly), ("No seed finished", none)]
     return " ".join(f"{what}: {some(labels)}." for what, labels in lists if labels)
+
+
+def _for_each_memory(groups: Sequence[Learners]) -> str:
+    """Which learner did best with each memory, in short."""
+    best, clear = [], []
+    for group in groups:
+        first, second, *_ = group.ranked
+        lead = group.difference(first, second)
+        p = f", p = {p_value(lead.adjusted)}".replace("= <", "<") if lead.test else ""
+        names = [row.label.replace(f" {group.memory}", "") for row in (first, second)]
+        best.append(f"{names[0]} at {group.memory} ({signed(lead.spread).whole} points over {names[1]}{p})")
+        clear += [group.memory] * lead.clear
+    chance = f"More than chance at {some(clear)}" if clear else "None of these leads is more than chance"
+    return f"Without perturbation, the highest means are those of {wording.some(best, _MOST_BEST)}. {chance}."
 
 
 def _learners(group: Learners) -> str:
