@@ -155,6 +155,27 @@ def test_one_seed_has_no_deviation(tmp_path):
     assert "One seed cannot tell a difference from chance." in text_of(page)
 
 
+def test_a_caption_explains_only_what_the_figures_have(tmp_path):
+    alone = text_of(render(comparison(tmp_path, {"er": [0.7]})))
+    parts = ["over seeds", "standard deviation", "band", "legend", "dotted", "Below:", "at most eight methods"]
+    assert [part for part in parts if part in alone] == []
+    assert "First figure: accuracy on the tasks learned so far. Second figure: final accuracy" in alone
+    assert "A column that fades towards the bottom is a task being forgotten." in alone
+    joint = result(tmp_path, [[0.3, 0.3, 0.3], [0.9, 0.95, 1.0]], learner="joint")
+    many = {f"er {lr}": [result(tmp_path, 0.5, seed, lr=lr) for seed in (0, 1)] for lr in range(1, 9)}
+    many["er 1"][0].over_stream = many["er 1"][1].over_stream = [[10, 0.5]]
+    every = text_of(render(comparison(tmp_path, {"joint": [joint], **many})))
+    assert [part for part in parts if part in every] == parts
+    assert "Methods that were run with several values" in every
+    assert "a learner that does not have this setting" not in every, "there is none"
+
+
+def test_every_method_of_a_long_table_is_seen_at_once_in_print_and_on_the_page(tmp_path):
+    page = render(comparison(tmp_path, {f"er {lr}": [result(tmp_path, 0.5, lr=lr)] for lr in range(1, 41)}))
+    assert 'class="wide" tabindex="0" role="region" aria-label="summary"' in page
+    assert re.search(r"@media print \{.*\.wide\.long \{ max-height: none; overflow: visible \}", page, flags=re.S)
+
+
 def test_held_out_images_are_said_wherever_numbers_stand(tmp_path):
     runs = {"er": [result(tmp_path, 0.7, s, validation=0.1) for s in (0, 1)],
             "er+wap": [result(tmp_path, 0.7 + s / 10, s, validation=0.1, perturb="wap") for s in (0, 1)]}  # fmt: skip

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from moca.atomic import write
 from moca.overwriting import PAGE, replaceable
-from moca.report import conditions, plots, tables
+from moca.report import captions, conditions, plots, tables
 from moca.report.comparison import Comparison, Setting
 from moca.report.exhibit import Exhibit, analyses
 from moca.report.facets import colours, facets
@@ -105,6 +105,7 @@ def _part(setting: Setting) -> dict[str, Any]:
     """The contents of one setting's section, as the template needs them."""
     where = setting.images
     differing, same = tables.settings(setting)
+    drawn, varied = facets(setting), sweeps(setting)
     commands = {row.label: conditions.command(row.finished) for row in setting.finished}
     return {
         "setting": setting,
@@ -120,9 +121,14 @@ def _part(setting: Setting) -> dict[str, Any]:
                 "dots": plots.final_accuracies(facet, where),
                 "stream": plots.over_stream(facet, where),
             }
-            for facet in facets(setting)
+            for facet in drawn
         ],
-        "sweeps": [(f"Against {sweep.name}", plots.sweep(sweep, where)) for sweep in sweeps(setting)],
+        "sweeps": [(f"Against {sweep.name}", plots.sweep(sweep, where)) for sweep in varied],
+        "captions": {
+            "accuracy": captions.accuracy(drawn),
+            "varied": captions.varied(varied),
+            "matrices": captions.matrices(setting),
+        },
         "matrices": [(row.label, plots.matrix(row)) for row in setting.finished],
         "analyses": analyses(setting),
         "differing": differing,

@@ -69,9 +69,14 @@ def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
         first, *others = (_cell(Spread.of(row.values(c.number)), c.unit) for c in shown)
         gain = [_signed(gains[row.label]) if row.label in gains else Cell()] * gained
         rows.append((Cell(row.label, colour=colour), Cell(_seeds(row)), first, *gain, *others))
+    means = (
+        f"Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over seeds, which a "
+        "single seed does not have."
+        if any(len(row.finished) > 1 for row in setting.rows)
+        else f"In percent, on {setting.judged}, of a single seed."
+    )
     caption = (
-        f"{setting.title}. Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over "
-        "seeds, which a single seed does not have. "
+        f"{setting.title}. {means} "
         + (
             "The gain, in percentage points, is that over the same learner without perturbation"
             f"{_both_chosen(setting)}. {_TEST} "
