@@ -52,12 +52,20 @@ def test_the_readme_and_the_guide_count_as_the_page_does():
     reproduced, measured, near, above, noise = re.search(
         r"Numbers: (\d+) of (\d+) are reproduced.\*\* (\d+) are at .*?, (\d+) are further above, (\d+) are", page
     ).groups()
-    hold, claims = re.search(r"Order of methods: (\d+) of (\d+) claims hold", page).groups()
+    claims, hold, corrected, untested = re.search(
+        r"of (\d+) claims tested .*?, (\d+) hold\*\* .*?; (\d+) after Holm's .*? (\d+) more have one seed", page
+    ).groups()
     claimed = re.search(r"of the (\d+) numbers that the paper claims", page).group(1)
     assert (
         f"Of the {claimed} numbers that the paper claims, {measured} are measured and {reproduced} of these "
-        f"reproduced; of {claims} claims that one method beats another, {hold} hold." in readme
+        f"reproduced. Of {claims} claims that one method beats another, tested with at least two seeds, {hold} hold, "
+        f"{corrected} after correction for their number." in readme
     )
     assert f"Of the {claimed} numbers that the paper claims, {measured} are measured," in guide
     assert f"{near} differ by at most 1.5 points, {above} are further above, {noise} are further below" in guide
-    assert f"Of {claims} claims that one method beats another, {hold} hold" in guide
+    assert f"Of {claims} claims that one method beats another, tested with at least two seeds, {hold} hold" in guide
+    assert f"{corrected} after Holm's correction for all {claims}" in guide
+    assert f"{untested} more have one seed" in guide
+    for learner in ("er", "derpp", "er_ace"):
+        rows = (rf"m500 \| {learner}\+{one} over {learner} \| (\S+ \| \S+ ± \S+)" for one in ("gaussian", "wap"))
+        assert f"| `{learner}` | {' | '.join(re.search(row, page).group(1) for row in rows)} |" in guide

@@ -67,6 +67,11 @@ class Entry:
     """Why there is no experiment yet; empty if there is one."""
     results: tuple[Result, ...] = ()
 
+    @property
+    def runs(self) -> str:
+        """A key that is equal for cells that are read from the same runs."""
+        return self.experiment.identity if self.experiment else self.cell.id
+
     @functools.cached_property
     def values(self) -> list[float]:
         """The cell's metric in each run that finished, accuracies in %."""
