@@ -38,7 +38,7 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
         from moca.recipes.cells import drawn, exhibits
 
     standing = _standing(["all"], "", [results], seeds)
-    table = _table(["", "measured", "reproduced", "runs left", "GPU min", "what"])
+    table = _table(["", "measured", "near", "reproduced", "to run", "GPU min", "what"])
     for name, title in exhibits().items():
         if shown := standing.of(name):
             table.add_row(name, *standing.sums(shown).texts, Text(title))

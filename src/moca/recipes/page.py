@@ -63,7 +63,7 @@ _PLAIN = str.maketrans({"[": "", "]": "", "'": "", "*": "…"})
 
 def render(standing: Standing, place: str) -> str:
     """The whole page."""
-    titles, said = exhibits(), claims(standing.entries)
+    titles, said, near = exhibits(), claims(standing.entries), f"within {NEAR} points"
     shown = {name: there for name in titles if (there := standing.of(name))}
     runs = experiments([entry for entry in standing.entries if entry.results])
     commands = ([str(n), f"`{one.command(standing.seeds)}`", str(standing.done(one))] for n, one in enumerate(runs, 1))
@@ -71,8 +71,8 @@ def render(standing: Standing, place: str) -> str:
         "# The paper's numbers and ours",
         f"Written by `moca paper report` from the result files under `{place}`. Do not edit: run it again instead. "
         "How to add runs: [docs/reproduction.md](docs/reproduction.md).",
-        "\n".join(f"- {line}" for line in (_numbers(standing), _order(said), _left(standing))),
-        _table(["", "what", "measured", "reproduced", "runs missing", "GPU minutes"], _overview(standing, shown)),
+        "\n".join(f"- {line}" for line in (_experiments(standing), _numbers(standing), _order(said), _left(standing))),
+        _table(["", "what", "measured", near, "reproduced", "runs missing", "GPU minutes"], _overview(standing, shown)),
         _READING,
         _COUNTS,
         standing.pace.how,
@@ -91,18 +91,44 @@ def render(standing: Standing, place: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _experiments(standing: Standing) -> str:
+    """What became of the experiments, each counted once, by its cell that the paper prints first."""
+    first: dict[str, Entry] = {}
+    for entry in _measured(standing):
+        first.setdefault(entry.runs, entry)
+    enough = [entry for entry in first.values() if len(entry.values) >= SEEDS]
+    near, above, noise, below = _outcomes(first.values())
+    others = _outcomes(enough)
+    return (
+        f"**Of {len(first)} experiments, each counted once, {near} end within {NEAR} points of the paper's number**, "
+        f"{above} further above, {noise} further below but within noise, {below} below. Of several numbers of one, "
+        f"that which the paper prints first counts. {len(first) - len(enough)} have fewer than {SEEDS} seeds; of the "
+        f"other {len(enough)}, {others[0]} end near, {others[1]} above, {others[2]} within noise and {others[3]} below."
+    )
+
+
 def _numbers(standing: Standing) -> str:
-    """How many of the paper's numbers were reproduced, and how."""
-    measured = [entry for entry in standing.entries if entry.cell.counts and entry.values]
-    sums = standing.sums(measured)
-    near, above, noise = (sums.outcomes[outcome] for outcome in REPRODUCED)
+    """What became of the paper's numbers, of which several can be of one experiment."""
+    measured = _measured(standing)
+    near, above, noise, below = _outcomes(measured)
     few = sum(len(entry.values) < SEEDS for entry in measured)
     return (
-        f"**Numbers: {sums.reproduced} of {len(measured)} are reproduced.** {near} are at most {NEAR} points from the "
-        f"paper's, {above} are further above, {noise} are further below but within noise; {sums.missed} are below. Of "
-        f"the {len(measured)}, {few} have fewer than {SEEDS} seeds. They come from {len(experiments(measured))} "
-        "experiments, since the paper prints some results more than once."
+        f"**Of their {len(measured)} numbers, some in several tables, {near} are within {NEAR} points**, {above} "
+        f"further above, {noise} further below but within noise, {below} below. So {near + above + noise} are "
+        f"*reproduced*. {few} have fewer than {SEEDS} seeds."
     )
+
+
+def _measured(standing: Standing) -> list[Entry]:
+    """The measured cells that count, in the paper's order."""
+    return [entry for entry in standing.entries if entry.cell.counts and entry.values]
+
+
+def _outcomes(measured: Iterable[Entry]) -> list[int]:
+    """How many of these are near the paper's number, further above, within noise of it, and not reproduced."""
+    found = Counter(entry.outcome for entry in measured)
+    reproduced = [found[one] for one in REPRODUCED]
+    return [*reproduced, found.total() - sum(reproduced)]
 
 
 def _order(said: Sequence[Claim]) -> str:
@@ -112,9 +138,9 @@ def _order(said: Sequence[Claim]) -> str:
     verdicts = Counter(claim.verdict for claim in tested)
     others = ", ".join(f"{verdicts[verdict]} {words}" for verdict, words in _OTHERWISE.items())
     return (
-        f"**Order of methods: of {len(tested)} claims tested with at least 2 seeds, {verdicts['holds']} hold** (p < "
-        f"{LEVEL}, one-sided, paired); {sum(claim.adjusted < LEVEL for claim in tested)} after Holm's correction for "
-        f"all {len(tested)}. Of the others, {others}. {untested} more have one seed and cannot be tested."
+        f"**Of {len(tested)} claims that one method beats another, tested with at least two seeds, {verdicts['holds']} "
+        f"hold** (p < {LEVEL}, one-sided, paired), {sum(claim.adjusted < LEVEL for claim in tested)} after Holm's "
+        f"correction for all {len(tested)}. Of the others, {others}. {untested} more have one seed and are not tested."
     )
 
 

@@ -115,19 +115,19 @@ class Sums:
         return self.outcomes.total()
 
     @property
+    def near(self) -> int:
+        """Counted cells whose number is near the paper's."""
+        return self.outcomes[REPRODUCED[0]]
+
+    @property
     def reproduced(self) -> int:
         """Counted cells that were reproduced."""
         return sum(self.outcomes[one] for one in REPRODUCED)
 
     @property
-    def missed(self) -> int:
-        """Counted cells that were not."""
-        return self.counted - self.reproduced
-
-    @property
     def texts(self) -> list[str]:
-        """Four columns: measured, reproduced, missing runs and their GPU minutes."""
+        """Five columns: measured, near the paper's number, reproduced, missing runs and their GPU minutes."""
         measured = f"{self.measured} of {self.runnable}" if self.runnable else "not yet"
-        reproduced = f"{self.reproduced} of {self.counted}" if self.counted else ""
+        reproduced = [str(self.near), f"{self.reproduced} of {self.counted}"] if self.counted else ["", ""]
         left = [f"{self.missing:,}", f"{self.minutes:,.0f}"] if self.missing else ["", ""]
-        return [measured, reproduced, *left]
+        return [measured, *reproduced, *left]
