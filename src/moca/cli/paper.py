@@ -94,7 +94,8 @@ def run(
 ) -> int:
     """Run what is missing to fill cells, packed on a GPU.
 
-    The same command resumes where it stopped. Started several times, it shares the runs, as moca compare does.
+    With --record, runs that lack these recordings are missing too, even if their cells are filled. The same command
+    resumes where it stopped. Started several times, it shares the runs, as moca compare does.
     """
     with loading():
         from moca.engine.device import pick_device
@@ -104,12 +105,12 @@ def run(
     standing = _standing(names, only, [results, out, work], seeds)
     if not any(entry.experiment for entry in standing.entries):
         raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
-    wanted = standing.wanted(standing.entries)
+    wanted = standing.wanted(standing.entries, recorded)
     here = device != "cuda" or not dry_run  # a dry run for a GPU needs no GPU
     _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
     if dry_run:
         return 0
-    outcome = missing.carry_out(wanted, out, work, device, jobs, record=recorded)
+    outcome = missing.carry_out(wanted, out, work, device, jobs)
     _show(_standing(names, only, [results, out], seeds))
     failures = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
     if outcome.interrupted:

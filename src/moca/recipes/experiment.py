@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -54,6 +55,14 @@ class Experiment:
         assert isinstance(run.tasks, tuple)
         each = known.counts[0][0]
         return run.epochs * sum(batches_of(classes * each, run.batch) for classes in run.tasks)
+
+    def recording(self, more: Sequence[str]) -> Experiment:
+        """The same experiment, of which only runs count that record this as well."""
+        if not more:
+            return self
+        record = validate(Run, {"record": (*self.given.record, *more)}).record
+        given, run = (one.model_copy(update={"record": record}) for one in (self.given, self.run))
+        return Experiment(given, run)
 
     def command(self, seeds: int, results: Path | None = None) -> str:
         """The command that starts its runs, in a folder of their own below `results`."""

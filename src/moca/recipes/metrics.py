@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moca.measures.analysis import Analysis, analyses_of
+from moca.measures.analysis import FILE, Analysis, analyses_of
 from moca.measures.record.gradients import ALL, OFFICIAL
 from moca.measures.record.recorder import KINDS
 
@@ -63,6 +63,9 @@ def value(metric: str, result: Result) -> float:
 
 
 def has(result: Result, recordings: Iterable[str]) -> bool:
-    """Whether a run has the analyses of all these recordings."""
-    needed = [ANALYSIS[name] for name in recordings]
-    return not needed or analyses_of(result).keys() >= set(needed)
+    """Whether a run has the analyses of all these recordings, or recorded them without finding anything to analyse,
+    such as the angle of a perturbation where there is none."""
+    needed = set(recordings)
+    if needed and (result.folder / FILE).is_file():
+        needed -= KINDS.keys() & set(result.settings.record)
+    return not needed or analyses_of(result).keys() >= {ANALYSIS[name] for name in needed}

@@ -36,9 +36,10 @@ class Standing:
         own = [entry for entry in self.entries if entry.experiment and entry.experiment.identity == experiment.identity]
         return len({result.folder for entry in own for result in entry.results})
 
-    def wanted(self, shown: Sequence[Entry]) -> list[tuple[Experiment, list[int]]]:
-        """The experiments of these cells that lack runs, with the missing seeds."""
-        return [(one, seeds) for one in experiments(shown) if (seeds := self.missing(one))]
+    def wanted(self, shown: Sequence[Entry], record: Sequence[str] = ()) -> list[tuple[Experiment, list[int]]]:
+        """The experiments of these cells that lack runs, or runs that record this as well, with the missing seeds."""
+        needed = [one.recording(record) for one in experiments(shown)]
+        return [(one, seeds) for one in needed if (seeds := self.missing(one))]
 
     def minutes(self, wanted: Sequence[tuple[Experiment, Sequence[int]]]) -> float:
         """About how many minutes these take on a GPU."""
