@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
 
 _RESULTS = Path("results")
-Names = Annotated[str, Parameter(help="tables and figures, such as table2 or fig10; or all")]
+Names = Annotated[str, Parameter(help="tables and figures, such as table2 (or 2) or fig10; or all")]
 Only = Annotated[str, Parameter(help="only cells that match all of these: cifar100,m500,er,wap", show_default=False)]
 Results = Annotated[Path, Parameter(help="folder that is searched for finished runs")]
 Seeds = Annotated[int, Parameter(help="number of seeds that each experiment needs")]
@@ -60,13 +60,14 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     The commands write below --results, where the other commands of moca paper find their runs.
     """
     with loading():
-        from moca.recipes.cells import drawn, exhibits
+        from moca.recipes.cells import drawn, exhibits, named
 
-    for name in (name for name in names if name in drawn()):
+    chosen = named(names)
+    for name in (name for name in chosen if name in drawn()):
         console.print(Text(f"{name}: {exhibits()[name]}", "bold"))
         for command in drawn()[name]:
             say(command)
-    if names and all(name in drawn() for name in names):
+    if chosen and all(name in drawn() for name in chosen):
         return
     standing = _standing(names, only, [results], seeds)
     for number, one in enumerate(_show(standing), 1):
@@ -158,6 +159,7 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
     if not places[0].is_dir() and places[0] != _RESULTS:
         raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
+    names = cells.named(names)
     chosen = cells.in_exhibits(names)
     if not chosen:
         how = f"moca paper show {names[0]} says how it is drawn" if names[0] in cells.drawn() else "it is a sketch"
