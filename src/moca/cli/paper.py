@@ -36,6 +36,7 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: how many of their cells were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
+        from moca.recipes.matching import NEAR
 
     standing = _standing(["all"], "", [results], seeds)
     table = _table(["", "measured", "near", "reproduced", "to run", "GPU min", "what"])
@@ -45,8 +46,10 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     table.add_row("all", *standing.sums(standing.entries).texts, style="bold")
     console.print(table)
     legend = (
-        "Measured: out of the cells that can be run so far. Reproduced: out of the claimed cells that are measured. "
-        f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show."
+        f"Measured: out of the cells that can be run so far. Near: within {NEAR} points of the paper. Reproduced: also "
+        "further above or within noise, out of the measured cells whose numbers the paper claims; the others are "
+        "quoted, doubtful, or known only from scripts and images. A number in several tables counts in each. Figures "
+        f"without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show."
     )
     console.print(Text(legend, "dim"))
     console.print(Text(standing.pace.how, "dim"))
@@ -55,10 +58,7 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
 
 @app.command
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
-    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them.
-
-    The commands write below --results, where the other commands of moca paper find their runs.
-    """
+    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them."""
     with loading():
         from moca.recipes.cells import drawn, exhibits, named
 
@@ -70,8 +70,12 @@ def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: See
     if chosen and all(name in drawn() for name in chosen):
         return
     standing = _standing(names, only, [results], seeds)
-    for number, one in enumerate(_show(standing), 1):
-        say(f"{number}: {one.command(seeds, results)}")
+    runs = _show(standing)
+    for number, one in enumerate(runs, 1):
+        say(f"{number}: {one.command(seeds)}")
+    if runs:
+        where = f"runs of the commands above count if --out puts them below {results}"
+        say(f"moca paper run in place of moca paper show runs what is missing; {where}.", "dim")
     _warn_if_empty(standing, results)
 
 
@@ -179,9 +183,8 @@ def _warn_if_empty(standing: Standing, results: Path) -> None:
 def _show(standing: Standing) -> list[Experiment]:
     """Print the cells; returns their experiments, by whose place the last column refers to them."""
     from moca.recipes.cells import exhibits
-    from moca.recipes.experiment import departures
     from moca.recipes.matching import experiments
-    from moca.recipes.status import NUMBERS, rows
+    from moca.recipes.status import NUMBERS, departed, notes, rows, waiting
 
     runs = experiments(standing.entries)
     for name, title in exhibits().items():
@@ -193,9 +196,12 @@ def _show(standing: Standing) -> list[Experiment]:
             for line in lines:
                 table.add_row(Text(" ".join(filter(None, line[:tags]))), *map(Text, line[tags:]))
             console.print(table)
-            notes = [text for entry in shown for text in (entry.waits, entry.cell.note, *departures(entry.cell))]
-            for note in dict.fromkeys(filter(None, notes)):
-                say(f"- {note}", "dim")
+            for remark in (*waiting(shown), *notes(shown)):
+                say(f"- {remark}", "dim")
+    for remark in departed(standing.entries):
+        say(f"- {remark}", "dim")
+    if any(entry.cell.in_percent for entry in standing.entries):
+        say("Accuracies are in %, differences between them in points.", "dim")
     return runs
 
 

@@ -47,6 +47,7 @@ class Cell:
     """The standard deviation as printed; NaN if none is."""
     status: Status
     note: str
+    """Remarks on it, separated by semicolons."""
 
     @property
     def counts(self) -> bool:

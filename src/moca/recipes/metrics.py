@@ -49,6 +49,25 @@ def _share(found: Analysis, place: int) -> float:
     return values[place - 1] if place <= len(values) and values[place - 1] > 0 else math.nan
 
 
+_IN_WORDS = {
+    "angle_old": "angle of old classes (degrees)",
+    "angle_new": "angle of new classes (degrees)",
+    "angle_original": "original angle (degrees)",
+    "angle_perturbed": "perturbed angle (degrees)",
+    "angular_fisher": "angular Fisher score",
+    "train_seconds": "training time (seconds)",
+}
+_PREFIXES = {_AFTER: "after task ", _LOG_SV: "log of singular value ", _SV: "singular value "}
+
+
+def in_words(metric: str) -> str:
+    """A metric for readers, with its unit unless it is an accuracy."""
+    for prefix, words in _PREFIXES.items():
+        if metric.startswith(prefix):
+            return metric.replace(prefix, words)
+    return _IN_WORDS.get(metric, metric.replace("_", " "))
+
+
 def value(metric: str, result: Result) -> float:
     """A metric of a run, accuracies in %; NaN if the run does not have it."""
     source = recorded(metric)

@@ -13,12 +13,13 @@ from moca.recipes.equal_footing import rows as footing_rows
 from moca.recipes.experiment import Experiment, rules
 from moca.recipes.leads import rows as lead_rows
 from moca.recipes.matching import NEAR, REPRODUCED, SEEDS, TENTH, Entry, experiments
-from moca.recipes.status import Standing, rows
+from moca.recipes.status import Standing, notes, rows, tag, waiting
 from moca.report.significance import LEVEL
 
 _READING = (
-    "Measured: of the cells that can be run so far; *repeated* are those of experiments that a table or figure further "
-    "up has, too. The tables below have the measured cells; `moca paper show` has all."
+    "Measured: of the cells that can be run so far; *repeated* are those of experiments that a table or figure "
+    "further up has, too. The tables below have the measured cells; `moca paper show` has all. Accuracies are in %, "
+    "differences between them in points."
 )
 _COUNTS = (
     f"**Reproduced** means that the mean of our seeds is at most {NEAR} points from the paper's number. *Above*: it is "
@@ -175,26 +176,19 @@ def _section(title: str, text: str, table: tuple[list[str], list[list[str]]]) ->
 def _exhibit(standing: Standing, name: str, entries: Sequence[Entry], runs: Sequence[Experiment]) -> str:
     """The measured cells of a table or figure, and how to run the others."""
     measured, sums = [entry for entry in entries if entry.results], standing.sums(entries)
-    waiting = Counter(entry.waits for entry in entries if entry.waits)
-    notes = Counter(entry.cell.note for entry in measured if entry.cell.note)
-    remarks = [f"Not yet runnable, {_cells(count)}: {why}." for why, count in waiting.items()]
+    remarks = [*waiting(entries), *notes(measured)]
     if sums.missing:
         command = f"`moca paper run {name} --seeds {standing.seeds} --device cuda`"
         remarks.insert(0, f"Missing: {sums.missing} runs, about {sums.minutes:,.0f} GPU minutes: {command}")
-    remarks += [f"{note} ({_cells(count)})" for note, count in notes.items()]
     title, table = f"{exhibits()[name][0].upper()}{exhibits()[name][1:]}.", ""
     if measured:
         head, lines = rows(measured, runs)
         shared = [kind for kind in columns([entry.cell for entry in entries]) if kind not in head]
-        if common := ", ".join(filter(None, (measured[0].cell.tags.get(kind, "") for kind in shared))):
+        if common := ", ".join(filter(None, (tag(measured[0].cell, kind) for kind in shared))):
             title += f" Measured so far: {common}."
         values = ([cell.removeprefix(f"{kind}=") for kind, cell in zip(head, line, strict=True)] for line in lines)
         table = _table(head, values)
     return "\n\n".join(filter(None, [f"## {name}", title, table, "\n".join(f"- {line}" for line in remarks)]))
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'s' * (count != 1)}"
 
 
 def _rule(rule: Mapping[str, Any]) -> list[str]:
