@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -149,6 +150,7 @@ def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, mo
         time.sleep(0.1)
         assert not under_way.done() and list((tmp_path / theirs).iterdir()) == [tmp_path / theirs / "lock"]
         if ends:
+            shutil.copy(made.folder / theirs / "settings.json", tmp_path / theirs)  # a run writes them first
             shutil.copytree(made.folder / theirs, tmp_path / theirs, dirs_exist_ok=True)
         folder.release()
         done = under_way.result()
@@ -303,6 +305,36 @@ def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(m
     assert mine.read_text() == "years of work"
     assert Result.load(tmp_path / "out" / "er-s1").status == "finished"
     assert (tmp_path / "out" / "runs.csv").read_text().count("finished") == 1
+
+
+def cut_result(folder):
+    os.truncate(folder / "result.json", 100)
+
+
+def lose_settings(folder):
+    (folder / "settings.json").unlink()
+
+
+def of_another_version(folder):
+    settings = json.loads((folder / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps(settings | {"warp": 9}))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_runs_that_cannot_be_read_are_named_and_the_others_are_done(made, tmp_path, jobs, shell_children):
+    shell_children(lambda folder, _: f"cp -r {made.folder / 'er-s0'}/. $0")
+    folder = shutil.copytree(made.folder, tmp_path / "out")
+    for name, harm in {"er-s0": cut_result, "er-s3": lose_settings, "er+vt-s0": of_another_version}.items():
+        harm(folder / name)
+    before = {path: path.read_bytes() for path in folder.glob("*/*.json")}
+    more = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3, 4), jobs=jobs, out=folder)
+    assert {r.folder.name for r in more.results if r.finished} == {"er+vt-s3", "er-s4", "er+vt-s4"}
+    told = sorted(more.mistakes)
+    assert [line.partition(":")[0] for line in told] == ["er+vt-s0", "er-s0", "er-s3"]
+    assert "cannot be read by moca" in told[0] and "warp" in told[0]
+    assert "result.json" in told[1] and "remove it, and the run can be done again" in told[1]
+    assert "has lost its settings.json; bring it back, or remove the folder" in told[2]
+    assert {path: path.read_bytes() for path in before} == before, "what is left of a run is never removed"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from moca.engine.run import Running
 from moca.engine.subprocesses import side_by_side
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
-from moca.errors import Held, MocaError
+from moca.errors import Held, MocaError, Unreadable
 from moca.settings import Choice, Run, spelt
 
 _PACKED = 8
@@ -117,7 +117,8 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
         )
     for p in plans:
         if (p.folder / SETTINGS).is_file():
-            _check_same(p)
+            with suppress(Unreadable):  # it fails alone, like a run that cannot be opened; the others are done
+                _check_same(p)
 
 
 def _check_same(p: Plan) -> None:
