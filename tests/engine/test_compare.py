@@ -249,9 +249,31 @@ def test_fewer_than_one_job(tmp_path, jobs):
         moca.compare(**FAST, jobs=jobs, out=tmp_path / "out")
 
 
-def test_a_run_that_diverges_does_not_stop_the_others(tmp_path):
-    made = moca.compare(**FAST | {"lr": [1e30, 0.1]}, head="linear", seeds=2, out=tmp_path / "out")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_log_has_a_line_for_each_run_as_it_ends(made, tmp_path, jobs, shell_children, capsys):
+    """Not for those that were done before, which count."""
+    images = f"printf '{subprocesses.IMAGES}\\t1\\n'"
+    shell_children(lambda folder, _: f"cp -r {made.folder / folder.name}/. $0; {images}")
+    folder = shutil.copytree(made.folder, tmp_path / "out")
+    for name in ("er-s0", "er+vt-s3"):
+        shutil.rmtree(folder / name)
+    asked = FAST | {"perturb": ["none", "vt"], "seeds": (0, 3), "jobs": jobs, "out": folder}
+    moca.compare(**asked)
+    assert capsys.readouterr().err == "", "nobody asked for progress"
+    for name in ("er-s0", "er+vt-s3"):
+        shutil.rmtree(folder / name)
+    done = {r.folder.name: r for r in moca.compare(**asked, progress=True).results}
+    lines = [line for line in capsys.readouterr().err.splitlines() if " seed " in line]
+    numbers = [f"{100 * done[name].final_accuracy:.2f} %, {done[name].seconds:.0f} s" for name in ("er-s0", "er+vt-s3")]
+    told = {f"er seed 0: {numbers[0]}", f"er+vt seed 3: {numbers[1]}"}
+    assert {line.partition(" ")[2] for line in lines} == told
+    assert [line.partition(" ")[0] for line in lines] == ["3/4", "4/4"]
+
+
+def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, capsys):
+    made = moca.compare(**FAST | {"lr": [1e30, 0.1]}, head="linear", seeds=2, out=tmp_path / "out", progress=True)
     assert [r.status for r in made.results] == ["diverged"] * 2 + ["finished"] * 2
+    assert f"1/4 er lr=1e+30 seed 0: diverged: {made.results[0].message}, 0 s\n" in capsys.readouterr().err
     broken, fine = made.rows
     assert broken.finished == []
     assert math.isnan(broken.spread("final_accuracy").mean)

@@ -67,7 +67,7 @@ def carry_out(
     Args:
         plans: The runs.
         jobs: How many go at a time.
-        shown: Whether to show a progress bar.
+        shown: Whether to show a progress bar; without a terminal, a line for each run that ends.
         watchers: Watchers of all runs, or factories that make one for each run.
         ended: Called with the result of each run of this process as it ends.
         among_others: Whether the folder above the runs may hold other runs.
@@ -87,20 +87,36 @@ def carry_out(
     if begun:
         begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
+
+        def over(result: Result) -> None:
+            if ended:
+                ended(result)
+            if result.images_this_time:
+                bar.log(_in_a_line(result, plans))
+
         if on_gpu or at_a_time == 1:
             watching = [*watchers, *(tracker.make for tracker in trackers)]
             first = _first_tasks(plans, shared=not watching)
-            made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
+            made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, over)
                     for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
             endings = take_turns(made, at_a_time, bar.elsewhere)
         else:
-            endings = side_by_side([(p.label, partial(_given_folder, p, trackers)) for p in plans], at_a_time, bar)
+            given = [(p.label, partial(_given_folder, p, trackers)) for p in plans]
+            endings = side_by_side(given, at_a_time, bar, over)
     results = [_in_the_end(p, e) for p, e in zip(plans, endings, strict=True) if e is not None]
     return Outcome(
         results,
         None in endings or any(r.status == "interrupted" for r in results),
         Cost.of(results, time.perf_counter() - since, at_a_time, cores() if in_processes else 1),
     )
+
+
+def _in_a_line(result: Result, plans: Sequence[Plan]) -> str:
+    """What came of a run, and how many of all have ended by now, in this process or in others."""
+    name = next(p.label for p in plans if p.folder.absolute() == result.folder)
+    done = sum((p.folder / RESULT).is_file() for p in plans)
+    outcome = f"{100 * result.final_accuracy:.2f} %" if result.finished else f"{result.status}: {result.message}"
+    return f"{done}/{len(plans)} {name} seed {result.settings.seed}: {outcome}, {result.seconds:.0f} s"
 
 
 def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
@@ -179,7 +195,7 @@ def _job(
     bar: ProgressBar,
     watchers: Sequence[Watch],
     first_task: FirstTask,
-    ended: Callable[[Result], None] | None = None,
+    ended: Callable[[Result], None],
 ) -> Job:
     return Job(
         lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers, first_task),
