@@ -388,7 +388,7 @@ def test_a_mistake_in_a_real_process_has_no_traceback():
 
 def test_a_run_that_diverges_says_where_and_fails(moca, tmp_path):
     code, _, err = moca("run", *FAST, "--head", "linear", "--lr", "1e30", "--out", "a")
-    assert code == 1
+    assert code == 3
     message = err.splitlines()[-1]
     assert message.startswith("moca: the loss is no longer a finite number at step ")
     assert json.loads((tmp_path / "a" / "result.json").read_text())["status"] == "diverged"
@@ -437,13 +437,18 @@ def test_help_says_what_runs_at_a_time_means(moca):
     assert "processes on a CPU (default 1), packed on a GPU (default 8)" in " ".join(out.replace("│", " ").split())
 
 
-def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):
+def test_a_comparison_with_a_diverging_run_goes_on_and_its_exit_code_says_whether_anything_is_left(moca, tmp_path):
     code, out, err = moca("compare", *FAST, "--head", "linear", "--lr", "1e30", "0.1", "--seed", 4, "--out", "c")
-    assert code == 1
+    assert code == 3
     assert "no longer a finite number" in err
     entries = json.loads((tmp_path / "c" / "comparison.json").read_text())
     assert [e["not_finished"] for e in entries] == [1, 0]
     assert f"{100 * entries[1]['final_accuracy']['mean']:.2f}" in out
+    assert moca("resume", "c")[0] == 3, "nothing is left to do"
+    os.truncate(tmp_path / "c" / "er_lr=0.1-s4" / "result.json", 100)
+    assert moca("resume", "c")[0] == 1, "once the file is removed, this run is done again"
+    (tmp_path / "c" / "er_lr=0.1-s4" / "result.json").unlink()
+    assert moca("resume", "c")[0] == 3
 
 
 OWN = """

@@ -88,8 +88,8 @@ def side_by_side(
                     except RuntimeError as error:
                         bug = bug or error
                         interrupt.request()
-                    if isinstance(result := endings[number], Result):
-                        ended(result)
+                    if isinstance(ending := endings[number], Result):
+                        ended(ending)
         finally:
             for child in busy.values():  # only after an exception, such as a second Ctrl-C
                 child.close()
