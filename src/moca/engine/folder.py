@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moca import __version__, user_tracebacks
-from moca.engine.request import above
+from moca.engine.request import ASKED, above
 from moca.errors import Held, MocaError, Unreadable, out_of_memory
 from moca.locking import is_held, lock
 from moca.parts import KINDS, Kind
@@ -299,10 +299,12 @@ def _writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-        raise MocaError(
-            f"folder '{path}' cannot be written: {why}; fix that and resume (moca resume, or the same comparison "
-            "again), or choose another folder with out="
-        ) from None
+        remedy = "fix that, or choose another folder with out="
+        if os.path.exists(path / RESULT):  # noqa: PTH110 - does not raise where nothing can be read
+            remedy = "fix that, or copy the run to another place and use the copy"
+        elif os.path.exists(path / SETTINGS) or os.path.exists(path.parent / ASKED):  # noqa: PTH110
+            remedy = "fix that and resume (moca resume, or the same comparison again)"
+        raise MocaError(f"folder '{path}' cannot be written: {why}; {remedy}") from None
 
 
 def _remove(path: Path) -> None:

@@ -67,7 +67,8 @@ def keep(folder: Path, asked: Mapping[str, Any] | None, runs: Sequence[str] | No
         with whole(folder / ASKED) as path:
             path.write_text(json.dumps({"options": asked, "runs": runs}, indent=2) + "\n", encoding="utf-8")
     except OSError as error:
-        raise MocaError(f"folder '{folder}' cannot be written: {error.strerror}; choose another with out=") from None
+        remedy = "fix that and resume" if (folder / ASKED).is_file() else "choose another with out="
+        raise MocaError(f"folder '{folder}' cannot be written: {error.strerror}; {remedy}") from None
 
 
 def forget(folder: Path) -> None:
