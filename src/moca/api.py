@@ -1,6 +1,5 @@
 """The Python interface: the same runs as on the command line, plus user-defined parts."""
 
-import operator
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.report.loading import labelled
 from moca.settings import Run, validate
+from moca.settings.base import whole_number
 from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
@@ -184,9 +184,12 @@ def compare(
     """
     refuse_unknown_keywords(compare, settings)
     try:
-        numbers = list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
-    except TypeError:
+        several = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else range(whole_number(seeds))
+        numbers = list(map(whole_number, several))
+    except (TypeError, ValueError):
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
+    with suppress(TypeError, ValueError):
+        jobs = None if jobs is None else whole_number(jobs)
     trackers, watchers, given = tracking.chosen(track), _several(watch, or_makers=True), _placed(_recorded(settings))
     if methods is not None:
         if not isinstance(methods, str | list | tuple):

@@ -74,7 +74,7 @@ def carry_out(
         trackers: The trackers; every run has its own.
         begun: Called once all checks have passed.
     """
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+    if jobs is not None and (type(jobs) is not int or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
     since, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
     # Four runs with compiled steps were seen to hang when they shared a GPU.
