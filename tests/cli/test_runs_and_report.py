@@ -89,6 +89,15 @@ def test_runs_can_be_chosen_and_sorted(moca, runs):
     assert "No such run in runs; 6 others there." in moca("runs", "runs", "--learner", "er", "--state", "failed")[1]
 
 
+@pytest.mark.parametrize(("option", "value"), [("--state", "finished"), ("--learner", "er"), ("--data", "digits")])
+def test_a_folder_after_an_option_that_takes_all_that_follows(moca, runs, option, value):
+    code, out, err = moca("runs", option, value, "runs")
+    assert code in (1, 2) and not out
+    assert err == f"moca: folders come first, since {option} takes all that follows it: moca runs runs {option} ...\n"
+    runs.rename(runs.with_name(value))
+    assert moca("runs", value, option, value, "--json")[0] == 0, "the first value is no folder"
+
+
 def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
     code, out, _ = moca("runs")
     assert code == 0 and "No run in runs (there is no such folder here). Begin one: moca run; or name" in out

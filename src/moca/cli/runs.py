@@ -20,8 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from moca.cli.show import in_bytes
+from moca.cli.wording import folders_first
 from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, not_begun, told_apart
-from moca.errors import nearest
+from moca.errors import MocaError, nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
 _UNLIMITED = 10_000
@@ -30,6 +31,7 @@ _SPARED = ("size", "started", "method", "time", "data")
 """Columns that are left out, in this order, until the table fits the terminal; the name of a run says most of them."""
 _MOST_COMMANDS = 12
 """How many commands for unfinished runs are printed."""
+
 Several = Parameter(consume_multiple=1, negative=(), show_default=False)
 Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
 
@@ -64,6 +66,8 @@ def runs(
     """
     places = folders or ((RUNS,) if RUNS.is_dir() else ())
     every = list(listed(*places))
+    filters = {"learner": learner, "perturb": perturb, "data": data}
+    _refuse_folders_after(filters, every)
     shown = chosen(every, learner or (), perturb or (), data or (), state or (), sort)
     if json:
         _as_json(shown)
@@ -72,9 +76,7 @@ def runs(
     if not console.is_terminal:
         console.width = _UNLIMITED
     if not shown:
-        console.print(
-            Text(_why_none(places, every, {"learner": learner, "perturb": perturb, "data": data})), soft_wrap=True
-        )
+        console.print(Text(_why_none(places, every, filters)), soft_wrap=True)
         return
     console.print(_fitting_table(shown, places, console))
     _show_next(console, shown, places)
@@ -84,6 +86,14 @@ def runs(
     console.print(Text(f"{states}; {in_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
     if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
+
+
+def _refuse_folders_after(filters: Mapping[str, Sequence[str] | None], runs: Sequence[Listed]) -> None:
+    """Raise a `MocaError` for a folder that was taken for one more value of a filter before it."""
+    for name, values in filters.items():
+        for value in (values or ())[1:]:
+            if Path(value).is_dir() and not any(value in names_of(getattr(run, name)) for run in runs):
+                raise MocaError(folders_first(value, f"--{name}"))
 
 
 def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping[str, Sequence[str] | None]) -> str:
