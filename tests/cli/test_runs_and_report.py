@@ -78,6 +78,17 @@ def test_how_far_an_unfinished_run_came_is_listed(moca, runs):
         assert told in next(line for line in out.splitlines() if line.split()[:1] == ["half"]) + " "
 
 
+def test_programs_get_the_settings_and_the_numbers_of_every_run(moca, runs):
+    listed = {run["folder"]: run for run in json.loads(moca("runs", "--json")[1])}
+    done, half = listed["runs/er-s1"], listed["runs/half"]
+    saved = json.loads((runs / "er-s1" / "result.json").read_text())
+    assert done["settings"] == json.loads((runs / "er-s1" / "settings.json").read_text())
+    assert done["forgetting"] == saved["forgetting"] > 0
+    assert done["average_incremental_accuracy"] == saved["average_incremental_accuracy"] > 0
+    assert (done["moca"], half["moca"]) == (saved["environment"]["moca"], None)
+    assert half["settings"]["learner"]["name"] == "derpp" and half["forgetting"] is None
+
+
 def test_runs_can_be_chosen_and_sorted(moca, runs):
     _, out, _ = moca("runs", "runs", "--perturb", "wap", "--state", "finished", "--json")
     assert [run["folder"] for run in json.loads(out)] == [f"runs/compare/er+wap-s{seed}" for seed in (0, 1)]

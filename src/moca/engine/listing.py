@@ -32,6 +32,9 @@ State = Literal["finished", "running", "stopped", "failed", "diverged", "damaged
 """`older` means: written by a version of moca whose settings this one cannot read."""
 STATES: tuple[State, ...] = get_args(State)
 
+_NUMBERS = ("average_incremental_accuracy", "forgetting")
+"""Numbers of result.json that are listed as JSON, beside the final accuracy."""
+
 
 def run_folders(*places: Path) -> list[Path]:
     """All run folders at or below the given places; run folders are never nested."""
@@ -65,6 +68,10 @@ class Listed:
     """How many tasks it has learned."""
     accuracy: float = math.nan
     """Final accuracy, if finished."""
+    numbers: dict[str, float | None] = field(default_factory=dict, repr=False)
+    """Other numbers of a finished run; None if undefined, such as the forgetting of a single task."""
+    version: str = ""
+    """The version of moca that ended it."""
     held_out: bool = False
     """Whether it is tested on a held-out share of the training data instead of the test set."""
     started: str = ""
@@ -113,8 +120,10 @@ class Listed:
             "folder": str(self.folder), "state": self.state, "why": self.why, "method": self.method,
             "learner": self.learner, "perturb": self.perturb, "data": self.data, "seed": self.seed,
             "learned": self.learned, "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            **{name: self.numbers.get(name) for name in _NUMBERS},
             "held_out": self.held_out, "started": self.started,
             "seconds": None if math.isnan(self.seconds) else self.seconds, "size": self.size, "next": self.next,
+            "moca": self.version or None, "settings": self.settings,
         }  # fmt: skip
 
     @classmethod
@@ -204,6 +213,7 @@ def _from_result(path: Path) -> dict[str, Any]:
     result = _read(path)
     if not intact(result):
         raise ValueError("its numbers do not belong together")
+    environment = result.get("environment")
     try:
         accuracy = result["final_accuracy"]
         return {
@@ -211,6 +221,8 @@ def _from_result(path: Path) -> dict[str, Any]:
             "why": str(result.get("message") or ""),
             "learned": max(0, len(result["accuracy_matrix"]) - 1),
             "accuracy": math.nan if accuracy is None else float(accuracy),
+            "numbers": {name: result.get(name) for name in _NUMBERS},
+            "version": str(environment.get("moca", "")) if isinstance(environment, dict) else "",
             "seconds": float(result["seconds"]),
         } | ({"started": str(result["started"])} if result.get("started") else {})
     except (KeyError, TypeError):
