@@ -59,7 +59,7 @@ def test_runs_of_several_folders_are_named_from_what_these_share(moca, runs):
 )
 def test_a_terminal_shows_the_columns_for_which_it_has_room_and_whole_names(moca, runs, monkeypatch, width, spared):
     terminal = Console(width=width, force_terminal=True, color_system=None)
-    monkeypatch.setattr(import_module("moca.cli.runs"), "Console", lambda **_: terminal)
+    monkeypatch.setattr(import_module("moca.cli.runs"), "console", terminal)
     lines = moca("runs")[1].splitlines()
     head = next(line.split() for line in lines if "seed" in line)
     assert {"run", "method", "data", "seed", "state", "started", "size"} - spared <= {*head}
@@ -213,6 +213,14 @@ def test_an_earlier_report_with_tables_and_figures_is_replaced(moca, runs, tmp_p
     assert (tmp_path / "page.html").read_text() != first
     (tmp_path / "t.tex").write_text("")
     assert moca("report", "runs", *words)[0] == 0, "nothing is lost with an empty file"
+
+
+def test_no_name_is_folded_in_a_file(moca, runs, tmp_path):
+    """Else grep does not find it."""
+    long = "teacher:of=derpp:alpha=0.123456789/beta=0.123456789,form=cls,weight=0.123456789,decay=0.987654321"
+    written(result(tmp_path, 0.5, learner=long, perturb="wap:lambda=0.123456789,steps=3"), runs / "long")
+    (line,) = [line for line in moca("report")[1].splitlines() if line.startswith(" teacher:")]
+    assert "of=derpp:alpha=0.123456789/beta=0.123456789" in line and "steps=3" in line and "50.00" in line
 
 
 def test_nothing_to_report(moca, runs):

@@ -19,14 +19,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from moca.cli.show import in_bytes
+from moca.cli.show import UNLIMITED, console, in_bytes
 from moca.cli.wording import folders_first
 from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, not_begun, told_apart
 from moca.errors import MocaError, nearest
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
-_UNLIMITED = 10_000
-"""Columns of text in a file or a pager, which have no width."""
 _SPARED = ("size", "started", "method", "time", "data")
 """Columns that are left out, in this order, until the table fits the terminal; the name of a run says most of them."""
 _MOST_COMMANDS = 12
@@ -72,14 +70,11 @@ def runs(
     if json:
         _as_json(shown)
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _UNLIMITED
     if not shown:
         console.print(Text(_why_none(places, every, filters)), soft_wrap=True)
         return
-    console.print(_fitting_table(shown, places, console))
-    _show_next(console, shown, places)
+    console.print(_fitting_table(shown, places))
+    _show_next(shown, places)
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
     more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
@@ -108,7 +103,7 @@ def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping
     return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
-def _show_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]) -> None:
+def _show_next(shown: Sequence[Listed], places: Sequence[Path]) -> None:
     """Print the next command for unfinished runs: one for each comparison to resume, one for each other run.
 
     They are separate lines, since commands in the cells of a narrow table could not be copied.
@@ -139,7 +134,7 @@ def _as_json(shown: Sequence[Listed]) -> None:
     )
 
 
-def _fitting_table(shown: Sequence[Listed], places: Sequence[Path], console: Console) -> Table:
+def _fitting_table(shown: Sequence[Listed], places: Sequence[Path]) -> Table:
     """The table without the columns that the terminal has no room for; if even that is too wide, names are folded."""
     columns = {
         "run": [Text(_name(run, places)) for run in shown],
@@ -154,7 +149,7 @@ def _fitting_table(shown: Sequence[Listed], places: Sequence[Path], console: Con
         "size": [Text(in_bytes(run.size)) for run in shown],
     }
     filled = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
-    table, unlimited = _table(filled), console.options.update(max_width=_UNLIMITED)
+    table, unlimited = _table(filled), console.options.update(max_width=UNLIMITED)
     for name in _SPARED:
         if Measurement.get(console, unlimited, table).maximum <= console.width:
             break
