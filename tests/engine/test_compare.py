@@ -111,7 +111,7 @@ def test_more_seeds_later_only_run_the_new_ones(made, tmp_path, monkeypatch):
 def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_silence(made):
     report = (made.folder / "runs.csv").read_text()
     with pytest.raises(
-        MocaError, match=r"holds 3 runs that are not in this comparison, such as er\+vt-s0; compare .*\(compare\.json"
+        MocaError, match=r"runs that are not in this comparison \(3, such as er\+vt-s0\); compare .*\(compare\.json"
     ):
         moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder)
     assert (made.folder / "runs.csv").read_text() == report

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import shutil
 import signal
 
 import pytest
@@ -63,6 +64,17 @@ def test_more_was_asked_for_since(tmp_path):
     assert on.cost is None, "nothing was left to do"
     assert len(on.results) == 6
     assert json.loads((tmp_path / "c" / "compare.json").read_text())["options"]["jobs"] == 1
+
+
+def test_less_is_asked_for_since_and_the_runs_that_are_too_many_are_removed(tmp_path):
+    moca.compare(**FAST, seeds=2, out=tmp_path / "c")
+    with pytest.raises(MocaError, match=r"not in this comparison \(1, such as er-s1\); .* remove their folders"):
+        moca.compare(**FAST, seeds=1, out=tmp_path / "c")
+    shutil.rmtree(tmp_path / "c" / "er-s1")
+    assert not_begun(tmp_path / "c") == [tmp_path / "c" / "er-s1"], "it is still asked for"
+    moca.compare(**FAST, seeds=1, out=tmp_path / "c")
+    assert not_begun(tmp_path / "c") == []
+    assert len(api.resume_comparison(tmp_path / "c").results) == 1
 
 
 def test_what_was_asked_for_in_words_is_gone_once_an_object_is_added(tmp_path):

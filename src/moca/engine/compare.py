@@ -127,9 +127,9 @@ def _check_folders(plans: Sequence[Plan], among_others: bool) -> None:
     if others and not among_others:
         before = f" ({ASKED} there has the options that were given)" * (folder / ASKED).is_file()
         raise MocaError(
-            f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
-            f"them too, with all their seeds and the same options having several values{before}, or choose another "
-            "folder with out="
+            f"'{folder}' holds runs that are not in this comparison ({len(others)}, such as {min(others)}); compare "
+            f"them too, with all their seeds and the same options having several values{before}, remove their "
+            "folders, or choose another folder with out="
         )
     for p in plans:
         if (p.folder / SETTINGS).is_file():
