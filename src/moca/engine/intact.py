@@ -21,8 +21,8 @@ def intact(saved: Mapping[str, Any]) -> bool:
         shaped = len(matrix) == len(task_il) in (2, len(classes) + 1) and all(
             len(row) == len(classes) for row in (*matrix, *task_il)
         )
-        math.fsum(value for rows in (matrix, task_il, saved.get("over_stream", ())) for row in rows for value in row)
+        every = [value for rows in (matrix, task_il, saved.get("over_stream", ())) for row in rows for value in row]
         final = math.fsum(map(math.prod, zip(matrix[-1], classes, strict=True))) / math.fsum(classes)
-        return shaped and math.isclose(final, saved["final_accuracy"], abs_tol=1e-9)
+        return shaped and math.isfinite(math.fsum(every)) and math.isclose(final, saved["final_accuracy"], abs_tol=1e-9)
     except (KeyError, TypeError, ValueError, IndexError, ZeroDivisionError):
         return False
