@@ -267,7 +267,8 @@ def test_a_log_has_a_line_for_each_run_as_it_ends(made, tmp_path, jobs, shell_ch
     numbers = [f"{100 * done[name].final_accuracy:.2f} %, {done[name].seconds:.0f} s" for name in ("er-s0", "er+vt-s3")]
     told = {f"er seed 0: {numbers[0]}", f"er+vt seed 3: {numbers[1]}"}
     assert {line.partition(" ")[2] for line in lines} == told
-    assert [line.partition(" ")[0] for line in lines] == ["3/4", "4/4"]
+    counts = [line.partition(" ")[0] for line in lines]
+    assert counts in (["3/4", "4/4"], *[["4/4", "4/4"]] * (jobs > 1)), "two may have ended before the first is told"
 
 
 def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, capsys):

@@ -1,6 +1,5 @@
 """A comparison that is gone on with by its folder alone: it has the runs that it was asked for, each as it would be."""
 
-import errno
 import json
 import shutil
 import signal
@@ -88,16 +87,14 @@ def test_what_was_asked_for_in_words_is_gone_once_an_object_is_added(tmp_path):
     assert not (tmp_path / "c" / "compare.json").exists()
 
 
-def test_one_that_exists_cannot_be_placed_elsewhere(tmp_path, monkeypatch):
-    def full(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(request, "whole", full)
-    with pytest.raises(MocaError, match="cannot be written: No space left on device; choose another with out="):
+def test_one_that_exists_cannot_be_placed_elsewhere(tmp_path, full_disk):
+    old = tmp_path / "old"
+    request.keep(old, {}, [])
+    full_disk("compare.json")
+    with pytest.raises(MocaError, match="cannot be written: No space left on device; choose another folder with out="):
         request.keep(tmp_path, {}, [])
-    (tmp_path / "compare.json").write_text("{}")
     with pytest.raises(MocaError, match="cannot be written: No space left on device; fix that and resume"):
-        request.keep(tmp_path, {}, [])
+        request.keep(old, {}, [])
 
 
 def test_the_folder_may_have_any_name(tmp_path):
