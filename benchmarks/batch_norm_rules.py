@@ -20,8 +20,8 @@ from typing import Annotated, Any
 from cyclopts import App, Parameter
 
 from moca import MocaError, api
+from moca.cli.hints import as_options
 from moca.cli.options import given, with_run_options
-from moca.cli.wording import as_options
 from moca.measures.analysis import analyses_of
 from moca.measures.record.rules import final_accuracies
 from moca.report.comparison import Comparison

@@ -26,8 +26,8 @@ import torch.nn.functional as F
 from cyclopts import App, Parameter
 
 from moca import Dataset, MocaError, api, load
+from moca.cli.hints import as_options
 from moca.cli.options import given, with_run_options
-from moca.cli.wording import as_options
 from moca.data import Split
 from moca.report.comparison import Comparison, Row
 from moca.report.significance import Difference, difference

@@ -180,6 +180,22 @@ def test_what_was_chosen_is_told_in_a_line(digits):
     assert choices_in_words([(run, run, digits)]) == [], "nothing was left open"
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([{"optimiser": "adam"}], "lr 0.001 (usual for adam),"),
+        ([{"optimiser": "sgd", "learner": "pass"}], "lr 0.1 (usual for sgd),"),
+        ([{"optimiser": "sgd:momentum=0.9"}, {"optimiser": "adamw"}], "lr 0.03 or 0.001 (usual for adamw),"),
+        ([{"optimiser": "adam", "learner": "pass"}], "lr 0.001,"),
+        ([{}], "lr 0.03,"),
+    ],
+)
+def test_a_learning_rate_that_no_recipe_gave_is_not_said_to_be_the_recipe_s(digits, given, told):
+    several = [validate(Run, one) for one in given]
+    (line,) = choices_in_words([(one, complete(one, digits), digits) for one in several])
+    assert told in line
+
+
 def test_of_methods_only_the_options_from_the_recipe_are_told(digits):
     several = [validate(Run, {"learner": "xder", "perturb": f"wap:steps={steps}"}) for steps in (1, 2)]
     (line,) = choices_in_words([(given, complete(given, digits), digits) for given in several])

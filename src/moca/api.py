@@ -1,6 +1,5 @@
 """The Python interface: the same runs as on the command line, plus user-defined parts."""
 
-import operator
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +36,7 @@ from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.report.loading import labelled
 from moca.settings import Run, validate
+from moca.settings.base import whole_number
 from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
@@ -188,6 +188,8 @@ def compare(
         >>> gain = comparison["er+gaussian"].spread("final_accuracy").mean
     """
     numbers, given = _numbers(seeds), _varied(settings, methods)
+    with suppress(TypeError, ValueError):
+        jobs = None if jobs is None else whole_number(jobs)
     trackers, watchers = tracking.chosen(track), _several(watch, or_makers=True)
     carry_out = partial(comparing.carry_out, jobs=jobs, shown=progress, watchers=watchers, trackers=trackers)
     with _place(out, "compare") as folder:
@@ -237,8 +239,9 @@ def intended(
 def _numbers(seeds: Any) -> list[int]:
     """The seeds, given by their number or as a list."""
     try:
-        return list(map(operator.index, seeds if isinstance(seeds, Iterable) else range(seeds)))
-    except TypeError:
+        several = seeds if isinstance(seeds, Iterable) and not isinstance(seeds, str) else range(whole_number(seeds))
+        return list(map(whole_number, several))
+    except (TypeError, ValueError):
         raise MocaError(f"seeds must be a whole number, or several (they are {seeds!r})") from None
 
 

@@ -16,6 +16,16 @@ from moca.settings.optimisers import SGD, Adam
 
 def complete(run: Run, dataset: Dataset) -> Run:
     """Fill in every setting that the run leaves open. Given settings stay; a complete run is returned unchanged."""
+    learner, places, recipe = _recipe(run, dataset)
+    if _trained_otherwise(run, recipe):
+        recipe["lr"] = run.optimiser.usual_lr  # SGD's is far too large for Adam
+    open_ones = {name: value for name, value in recipe.items() if _open(run, name)}
+    moved = with_recipe(run.perturb, places)
+    return validate(Run, dict(run) | open_ones | {"learner": with_recipe(learner, places), "perturb": moved})
+
+
+def _recipe(run: Run, dataset: Dataset) -> tuple[Choice, list[str], dict[str, Any]]:
+    """The learner of a run, the names of the recipes that apply to it, and the settings that they give."""
     protocol = dataset.protocol
     own = protocol.recipe or own_recipe(dataset, pick_device(run.device).type)
     memory = run.memory
@@ -33,12 +43,13 @@ def complete(run: Run, dataset: Dataset) -> Run:
         **own,
         **{name: value for name, value in _found(learner, places).items() if name not in learner.options},
     }
+    return learner, places, recipe
+
+
+def _trained_otherwise(run: Run, recipe: dict[str, Any]) -> bool:
+    """Whether a run was given an optimiser of another kind than its recipe's, which has no learning rate for it."""
     meant = validate(Run, {"optimiser": recipe.get("optimiser", SGD())}).optimiser
-    if not _open(run, "optimiser") and isinstance(run.optimiser, Adam) != isinstance(meant, Adam):
-        recipe["lr"] = run.optimiser.usual_lr  # SGD's is far too large for Adam
-    open_ones = {name: value for name, value in recipe.items() if _open(run, name)}
-    moved = with_recipe(run.perturb, places)
-    return validate(Run, dict(run) | open_ones | {"learner": with_recipe(learner, places), "perturb": moved})
+    return not _open(run, "optimiser") and isinstance(run.optimiser, Adam) != isinstance(meant, Adam)
 
 
 def recipe_places(data: str, protocol: str, memory: Memory) -> list[str]:
@@ -106,7 +117,10 @@ def choices_in_words(runs: Iterable[tuple[Run, Run, Dataset]]) -> list[str]:
         own = not dataset.protocol.recipe
         why = "the size and number of its images" if own else f"its '{dataset.protocol.name}' recipe"
         values = found.setdefault((dataset.name, why), {})
-        for name, words in _chosen(given, run).items():
+        chosen = _chosen(given, run)
+        if "lr" in chosen and _trained_otherwise(given, _recipe(given, dataset)[2]):
+            chosen["lr"] += f" (usual for {run.optimiser.name})"
+        for name, words in chosen.items():
             values.setdefault(name, {})[words] = None
     lines = {
         (data, why): ", ".join(f"{name} {' or '.join(words)}" for name, words in values.items())

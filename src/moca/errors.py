@@ -27,6 +27,10 @@ class Held(MocaError):
     """The folder is locked by another process."""
 
 
+class Unreadable(MocaError):
+    """A file of a run is missing, damaged, or of another version of moca."""
+
+
 class Diverged(MocaError):
     """The loss of a run is no longer a finite number."""
 

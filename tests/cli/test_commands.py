@@ -11,6 +11,8 @@ import sys
 import pytest
 from PIL import Image
 
+from moca.cli import config
+
 FAST = [
     *("--model", "mlp:width=8,depth=1,features=4"),
     *("--memory", "20"),
@@ -391,7 +393,7 @@ def test_a_mistake_in_a_real_process_has_no_traceback():
 
 def test_a_run_that_diverges_says_where_and_fails(moca, tmp_path):
     code, _, err = moca("run", *FAST, "--head", "linear", "--lr", "1e30", "--out", "a")
-    assert code == 1
+    assert code == 3
     message = err.splitlines()[-1]
     assert message.startswith("moca: the loss is no longer a finite number at step ")
     assert json.loads((tmp_path / "a" / "result.json").read_text())["status"] == "diverged"
@@ -486,13 +488,18 @@ def test_a_dry_run_with_a_choice_says_what_is_run_before_it_and_after(moca, tmp_
     assert out.endswith("\nTest images: the best combination of each method, 4 runs.\n")
 
 
-def test_a_comparison_with_a_diverging_run_goes_on_and_fails(moca, tmp_path):
+def test_a_comparison_with_a_diverging_run_goes_on_and_its_exit_code_says_whether_anything_is_left(moca, tmp_path):
     code, out, err = moca("compare", *FAST, "--head", "linear", "--lr", "1e30", "0.1", "--seed", 4, "--out", "c")
-    assert code == 1
+    assert code == 3
     assert "no longer a finite number" in err
     entries = json.loads((tmp_path / "c" / "comparison.json").read_text())
     assert [e["not_finished"] for e in entries] == [1, 0]
     assert f"{100 * entries[1]['final_accuracy']['mean']:.2f}" in out
+    assert moca("resume", "c")[0] == 3, "nothing is left to do"
+    os.truncate(tmp_path / "c" / "er_lr=0.1-s4" / "result.json", 100)
+    assert moca("resume", "c")[0] == 1, "once the file is removed, this run is done again"
+    (tmp_path / "c" / "er_lr=0.1-s4" / "result.json").unlink()
+    assert moca("resume", "c")[0] == 3
 
 
 OWN = """
@@ -558,6 +565,58 @@ def test_the_settings_of_a_run_are_options_of_another(moca, tmp_path):
     assert moca("run", "--config", "again.toml", "--out", "c")[0] == 0
     one, *others = (json.loads((tmp_path / name / "settings.json").read_text()) for name in "abc")
     assert [one, one] == others
+
+
+@pytest.mark.parametrize("kind", ["toml", "yaml", "json"])
+def test_numbers_are_written_as_numbers_and_read_from_text_too(moca, tmp_path, kind):
+    path = f"options.{kind}"
+    more = ("--lr", "0.03", "1e-5", "--augment", "false", "--tasks", "2", "--seed", "3", "--perturb", "vt:lambda=1")
+    words = ("compare", *FAST[:4], *FAST[6:], *more, "--data-dir", "7")
+    assert moca(*words, "--out", "c", "--save-config", path)[0] == 0
+    saved = config.read(tmp_path / path)
+    given = {name: saved[name] for name in ("epochs", "memory", "augment", "tasks", "seeds", "perturb", "data_dir")}
+    assert given == {
+        "epochs": 1, "memory": 20, "augment": False, "tasks": 2, "seeds": [3], "perturb": "vt:lambda=1", "data_dir": "7"
+    }  # fmt: skip
+    assert [float(rate) for rate in saved["lr"]] == [0.03, 1e-5] and (kind == "yaml" or saved["lr"] == [0.03, 1e-5])
+    assert moca(*words, "--out", "c", "--save-config", path)[0] == 0, "the same again"
+    text = {name: [str(one) for one in value] if isinstance(value, list) else str(value).lower()
+            for name, value in saved.items()}  # fmt: skip
+    (tmp_path / "text.json").write_text(json.dumps(text | {"jobs": "1"}))
+    assert moca("compare", "--config", "text.json")[0] == 0, "they are the same runs"
+    (tmp_path / "text.json").write_text(json.dumps(text | {"seeds": "2", "out": "d"}))
+    assert moca("compare", "--config", "text.json")[0] == 0
+    assert [e["seeds"] for e in json.loads((tmp_path / "d" / "comparison.json").read_text())] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.json", '{"epochs": 1, "lr": 0.1, "epochs": 2}'),
+        ("c.yaml", "epochs: 1\nlr: 0.1\nepochs: 2\n"),
+        ("c.toml", "replay-batch = 1\nreplay_batch = 2\n"),
+    ],
+)
+def test_an_option_that_a_file_has_twice_is_refused(moca, tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    twice = "replay_batch" if "toml" in name else "epochs"
+    assert moca("run", "--config", name) == (1, "", f"moca: '{twice}' is given twice in {name}; remove one of them\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("seed = 1.5", "seed = '1.5': must be a whole number"),
+        ("epochs = true", "epochs = 'true': must be a whole number"),
+        ("seeds = true", "seeds must be a whole number, or several (they are True)"),
+        ("seeds = 1.5", "seeds must be a whole number, or several (they are 1.5)"),
+        ("jobs = true", "jobs must be a whole number from 1 on (it is True)"),
+    ],
+)
+def test_a_value_of_another_kind_in_a_file_is_refused(moca, tmp_path, text, says):
+    (tmp_path / "c.toml").write_text(text)
+    code, _, err = moca("run" if text.startswith(("seed ", "epochs")) else "compare", "--config", "c.toml")
+    assert (code, err) == (1, f"moca: {says}\n")
 
 
 @pytest.mark.parametrize("kind", ["toml", "yaml", "json"])

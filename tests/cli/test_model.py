@@ -338,7 +338,7 @@ def test_old_versions_are_deleted(moca, taught, monkeypatch):
         fewer.setattr("moca.cli.model._KEEP", 3)
         assert "To delete old ones: moca model prune bars" in moca("model", "show", "bars")[1]
     code, out, _ = moca("model", "prune", "bars", "--keep", 2)
-    freed = f"{sum(sizes.values()) / 1000:.0f} kB"
+    freed = f"{sum(sizes.values()) / 1000:.1f} kB"
     assert (code, out) == (0, f"Deleted 2 versions of bars (1, 2), {freed}. Left: 3, 4; 4 is in use.\n")
     learnt_in = [line.split()[2] for line in known(moca).splitlines() if line.startswith(" bar ")]
     assert learnt_in == ["deleted", "deleted", "deleted", "3", "4"]

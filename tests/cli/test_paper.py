@@ -29,7 +29,18 @@ def test_show_has_the_papers_number_and_the_command(moca):
     assert "40.24 ± 0.78" in out
     assert "to be run" in out
     assert "1: moca compare --data cifar100 --learner er --perturb wap:lambda=1.5,step_size=100.0 --memory 500" in out
-    assert "--out results/cifar100_er+wap_lambda=1.5_step_size=100.0_" in out, "where moca paper finds the runs"
+    assert "runs of the commands above count if --out puts them below results." in out
+
+
+def test_show_says_in_words_what_it_shows_and_each_thing_once(moca):
+    _, out, _ = moca("show", "table1", "table6", "table12", "fig12")
+    assert "lambda=2.0 (here 1.5)" in out, "a row says so if it is run with another value"
+    for words in ("log of singular value 51", "original angle (degrees)", "training time (seconds)"):
+        assert words in out
+    assert not any(raw in out for raw in ("log_sv", "angle_original", "train_seconds", "final_accuracy"))
+    for words in ("memory not stated", "vMF kappa not stated", "wap is run with lambda 1.5", "Accuracies are in %"):
+        assert out.count(words) == 1, words
+    assert max(len(line) for line in out.splitlines() if "moca compare" in line) < 200
 
 
 def test_a_figure_without_numbers_is_shown_by_what_draws_it(moca):

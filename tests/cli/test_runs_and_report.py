@@ -59,7 +59,7 @@ def test_runs_of_several_folders_are_named_from_what_these_share(moca, runs):
 )
 def test_a_terminal_shows_the_columns_for_which_it_has_room_and_whole_names(moca, runs, monkeypatch, width, spared):
     terminal = Console(width=width, force_terminal=True, color_system=None)
-    monkeypatch.setattr(import_module("moca.cli.runs"), "Console", lambda **_: terminal)
+    monkeypatch.setattr(import_module("moca.cli.runs"), "console", terminal)
     lines = moca("runs")[1].splitlines()
     head = next(line.split() for line in lines if "seed" in line)
     assert {"run", "method", "data", "seed", "state", "started", "size"} - spared <= {*head}
@@ -78,6 +78,17 @@ def test_how_far_an_unfinished_run_came_is_listed(moca, runs):
         assert told in next(line for line in out.splitlines() if line.split()[:1] == ["half"]) + " "
 
 
+def test_programs_get_the_settings_and_the_numbers_of_every_run(moca, runs):
+    listed = {run["folder"]: run for run in json.loads(moca("runs", "--json")[1])}
+    done, half = listed["runs/er-s1"], listed["runs/half"]
+    saved = json.loads((runs / "er-s1" / "result.json").read_text())
+    assert done["settings"] == json.loads((runs / "er-s1" / "settings.json").read_text())
+    assert done["forgetting"] == saved["forgetting"] > 0
+    assert done["average_incremental_accuracy"] == saved["average_incremental_accuracy"] > 0
+    assert (done["moca"], half["moca"]) == (saved["environment"]["moca"], None)
+    assert half["settings"]["learner"]["name"] == "derpp" and half["forgetting"] is None
+
+
 def test_runs_can_be_chosen_and_sorted(moca, runs):
     _, out, _ = moca("runs", "runs", "--perturb", "wap", "--state", "finished", "--json")
     assert [run["folder"] for run in json.loads(out)] == [f"runs/compare/er+wap-s{seed}" for seed in (0, 1)]
@@ -87,6 +98,15 @@ def test_runs_can_be_chosen_and_sorted(moca, runs):
     assert code == 0 and "No run in runs has learner 'gem'; known: derpp, er" in out
     assert "did you mean 'derpp'?" in moca("runs", "runs", "--learner", "derp")[1]
     assert "No such run in runs; 6 others there." in moca("runs", "runs", "--learner", "er", "--state", "failed")[1]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--state", "finished"), ("--learner", "er"), ("--data", "digits")])
+def test_a_folder_after_an_option_that_takes_all_that_follows(moca, runs, option, value):
+    code, out, err = moca("runs", option, value, "runs")
+    assert code in (1, 2) and not out
+    assert err == f"moca: folders come first, since {option} takes all that follows it: moca runs runs {option} ...\n"
+    runs.rename(runs.with_name(value))
+    assert moca("runs", value, option, value, "--json")[0] == 0, "the first value is no folder"
 
 
 def test_no_runs_and_a_place_that_is_none(moca, tmp_path):
@@ -202,6 +222,14 @@ def test_tables_that_the_disk_has_no_room_for_leave_earlier_ones(moca, runs, tmp
     code, _, err = moca("report", "runs", "--latex", "t.tex")
     assert (code, err) == (1, "moca: 't.tex' cannot be written: No space left on device; choose another --latex\n")
     assert (tmp_path / "t.tex").read_text() == before
+
+
+def test_no_name_is_folded_in_a_file(moca, runs, tmp_path):
+    """Else grep does not find it."""
+    long = "teacher:of=derpp:alpha=0.123456789/beta=0.123456789,form=cls,weight=0.123456789,decay=0.987654321"
+    written(result(tmp_path, 0.5, learner=long, perturb="wap:lambda=0.123456789,steps=3"), runs / "long")
+    (line,) = [line for line in moca("report")[1].splitlines() if line.startswith(" teacher:")]
+    assert "of=derpp:alpha=0.123456789/beta=0.123456789" in line and "steps=3" in line and "50.00" in line
 
 
 def test_nothing_to_report(moca, runs):

@@ -126,8 +126,8 @@ def reverse_the_choice(folder):
     (entry,) = json.loads((folder / "chosen.json").read_text())
     for path in folder.glob(f"choosing/{folder_name(entry['chosen'])}-s*/result.json"):
         result = json.loads(path.read_text())
-        result["accuracy_matrix"] = [[0.0] * len(row) for row in result["accuracy_matrix"]]
-        path.write_text(json.dumps(result))
+        nothing = {"accuracy_matrix": [[0.0] * len(row) for row in result["accuracy_matrix"]], "final_accuracy": 0.0}
+        path.write_text(json.dumps(result | nothing))
     return entry["chosen"]
 
 

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import re
 import shutil
 import signal
@@ -110,7 +111,7 @@ def test_more_seeds_later_only_run_the_new_ones(made, tmp_path, monkeypatch):
 def test_runs_that_are_not_in_the_comparison_are_not_left_out_of_its_report_in_silence(made):
     report = (made.folder / "runs.csv").read_text()
     with pytest.raises(
-        MocaError, match=r"holds 3 runs that are not in this comparison, such as er\+vt-s0; compare .*\(compare\.json"
+        MocaError, match=r"runs that are not in this comparison \(3, such as er\+vt-s0\); compare .*\(compare\.json"
     ):
         moca.compare(**FAST, perturb=["none"], seeds=1, out=made.folder)
     assert (made.folder / "runs.csv").read_text() == report
@@ -149,6 +150,7 @@ def test_a_run_of_another_process_is_waited_for_or_taken_over(made, tmp_path, mo
         time.sleep(0.1)
         assert not under_way.done() and list((tmp_path / theirs).iterdir()) == [tmp_path / theirs / "lock"]
         if ends:
+            shutil.copy(made.folder / theirs / "settings.json", tmp_path / theirs)  # a run writes them first
             shutil.copytree(made.folder / theirs, tmp_path / theirs, dirs_exist_ok=True)
         folder.release()
         done = under_way.result()
@@ -247,9 +249,32 @@ def test_fewer_than_one_job(tmp_path, jobs):
         moca.compare(**FAST, jobs=jobs, out=tmp_path / "out")
 
 
-def test_a_run_that_diverges_does_not_stop_the_others(tmp_path):
-    made = moca.compare(**FAST | {"lr": [1e30, 0.1]}, head="linear", seeds=2, out=tmp_path / "out")
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_log_has_a_line_for_each_run_as_it_ends(made, tmp_path, jobs, shell_children, capsys):
+    """Not for those that were done before, which count."""
+    images = f"printf '{subprocesses.IMAGES}\\t1\\n'"
+    shell_children(lambda folder, _: f"cp -r {made.folder / folder.name}/. $0; {images}")
+    folder = shutil.copytree(made.folder, tmp_path / "out")
+    for name in ("er-s0", "er+vt-s3"):
+        shutil.rmtree(folder / name)
+    asked = FAST | {"perturb": ["none", "vt"], "seeds": (0, 3), "jobs": jobs, "out": folder}
+    moca.compare(**asked)
+    assert capsys.readouterr().err == "", "nobody asked for progress"
+    for name in ("er-s0", "er+vt-s3"):
+        shutil.rmtree(folder / name)
+    done = {r.folder.name: r for r in moca.compare(**asked, progress=True).results}
+    lines = [line for line in capsys.readouterr().err.splitlines() if " seed " in line]
+    numbers = [f"{100 * done[name].final_accuracy:.2f} %, {done[name].seconds:.0f} s" for name in ("er-s0", "er+vt-s3")]
+    told = {f"er seed 0: {numbers[0]}", f"er+vt seed 3: {numbers[1]}"}
+    assert {line.partition(" ")[2] for line in lines} == told
+    counts = [line.partition(" ")[0] for line in lines]
+    assert counts in (["3/4", "4/4"], *[["4/4", "4/4"]] * (jobs > 1)), "two may have ended before the first is told"
+
+
+def test_a_run_that_diverges_does_not_stop_the_others(tmp_path, capsys):
+    made = moca.compare(**FAST | {"lr": [1e30, 0.1]}, head="linear", seeds=2, out=tmp_path / "out", progress=True)
     assert [r.status for r in made.results] == ["diverged"] * 2 + ["finished"] * 2
+    assert f"1/4 er lr=1e+30 seed 0: diverged: {made.results[0].message}, 0 s\n" in capsys.readouterr().err
     broken, fine = made.rows
     assert broken.finished == []
     assert math.isnan(broken.spread("final_accuracy").mean)
@@ -303,6 +328,36 @@ def test_files_that_no_run_wrote_are_never_removed_and_the_other_runs_are_done(m
     assert mine.read_text() == "years of work"
     assert Result.load(tmp_path / "out" / "er-s1").status == "finished"
     assert (tmp_path / "out" / "runs.csv").read_text().count("finished") == 1
+
+
+def cut_result(folder):
+    os.truncate(folder / "result.json", 100)
+
+
+def lose_settings(folder):
+    (folder / "settings.json").unlink()
+
+
+def of_another_version(folder):
+    settings = json.loads((folder / "settings.json").read_text())
+    (folder / "settings.json").write_text(json.dumps(settings | {"warp": 9}))
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_runs_that_cannot_be_read_are_named_and_the_others_are_done(made, tmp_path, jobs, shell_children):
+    shell_children(lambda folder, _: f"cp -r {made.folder / 'er-s0'}/. $0")
+    folder = shutil.copytree(made.folder, tmp_path / "out")
+    for name, harm in {"er-s0": cut_result, "er-s3": lose_settings, "er+vt-s0": of_another_version}.items():
+        harm(folder / name)
+    before = {path: path.read_bytes() for path in folder.glob("*/*.json")}
+    more = moca.compare(**FAST, perturb=["none", "vt"], seeds=(0, 3, 4), jobs=jobs, out=folder)
+    assert {r.folder.name for r in more.results if r.finished} == {"er+vt-s3", "er-s4", "er+vt-s4"}
+    told = sorted(more.mistakes)
+    assert [line.partition(":")[0] for line in told] == ["er+vt-s0", "er-s0", "er-s3"]
+    assert "cannot be read by moca" in told[0] and "warp" in told[0]
+    assert "result.json" in told[1] and "remove it, and the run can be done again" in told[1]
+    assert "has lost its settings.json; bring it back, or remove the folder" in told[2]
+    assert {path: path.read_bytes() for path in before} == before, "what is left of a run is never removed"
 
 
 @pytest.mark.parametrize(

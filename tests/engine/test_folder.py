@@ -43,6 +43,25 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path, inside):
     assert "\n" not in str(error.value)
 
 
+def test_where_nothing_can_be_written_the_advice_is_one_that_can_be_followed(tmp_path):
+    """Only a new run can be written elsewhere; one that has ended cannot be resumed."""
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    with pytest.raises(MocaError, match=r"; fix that, or choose another folder with out=$"):
+        RunFolder.create(file, SETTINGS)
+    folder = RunFolder.create(tmp_path / "run", SETTINGS)
+    (folder.path / "tasks.jsonl").mkdir()
+    with pytest.raises(MocaError, match=r"; fix that and resume \(moca resume, or the same comparison again\)$"):
+        folder.append("tasks.jsonl", [{}])
+    (tmp_path / "compare.json").write_text("{}")
+    with pytest.raises(MocaError, match="; fix that and resume"):
+        RunFolder.create(file, SETTINGS)
+    folder.write_json("result.json", {})
+    (folder.path / "analysis.json.part").mkdir()
+    with pytest.raises(MocaError, match=r"; fix that, or copy the run to another place and use the copy$"):
+        folder.write_json("analysis.json", {})
+
+
 def test_only_a_run_folder_can_be_opened(tmp_path):
     with pytest.raises(MocaError, match=r"is not a run folder: it has no settings\.json; moca runs lists the runs"):
         RunFolder.open(tmp_path)

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from moca.engine.folder import RunFolder
-from moca.engine.listing import Listed, chosen, listed, run_folders, told_apart
+from moca.engine.listing import Listed, chosen, listed, not_begun, run_folders, told_apart
+from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.settings import Run, validate
 from tests.report.made_results import result, written
@@ -99,11 +100,62 @@ def test_damaged_files(tmp_path, name, content):
     assert run.state == "damaged" and name in run.why
 
 
-def test_settings_of_another_version(tmp_path):
+def test_a_run_that_has_lost_its_settings_is_damaged_and_says_how_it_is_done_again(tmp_path):
+    """Not invisible, and not taken for one of a comparison that has not begun."""
+    lost = place(tmp_path, "c/er-s0")
+    place(tmp_path, "c/er-s1")
+    asked = {"options": {}, "runs": ["er-s0", "er-s1", "er-s2"]}
+    (tmp_path / "c" / "compare.json").write_text(json.dumps(asked))
+    (lost / "tasks.jsonl").write_text("{}")
+    (lost / "settings.json").unlink()
+    damaged, other = listed(tmp_path)
+    assert (damaged.folder, damaged.state, other.state) == (lost, "damaged", "finished")
+    assert not_begun(tmp_path / "c") == [tmp_path / "c" / "er-s2"]
+    told = "settings.json is missing; bring it back, or remove the folder and do the run again"
+    assert damaged.next == f"{told}: moca resume {tmp_path / 'c'}"
+    for use in (RunFolder.open, lambda path: RunFolder.create(path, validate(Run, {}))):
+        with pytest.raises(MocaError, match=r"has lost its settings\.json; bring it back, or remove the folder"):
+            use(lost)
+
+
+def test_a_setting_or_an_option_that_is_not_known_here_is_the_same_to_the_list_and_to_a_report(tmp_path):
     folder = place(tmp_path, "a")
     settings = json.loads((folder / "settings.json").read_text())
-    (folder / "settings.json").write_text(json.dumps(settings | {"warp": 9}))
-    assert Listed.at(folder).state == "older" and "warp" in Listed.at(folder).why
+    for strange in ({"warp": 9}, {"learner": settings["learner"] | {"warp": 9}}):
+        (folder / "settings.json").write_text(json.dumps(settings | strange))
+        assert Listed.at(folder).state == "older" and "warp" in Listed.at(folder).why
+        with pytest.raises(MocaError, match="warp"):
+            Result.load(folder)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda kept: {"accuracy_matrix": kept["accuracy_matrix"][:3]},
+        lambda kept: {"accuracy_matrix": kept["accuracy_matrix"][:2], "task_il_matrix": kept["task_il_matrix"][:2]},
+        lambda kept: {"accuracy_matrix": [row[:-1] for row in kept["accuracy_matrix"]]},
+        lambda kept: {"accuracy_matrix": [*kept["accuracy_matrix"][:-1], [None] * 3]},
+        lambda kept: {"task_classes": [2, 2]},
+        lambda kept: {"final_accuracy": None},
+        lambda kept: {"final_accuracy": kept["final_accuracy"] + 0.01},
+        lambda kept: {"over_stream": [[10, "half"]]},
+        lambda kept: {"status": "fin"},
+    ],
+)
+def test_numbers_that_do_not_belong_together_are_damaged_to_the_list_and_to_a_report(tmp_path, harm):
+    folder = place(tmp_path, "a")
+    kept = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(kept | harm(kept)))
+    run = Listed.at(folder)
+    assert (run.state, math.isnan(run.accuracy)) == ("damaged", True)
+    assert run.next == f"{run.why}: moca resume {folder}" and "remove it and resume the run" in run.why
+    with pytest.raises(MocaError, match=r"result\.json is damaged; remove it"):
+        Result.load(folder)
+
+
+def test_joint_training_has_one_row_for_all_tasks(tmp_path):
+    folder = place(tmp_path, "a", [[0.1, 0.1, 0.1], [0.5, 0.6, 0.7]], learner="joint")
+    assert Listed.at(folder).accuracy == pytest.approx(Result.load(folder).final_accuracy) == pytest.approx(0.6)
 
 
 def test_folders_are_found_at_any_depth_and_once(tmp_path):

@@ -53,3 +53,11 @@ def test_what_was_done_before_has_no_speed():
         for _ in range(3):
             bar(1, "run 3/3 er task 2/2")
         assert task.completed == 793 and task.speed is not None
+
+
+def test_a_log_says_once_that_other_processes_are_waited_for(capsys):
+    with ProgressBar(10) as bar:
+        for runs in (2, 2, 2, 1, 1):
+            bar.elsewhere(runs)
+    told = capsys.readouterr().err.splitlines()
+    assert told[:2] == ["waiting for 2 runs of other processes", "waiting for 1 run of other processes"]

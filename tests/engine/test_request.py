@@ -1,6 +1,7 @@
 """A comparison that is gone on with by its folder alone: it has the runs that it was asked for, each as it would be."""
 
 import json
+import shutil
 import signal
 
 import pytest
@@ -64,6 +65,17 @@ def test_more_was_asked_for_since(tmp_path):
     assert json.loads((tmp_path / "c" / "compare.json").read_text())["options"]["jobs"] == 1
 
 
+def test_less_is_asked_for_since_and_the_runs_that_are_too_many_are_removed(tmp_path):
+    moca.compare(**FAST, seeds=2, out=tmp_path / "c")
+    with pytest.raises(MocaError, match=r"not in this comparison \(1, such as er-s1\); .* remove their folders"):
+        moca.compare(**FAST, seeds=1, out=tmp_path / "c")
+    shutil.rmtree(tmp_path / "c" / "er-s1")
+    assert not_begun(tmp_path / "c") == [tmp_path / "c" / "er-s1"], "it is still asked for"
+    moca.compare(**FAST, seeds=1, out=tmp_path / "c")
+    assert not_begun(tmp_path / "c") == []
+    assert len(api.resume_comparison(tmp_path / "c").results) == 1
+
+
 def test_what_was_asked_for_in_words_is_gone_once_an_object_is_added(tmp_path):
     moca.compare(**FAST, perturb=["none", "gaussian"], out=tmp_path / "c")
 
@@ -73,6 +85,16 @@ def test_what_was_asked_for_in_words_is_gone_once_an_object_is_added(tmp_path):
     with pytest.raises(Interrupted, match="stopped; the same comparison with out="):
         moca.compare(**FAST, perturb=["none", "gaussian", Mine()], out=tmp_path / "c", watch=Impatient())
     assert not (tmp_path / "c" / "compare.json").exists()
+
+
+def test_one_that_exists_cannot_be_placed_elsewhere(tmp_path, full_disk):
+    old = tmp_path / "old"
+    request.keep(old, {}, [])
+    full_disk("compare.json")
+    with pytest.raises(MocaError, match="cannot be written: No space left on device; choose another folder with out="):
+        request.keep(tmp_path, {}, [])
+    with pytest.raises(MocaError, match="cannot be written: No space left on device; fix that and resume"):
+        request.keep(old, {}, [])
 
 
 def test_the_folder_may_have_any_name(tmp_path):

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from moca.errors import MocaError
-from moca.recipes.cells import Status, cells, columns, exhibits, in_exhibits, only
+from moca.recipes.cells import Status, _plain, cells, columns, exhibits, in_exhibits, only
 from moca.recipes.experiment import waits_for
 
 NAN = {"t13-wap-lambda4"}
@@ -59,10 +59,34 @@ def test_cells_are_chosen_by_what_they_are():
 
 
 @pytest.mark.parametrize(
+    ("papers", "ours"),
+    [
+        ("DER++,WAP", "derpp,wap"),
+        ("ER-ACE+WAP", "er_ace+wap"),
+        ("CIFAR100, Gaussian", "cifar100,gaussian"),
+        ("Tiny-ImageNet,M=200,CIFAR-10", "tinyimagenet,m200,cifar10"),
+        ("lambda=2", "lambda=2.0"),
+    ],
+)
+def test_the_papers_spellings_choose_the_same_cells(papers, ours):
+    table2 = in_exhibits(["table2"])
+    assert only(table2, papers) == only(table2, ours)
+    assert in_exhibits(["Table2"]) == in_exhibits(["2"]) == table2
+    assert in_exhibits(["Figure 10"]) == in_exhibits(["Fig.10"]) == in_exhibits(["fig10"])
+
+
+def test_no_two_tags_are_taken_for_one():
+    tags = {(kind, tag) for cell in cells() for kind, tag in cell.tags.items() if tag}
+    assert len({(kind, _plain(tag)) for kind, tag in tags}) == len(tags)
+
+
+@pytest.mark.parametrize(
     ("names", "words", "said"),
     [
         (["tabel2"], "", "the paper has no 'tabel2'; did you mean 'table2'?"),
         (["table2"], "cifar1000", "no cell is 'cifar1000'; did you mean 'cifar100'?"),
+        (["table8"], "cifar10", "no cell of table8 is 'cifar10'; they are cifar100"),
+        (["table10"], "lambda=2", "no cell of table10 is 'lambda=2'"),
         (["table2"], "tinyimagenet,gem", "no cell is all of 'tinyimagenet,gem'; without 'gem' there are derpp, er,"),
     ],
 )

@@ -9,6 +9,7 @@ from scipy.stats import t as student
 
 from moca.recipes.cells import cells
 from moca.recipes.claims import Claim, claims, rows
+from moca.recipes.experiment import experiment
 from moca.recipes.matching import Entry
 
 PLAIN = next(cell for cell in cells() if cell.id == "t1-offline-none")
@@ -23,7 +24,8 @@ def entry(perturb, paper, accuracies, **others):
         )
         for seed, value in enumerate(accuracies)
     ]
-    return Entry(replace(PLAIN, perturb=perturb, value=paper, **others), None, "", tuple(results))
+    cell = replace(PLAIN, perturb=perturb, value=paper, **others)
+    return Entry(cell, experiment(cell), "", tuple(results))
 
 
 def test_differences_are_of_seeds_that_both_finished():
@@ -44,7 +46,8 @@ def test_p_is_that_of_a_paired_t_test():
     [
         ([40, 42, 45], "holds"),
         ([31, 31, 35.1], "same direction, may be chance"),
-        ([32], "same direction, may be chance"),
+        ([32], "same direction, not tested"),
+        ([29], "other direction, not tested"),
         ([29, 32, 35], "does not show"),
         ([20, 22, 24], "the other way round"),
     ],
@@ -63,9 +66,26 @@ def test_claims_are_pairs_that_differ_in_the_perturbation_alone():
     assert all(claim.better is not elsewhere for claim in found)
 
 
+def test_a_claim_that_stands_in_two_tables_counts_once():
+    def table(name, wap):
+        return entry("none", 31, [30, 31, 35], exhibit=name), entry("wap", wap, [35, 34, 37], exhibit=name)
+
+    (claim,) = claims([*table("table1", 41), *table("table2", 40)])
+    assert (claim.better.cell.exhibit, claim.paper) == ("table1", 10)
+    assert claim.adjusted == claim.p, "it is the only one"
+
+
+def test_p_is_corrected_for_all_claims_that_are_tested():
+    plain, clear = entry("none", 31, [30, 31, 35]), entry("vt", 37, [35.0, 36.1, 40.2])
+    weak, untested = entry("doa_old", 33, [31, 31, 38]), entry("vmf", 40, [36])
+    found = claims([plain, clear, weak, untested])
+    first, second = found[0].p, found[1].p
+    assert [claim.adjusted for claim in found[:2]] == [2 * first, second] and first < second / 2
+    assert math.isnan(found[2].adjusted) and not found[2].tested
+
+
 def test_only_what_was_measured_is_shown():
     plain, wap = entry("none", 31, [30, 32]), entry("wap", 41, [34, 33])
-    _, shown = rows([Claim(wap, plain), Claim(entry("vt", 40, []), plain)])
-    assert shown == [
-        ["table1 offline cifar100 m500", "er+wap over er", "+10.00", "+2.50 ± 2.12", "2", "0.172", shown[0][-1]]
-    ]
+    _, shown = rows([Claim(wap, plain, adjusted=0.5), Claim(entry("vt", 40, []), plain)])
+    where = "table1 offline cifar100 m500"
+    assert shown == [[where, "er+wap over er", "+10.00", "+2.50 ± 2.12", "2", "0.172", "0.500", shown[0][-1]]]

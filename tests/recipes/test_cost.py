@@ -23,8 +23,8 @@ def result(run, seconds, steps, packed=1, folder="here", device="NVIDIA H200"):
 
 @pytest.fixture
 def benchmark(tmp_path):
-    def cell(method, runs, ms):
-        return {"method": method, "way": "captured", "runs": runs, "ms": ms and {"median": ms}}
+    def cell(method, runs, ms, way="captured"):
+        return {"method": method, "way": way, "runs": runs, "ms": ms and {"median": ms}}
 
     timed = [
         cell("er", 8, 1.0),
@@ -32,6 +32,8 @@ def benchmark(tmp_path):
         cell("er+wap", 8, 2.0),
         cell("derpp", 8, 3.0),
         cell("mir", 8, None),
+        cell("er", 1, 15.0, "eager"),
+        cell("gem", 1, 50.0, "eager"),
     ]
     told = {
         "date": "2026-02",
@@ -59,6 +61,11 @@ def test_by_benchmarks_alone(benchmark):
     assert pace.seconds(run_of("t2-cifar100-icarl-none-m500"), 1000) == pytest.approx(1.0)
     assert pace.seconds(run_of("t2-tinyimagenet-er-none-m500"), 1000) == pytest.approx(4.0)
     assert Pace().seconds(run_of("t2-cifar100-er-none-m500"), 1000) == pytest.approx(1000 * _ER)
+
+
+def test_what_always_runs_eagerly_is_timed_eagerly(benchmark):
+    assert Pace([], benchmark).seconds(run_of("t2-cifar100-gem-none-m200"), 1000) == pytest.approx(50.0)
+    assert Pace().seconds(run_of("t2-cifar100-gem-none-m200"), 1000) == pytest.approx(1000 * _ER), "never timed"
 
 
 def test_put_right_by_runs_whatever_was_packed_with_them(benchmark):

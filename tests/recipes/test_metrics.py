@@ -12,7 +12,7 @@ from moca.recipes.metrics import has, value
 
 
 def test_singular_values_are_those_that_the_official_scripts_take(tmp_path):
-    result = SimpleNamespace(folder=tmp_path)
+    result = SimpleNamespace(folder=tmp_path, settings=SimpleNamespace(record=("weights",)))
     assert math.isnan(value("sv_2", result)) and not has(result, ["gradients"]) and has(result, [])
     for series, second in (({ALL: [0.75, 0.25]}, 0.25), ({ALL: [0.75, 0.25], OFFICIAL: [0.5, 0.125]}, 0.125)):
         plot = Plot("lines", Axis("", [1, 2]), Axis(""), series)
@@ -21,3 +21,4 @@ def test_singular_values_are_those_that_the_official_scripts_take(tmp_path):
         assert value("log_sv_2", result) == pytest.approx(math.log(second))
         assert math.isnan(value("log_sv_3", result)), "a network with fewer features has none"
     assert has(result, ["gradients"]) and not has(result, ["gradients", "angles"])
+    assert not has(result, ["weights"]), "saved, but not analysed"

@@ -31,9 +31,9 @@ def test_runs_are_done_once_and_only_small_files_are_kept(tiny_paper, places):
         ("er", [0, 1]),
         ("er+gaussian:lambda=1.0", [0, 1]),
     ]
-    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False, record=["angles"])
+    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False)
     assert [result.status for result in outcome.results] == ["finished"] * 4
-    kept = {"settings.json", "tasks.jsonl", "result.json", "analysis.json"}
+    kept = {"settings.json", "tasks.jsonl", "result.json"}
     assert {path.name for path in out.rglob("*") if path.is_file()} == kept
     assert len(list(out.iterdir())) == 4
     assert all(path.name.startswith("digits_er") and path.name[-3:] in ("-s0", "-s1") for path in out.iterdir())
@@ -124,6 +124,22 @@ def test_what_is_no_accuracy_is_read_from_runs_that_recorded_it(tiny_paper, plac
     ]
 
 
+def test_a_run_that_lacks_what_is_to_be_recorded_is_missing_and_its_cell_filled(tiny_paper, places):
+    out, work = places
+    missing.carry_out(standing(out, seeds=1).wanted(standing(out).entries[:1]), out, work, "cpu", shown=False)
+    filled = standing(out, work, seeds=1)
+    assert len(filled.entries[0].values) == 1 and filled.wanted(filled.entries[:1]) == []
+    wanted = filled.wanted(filled.entries[:1], ["lead", "perturbation"])
+    assert [seeds for _, seeds in wanted] == [[0]]
+    outcome = missing.carry_out(wanted, out, work, "cpu", shown=False)
+    assert [result.status for result in outcome.results] == ["finished"], "beside the run that is there"
+    done = standing(out, work, seeds=1)
+    assert done.wanted(done.entries[:1], ["perturbation", "lead"]) == [], "though it has no perturbation"
+    assert done.wanted(done.entries[:1], ["angles"]) and not done.wanted(done.entries[:1])
+    assert [result.settings.record for result in done.entries[0].results] == [("perturbation", "lead")]
+    assert done.entries[0].values == filled.entries[0].values
+
+
 def test_a_model_is_analysed_by_one_of_the_processes_that_share_the_runs(tiny_paper, places, monkeypatch):
     out, work = places
     analysed, other = [], []
@@ -135,9 +151,7 @@ def test_a_model_is_analysed_by_one_of_the_processes_that_share_the_runs(tiny_pa
         other[0].claim()
 
     monkeypatch.setattr(missing, "analyse", analyse)
-    missing.carry_out(
-        standing(out).wanted(standing(out).entries[:1]), out, work, "cpu", shown=False, record=["weights"]
-    )
+    missing.carry_out(standing(out).wanted(standing(out).entries[:1], ["weights"]), out, work, "cpu", shown=False)
     assert analysed == [0]
     other[0].release()
     assert not list(work.rglob("lock"))

@@ -12,15 +12,15 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_page_of_a_tiny_paper(tiny_paper, tmp_path):
     before = Standing(cells.cells(), [tmp_path], seeds=1)
-    assert "**Numbers: 0 of 0 are reproduced.**" in render(before, "r")
+    assert "**Of 0 experiments, each counted once, 0 end within 1.5 points" in render(before, "r")
     missing.carry_out(before.wanted(before.entries), tmp_path / "out", tmp_path / "work", "cpu", shown=False)
     after = Standing(cells.cells(), [tmp_path / "out"], seeds=1)
     page = render(after, "made/up")
     assert "the result files under `made/up`. Do not edit" in page
-    assert "**Numbers: 2 of 2 are reproduced.** 0 are at most 1.5 points from the paper's, 2 are further above," in page
-    assert "Of the 2, 2 have fewer than 3 seeds. They come from 1 experiments" in page
+    assert "**Of 1 experiments, each counted once, 0 end within 1.5 points of the paper's number**, 1 further" in page
+    assert "**Of their 2 numbers, some in several tables, 0 are within 1.5 points**, 2 further above, 0" in page
     assert "**Not measured: 1 of the 3 numbers that the paper claims.**" in page
-    assert "[fig10](#fig10) | accuracy after each task | 1 of 1, 1 repeated | 1 of 1 |" in page
+    assert "[fig10](#fig10) | accuracy after each task | 1 of 1, 1 repeated | 0 | 1 of 1 |" in page
     plain = after.entries[0].values[0]
     assert f"| er | 1.00 | {plain:.2f} | 1 | +{plain - 1:.2f} | reproduced, above (n = 1) | 1 |" in page
     assert "- Not yet runnable, 1 cell: a ruler." in page
@@ -47,17 +47,21 @@ def test_the_page_in_the_repository_is_what_the_results_say():
 
 def test_the_readme_and_the_guide_count_as_the_page_does():
     page, readme, guide = (
-        " ".join((ROOT / name).read_text("utf-8").split()) for name in ("RESULTS.md", "README.md", "docs/results.md")
+        " ".join((ROOT / name).read_text("utf-8").replace("**", "").split())
+        for name in ("RESULTS.md", "README.md", "docs/results.md")
     )
-    reproduced, measured, near, above, noise = re.search(
-        r"Numbers: (\d+) of (\d+) are reproduced.\*\* (\d+) are at .*?, (\d+) are further above, (\d+) are", page
-    ).groups()
-    hold, claims = re.search(r"Order of methods: (\d+) of (\d+) claims hold", page).groups()
+    experiments = re.search(r"Of \d+ experiments, .*? below\.", page).group()
+    few, others = re.search(r"(\d+) have fewer than 3 seeds; (of the other \d+, .*? below\.)", page).groups()
+    measured, near, reproduced = re.search(r"Of their (\d+) .*?, (\d+) are within.*? So (\d+) are", page).groups()
+    order, chance, corrected = re.search(r"(Of \d+ claims .*? hold)( \(.*?\)), (\d+ after) Holm's", page).groups()
+    untested = re.search(r"(\d+ more have one seed) and", page).group(1)
     claimed = re.search(r"of the (\d+) numbers that the paper claims", page).group(1)
-    assert (
-        f"Of the {claimed} numbers that the paper claims, {measured} are measured and {reproduced} of these "
-        f"reproduced; of {claims} claims that one method beats another, {hold} hold." in readme
-    )
-    assert f"Of the {claimed} numbers that the paper claims, {measured} are measured," in guide
-    assert f"{near} differ by at most 1.5 points, {above} are further above, {noise} are further below" in guide
-    assert f"Of {claims} claims that one method beats another, {hold} hold" in guide
+    assert f"{experiments} {few} have one seed. They cover {measured} of the {claimed} numbers" in readme
+    assert f"{order}, {corrected} correction for their number." in readme
+    assert f"{experiments} {few} have one seed; {others}" in guide
+    assert f"of the {claimed} numbers that it claims, {measured} are measured, {near} of them within 1.5" in guide
+    assert f"{reproduced} [reproduced]" in guide
+    assert f"{order}{chance}, {corrected} Holm's correction" in guide and untested in guide
+    for learner in ("er", "derpp", "er_ace"):
+        rows = (rf"m500 \| {learner}\+{one} over {learner} \| (\S+ \| \S+ ± \S+)" for one in ("gaussian", "wap"))
+        assert f"| `{learner}` | {' | '.join(re.search(row, page).group(1) for row in rows)} |" in guide

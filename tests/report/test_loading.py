@@ -188,7 +188,7 @@ def test_runs_that_cannot_be_compared_are_named(tmp_path):
     assert told["twin"].startswith("the same settings and seed as") and told["twin"].endswith("fine")
     assert "warp" in told["older"]
     assert "result.json cannot be read" in told["torn"] and "result.json" in told["thin"]
-    assert "result.json is damaged" in told["empty"]
+    assert "result.json cannot be read (its numbers do not belong together)" in told["empty"]
     assert told["running"] == "still running"
     assert told["stopped"].startswith("stopped before its end; resume it with: moca resume ")
 

@@ -251,7 +251,15 @@ MISTAKES = [
     ({"learner": "er."}, "learner 'er.' cannot be loaded"),
     ({"memory": -1}, "memory.size = '-1': must be 0 or more"),
     ({"memory": "many"}, "memory.size = 'many': "),
-    ({"memory": 1.5}, "memory = 1.5: "),
+    ({"memory": 1.5}, "memory.size = '1.5': give a number of samples"),
+    ({"seed": 1.5}, "seed = '1.5': must be a whole number"),
+    ({"seed": True}, "seed = 'True': must be a whole number"),
+    ({"epochs": True}, "epochs = 'true': must be a whole number"),
+    ({"lr": False}, "lr = 'false': must be a number"),
+    ({"tasks": True}, "tasks = 'true': must be a whole number"),
+    ({"memory": {"size": True}}, "memory.size = 'true': "),
+    ({"perturb": {"name": "wap", "lambda": True}}, "perturb.lambda = 'true': must be a number"),
+    ({"learner": {"name": "er", "adjust": True}}, "learner.adjust = 'true': must be a number or 'auto'"),
     ({"memory": None}, "memory = None: "),
     ({"memory": "10:per=klass"}, "memory.per = 'klass': .*'total', 'class' or 'bytes'"),
     ({"tasks": 0}, "tasks = 0: must be 1 or more$"),
@@ -313,6 +321,7 @@ def test_what_looks_like_a_mistake_and_is_none():
     assert validate(Run, {"class_order": "2 0,1", "schedule": "steps:at=35,45"}).class_order == (2, 0, 1)
     assert validate(Run, {"schedule": {"name": "steps", "at": [35, 45]}}).schedule.at == (35, 45)
     assert validate(Run, {"bn_passes": "n1b", "learner": "derpp"}).bn_passes == "n1b"
+    assert validate(Run, {"augment": False, "perturb": {"name": "gaussian", "unit": False}}).perturb.unit is False
     assert validate(Run, {"bn_passes": "clean", "learner": "er:passes=concatenated"}).learner.passes == "concatenated"
     assert validate(Run, {"data": 5}).data.name == "int", "what is no data set is told where data are read"
 

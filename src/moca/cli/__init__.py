@@ -287,17 +287,23 @@ def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
 def _show_run(result: Any) -> int:
     """Print a run's numbers, or why it did not finish; return the exit code."""
     if not result.finished:
-        return _explain(result.message, 1)
+        return _explain(result.message, _code([result]))
     show_result(result)
     return 0
 
 
 def _show_unfinished(comparison: Any) -> int:
     """Print which runs did not finish and why; return the exit code."""
-    unfinished = [r for r in comparison.results if not r.finished]
-    for result in unfinished:
-        _explain(f"{result.folder.name}: {as_options(result.message)}", 1)
-    return 1 if unfinished else 0
+    for result in comparison.results:
+        if not result.finished:
+            complain(f"{result.folder.name}: {as_options(result.message)}")
+    return _code(comparison.results)
+
+
+def _code(results: Sequence[Any]) -> int:
+    """1 if resuming these runs would try some of them again, 3 if nothing is left to do but some diverged, else 0."""
+    statuses = {result.status for result in results}
+    return 1 if statuses - {"finished", "diverged"} else 3 if "diverged" in statuses else 0
 
 
 def _explain(message: str, code: int) -> int:

@@ -1,6 +1,7 @@
 """Error messages in the syntax of the command line: `out=` in Python is `--out` there."""
 
 import re
+import shlex
 from pathlib import Path
 
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
@@ -22,6 +23,11 @@ def as_options(message: str) -> str:
     return _SPELLED.sub(lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}", message)
 
 
+def folders_first(folder: str, option: str) -> str:
+    """What to say of a folder that was given after an option of `moca runs` that takes several values."""
+    return f"folders come first, since {option} takes all that follows it: moca runs {shlex.quote(folder)} {option} ..."
+
+
 def hinted(error: CycloptsError) -> str:
     """The parser's error message, improved where we know what the user should give or where to look."""
     message, command = str(error), error.command_chain
@@ -38,6 +44,8 @@ def hinted(error: CycloptsError) -> str:
         if option in ("--seeds", "--seed"):
             separate = " ".join(given.replace(",", " ").split())
             return f"{option} {given} is not a whole number; for these seeds use --seed {separate}."
+    if isinstance(error, CoercionError) and command == ("runs",) and error.token and exists(Path(error.token.value)):
+        return folders_first(error.token.value, str(error.token.keyword))
     if "Unused Tokens: [" in message:
         extra = message.partition("[")[2].partition("]")[0]
         unexpected = f"unexpected argument{'s' * (', ' in extra)} {extra}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
 
 _RESULTS = Path("results")
-Names = Annotated[str, Parameter(help="tables and figures, such as table2 or fig10; or all")]
+Names = Annotated[str, Parameter(help="tables and figures, such as table2 (or 2) or fig10; or all")]
 Only = Annotated[str, Parameter(help="only cells that match all of these: cifar100,m500,er,wap", show_default=False)]
 Results = Annotated[Path, Parameter(help="folder that is searched for finished runs")]
 Seeds = Annotated[int, Parameter(help="number of seeds that each experiment needs")]
@@ -37,17 +37,20 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: how many of their cells were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
+        from moca.recipes.matching import NEAR
 
     standing = _standing(["all"], "", [results], seeds)
-    table = _table(["", "measured", "reproduced", "runs left", "GPU min", "what"])
+    table = _table(["", "measured", "near", "reproduced", "to run", "GPU min", "what"])
     for name, title in exhibits().items():
         if shown := standing.of(name):
             table.add_row(name, *standing.sums(shown).texts, Text(title))
     table.add_row("all", *standing.sums(standing.entries).texts, style="bold")
     console.print(table)
     legend = (
-        "Measured: out of the cells that can be run so far. Reproduced: out of the claimed cells that are measured. "
-        f"Figures without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show."
+        f"Measured: out of the cells that can be run so far. Near: within {NEAR} points of the paper. Reproduced: also "
+        "further above or within noise, out of the measured cells whose numbers the paper claims; the others are "
+        "quoted, doubtful, or known only from scripts and images. A number in several tables counts in each. Figures "
+        f"without numbers are left out; how {', '.join(drawn())} are drawn: moca paper show."
     )
     console.print(Text(legend, "dim"))
     console.print(Text(standing.pace.how, "dim"))
@@ -56,22 +59,24 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
 
 @app.command
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
-    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them.
-
-    The commands write below --results, where the other commands of moca paper find their runs.
-    """
+    """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them."""
     with loading():
-        from moca.recipes.cells import drawn, exhibits
+        from moca.recipes.cells import drawn, exhibits, named
 
-    for name in (name for name in names if name in drawn()):
+    chosen = named(names)
+    for name in (name for name in chosen if name in drawn()):
         console.print(Text(f"{name}: {exhibits()[name]}", "bold"))
         for command in drawn()[name]:
             say(command)
-    if names and all(name in drawn() for name in names):
+    if chosen and all(name in drawn() for name in chosen):
         return
     standing = _standing(names, only, [results], seeds)
-    for number, one in enumerate(_show(standing), 1):
-        say(f"{number}: {one.command(seeds, results)}")
+    runs = _show(standing)
+    for number, one in enumerate(runs, 1):
+        say(f"{number}: {one.command(seeds)}")
+    if runs:
+        where = f"runs of the commands above count if --out puts them below {results}"
+        say(f"moca paper run in place of moca paper show runs what is missing; {where}.", "dim")
     _warn_if_empty(standing, results)
 
 
@@ -95,7 +100,8 @@ def run(
 ) -> int:
     """Run what is missing to fill cells, packed on a GPU.
 
-    The same command resumes where it stopped. Started several times, it shares the runs, as moca compare does.
+    With --record, runs that lack these recordings are missing too, even if their cells are filled. The same command
+    resumes where it stopped. Started several times, it shares the runs, as moca compare does.
     """
     with loading():
         from moca.engine.device import pick_device
@@ -105,12 +111,12 @@ def run(
     standing = _standing(names, only, [results, out, work], seeds)
     if not any(entry.experiment for entry in standing.entries):
         raise MocaError(f"{', '.join(names)} cannot be run yet; moca paper show says why")
-    wanted = standing.wanted(standing.entries)
+    wanted = standing.wanted(standing.entries, recorded)
     here = device != "cuda" or not dry_run  # a dry run for a GPU needs no GPU
     _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
     if dry_run:
         return 0
-    outcome = missing.carry_out(wanted, out, work, device, jobs, record=recorded)
+    outcome = missing.carry_out(wanted, out, work, device, jobs)
     _show(_standing(names, only, [results, out], seeds))
     failures = [f"{r.folder.name}: {r.message}" for r in outcome.results if r.status in ("diverged", "failed")]
     if outcome.interrupted:
@@ -155,6 +161,7 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
     if not places[0].is_dir() and places[0] != _RESULTS:
         raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
+    names = cells.named(names)
     chosen = cells.in_exhibits(names)
     if not chosen:
         how = f"moca paper show {names[0]} says how it is drawn" if names[0] in cells.drawn() else "it is a sketch"
@@ -174,9 +181,8 @@ def _warn_if_empty(standing: Standing, results: Path) -> None:
 def _show(standing: Standing) -> list[Experiment]:
     """Print the cells; returns their experiments, by whose place the last column refers to them."""
     from moca.recipes.cells import exhibits
-    from moca.recipes.experiment import departures
     from moca.recipes.matching import experiments
-    from moca.recipes.status import NUMBERS, rows
+    from moca.recipes.status import NUMBERS, departed, notes, rows, waiting
 
     runs = experiments(standing.entries)
     for name, title in exhibits().items():
@@ -188,9 +194,12 @@ def _show(standing: Standing) -> list[Experiment]:
             for line in lines:
                 table.add_row(Text(" ".join(filter(None, line[:tags]))), *map(Text, line[tags:]))
             console.print(table)
-            notes = [text for entry in shown for text in (entry.waits, entry.cell.note, *departures(entry.cell))]
-            for note in dict.fromkeys(filter(None, notes)):
-                say(f"- {note}", "dim")
+            for remark in (*waiting(shown), *notes(shown)):
+                say(f"- {remark}", "dim")
+    for remark in departed(standing.entries):
+        say(f"- {remark}", "dim")
+    if any(entry.cell.in_percent for entry in standing.entries):
+        say("Accuracies are in %, differences between them in points.", "dim")
     return runs
 
 

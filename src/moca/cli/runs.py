@@ -19,18 +19,18 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from moca.cli.show import in_bytes
+from moca.cli.hints import folders_first
+from moca.cli.show import UNLIMITED, console, in_bytes
 from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, not_begun, told_apart
-from moca.errors import nearest
+from moca.errors import MocaError, nearest
 from moca.wording import counted
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
-_UNLIMITED = 10_000
-"""Columns of text in a file or a pager, which have no width."""
 _SPARED = ("size", "started", "method", "time", "data")
 """Columns that are left out, in this order, until the table fits the terminal; the name of a run says most of them."""
 _MOST_COMMANDS = 12
 """How many commands for unfinished runs are printed."""
+
 Several = Parameter(consume_multiple=1, negative=(), show_default=False)
 Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
 
@@ -65,26 +65,31 @@ def runs(
     """
     places = folders or ((RUNS,) if RUNS.is_dir() else ())
     every = list(listed(*places))
+    filters = {"learner": learner, "perturb": perturb, "data": data}
+    _refuse_folders_after(filters, every)
     shown = chosen(every, learner or (), perturb or (), data or (), state or (), sort)
     if json:
         _as_json(shown)
         return
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _UNLIMITED
     if not shown:
-        console.print(
-            Text(_why_none(places, every, {"learner": learner, "perturb": perturb, "data": data})), soft_wrap=True
-        )
+        console.print(Text(_why_none(places, every, filters)), soft_wrap=True)
         return
-    console.print(_fitting_table(shown, places, console))
-    _show_next(console, shown, places)
+    console.print(_fitting_table(shown, places))
+    _show_next(shown, places)
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
     more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
     console.print(Text(f"{states}; {in_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
     if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
+
+
+def _refuse_folders_after(filters: Mapping[str, Sequence[str] | None], runs: Sequence[Listed]) -> None:
+    """Raise a `MocaError` for a folder that was taken for one more value of a filter before it."""
+    for name, values in filters.items():
+        for value in (values or ())[1:]:
+            if Path(value).is_dir() and not any(value in names_of(getattr(run, name)) for run in runs):
+                raise MocaError(folders_first(value, f"--{name}"))
 
 
 def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping[str, Sequence[str] | None]) -> str:
@@ -99,7 +104,7 @@ def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping
     return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
-def _show_next(console: Console, shown: Sequence[Listed], places: Sequence[Path]) -> None:
+def _show_next(shown: Sequence[Listed], places: Sequence[Path]) -> None:
     """Print the next command for unfinished runs: one for each comparison to resume, one for each other run.
 
     They are separate lines, since commands in the cells of a narrow table could not be copied.
@@ -130,7 +135,7 @@ def _as_json(shown: Sequence[Listed]) -> None:
     )
 
 
-def _fitting_table(shown: Sequence[Listed], places: Sequence[Path], console: Console) -> Table:
+def _fitting_table(shown: Sequence[Listed], places: Sequence[Path]) -> Table:
     """The table without the columns that the terminal has no room for; if even that is too wide, names are folded."""
     columns = {
         "run": [Text(_name(run, places)) for run in shown],
@@ -145,7 +150,7 @@ def _fitting_table(shown: Sequence[Listed], places: Sequence[Path], console: Con
         "size": [Text(in_bytes(run.size)) for run in shown],
     }
     filled = {name: cells for name, cells in columns.items() if any(cell.plain for cell in cells)}
-    table, unlimited = _table(filled), console.options.update(max_width=_UNLIMITED)
+    table, unlimited = _table(filled), console.options.update(max_width=UNLIMITED)
     for name in _SPARED:
         if Measurement.get(console, unlimited, table).maximum <= console.width:
             break

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from moca.engine.result import Result
     from moca.report.comparison import Comparison
 
+UNLIMITED = 10_000
+"""Columns of text in a file or a pipe, which has no width."""
 console = Console()
+if not console.is_terminal:
+    console.width = UNLIMITED  # nothing is folded or left out there
 
 _SHORTEST = "moca compare --perturb none gaussian wap"
 """A short command that compares methods."""

@@ -25,7 +25,7 @@ from moca.engine.subprocesses import side_by_side
 from moca.engine.tracked import Tracked
 from moca.engine.tracking import keep, known_by
 from moca.engine.watch import Advance, Watcher
-from moca.errors import Held, MocaError
+from moca.errors import Held, MocaError, Unreadable
 from moca.settings import Choice, Run, spelt
 
 _PACKED = 8
@@ -68,7 +68,7 @@ def carry_out(
     Args:
         plans: The runs.
         jobs: How many go at a time.
-        shown: Whether to show a progress bar.
+        shown: Whether to show a progress bar; without a terminal, a line for each run that ends.
         watchers: Watchers of all runs, or factories that make one for each run.
         ended: Called with the result of each run of this process as it ends.
         among_others: Whether the folder above the runs may hold other runs.
@@ -86,14 +86,22 @@ def carry_out(
     if begun:
         begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
+
+        def over(result: Result) -> None:
+            if ended:
+                ended(result)
+            if result.images_this_time:
+                bar.log(_in_a_line(result, plans))
+
         if on_gpu or at_a_time == 1:
             watching = [*watchers, *(partial(Tracked, tracker) for tracker in trackers)]
             first = _first_tasks(plans, shared=not watching)
-            made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, ended)
+            made = [_job(p, f"run {i}/{len(plans)} {p.label}", bar, watching, task, over)
                     for i, (p, task) in enumerate(zip(plans, first, strict=True), 1)]  # fmt: skip
             endings = take_turns(made, at_a_time, bar.elsewhere)
         else:
-            endings = side_by_side([(p.label, partial(_given_folder, p, trackers)) for p in plans], at_a_time, bar)
+            given = [(p.label, partial(_given_folder, p, trackers)) for p in plans]
+            endings = side_by_side(given, at_a_time, bar, over)
     results = [_in_the_end(p, e) for p, e in zip(plans, endings, strict=True) if e is not None]
     return Outcome(
         results,
@@ -102,9 +110,17 @@ def carry_out(
     )
 
 
+def _in_a_line(result: Result, plans: Sequence[Plan]) -> str:
+    """What came of a run, and how many of all have ended by now, in this process or in others."""
+    name = next(p.label for p in plans if p.folder.absolute() == result.folder)
+    done = sum((p.folder / RESULT).is_file() for p in plans)
+    outcome = f"{100 * result.final_accuracy:.2f} %" if result.finished else f"{result.status}: {result.message}"
+    return f"{done}/{len(plans)} {name} seed {result.settings.seed}: {outcome}, {result.seconds:.0f} s"
+
+
 def check(plans: Sequence[Plan], jobs: int | None = None, among_others: bool = False) -> None:
     """Raise a `MocaError` if these runs cannot be carried out in their folder, or not so many at a time."""
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+    if jobs is not None and (type(jobs) is not int or jobs < 1):
         raise MocaError(f"jobs must be a whole number from 1 on (it is {jobs!r})")
     folder = plans[0].folder.parent
     if (folder / SETTINGS).is_file():
@@ -113,13 +129,14 @@ def check(plans: Sequence[Plan], jobs: int | None = None, among_others: bool = F
     if others and not among_others:
         before = f" ({ASKED} there has the options that were given)" * (folder / ASKED).is_file()
         raise MocaError(
-            f"'{folder}' holds {len(others)} runs that are not in this comparison, such as {min(others)}; compare "
-            f"them too, with all their seeds and the same options having several values{before}, or choose another "
-            "folder with out="
+            f"'{folder}' holds runs that are not in this comparison ({len(others)}, such as {min(others)}); compare "
+            f"them too, with all their seeds and the same options having several values{before}, remove their "
+            "folders, or choose another folder with out="
         )
     for p in plans:
         if p.begun:
-            _check_same(p)
+            with suppress(Unreadable):  # it fails alone, like a run that cannot be opened; the others are done
+                _check_same(p)
 
 
 def _check_same(p: Plan) -> None:
@@ -180,7 +197,7 @@ def _job(
     bar: ProgressBar,
     watchers: Sequence[Watch],
     first_task: FirstTask,
-    ended: Callable[[Result], None] | None = None,
+    ended: Callable[[Result], None],
 ) -> Job:
     return Job(
         lambda: _open(p, lambda steps, where: bar(steps, f"{title} {where}"), watchers, first_task),

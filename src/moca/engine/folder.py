@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 from moca import __version__, user_tracebacks
 from moca.atomic import writing
-from moca.engine.request import above
-from moca.errors import Held, MocaError, out_of_memory
+from moca.engine.request import ASKED, above
+from moca.errors import Held, MocaError, Unreadable, out_of_memory
 from moca.locking import is_held, lock
 from moca.parts import KINDS, Kind
 from moca.settings import Run, validate
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 SETTINGS, STEPS, TASKS, RESULT = "settings.json", "steps.jsonl", "tasks.jsonl", "result.json"
 MODEL, LEARNING, CHECKPOINT = "model.safetensors", "learning.pt", "checkpoint.pt"
 TRACEBACK, LOCK = "traceback.txt", "lock"
+MARKS = (SETTINGS, STEPS, TASKS)
+"""A folder with any of these files is the folder of a run."""
 _PART = ".part"
 """Suffix of a file that is not complete yet."""
 
@@ -110,6 +112,7 @@ class RunFolder:
         folder = cls(path)
         folder.claim()
         try:
+            _refuse_without_settings(path)
             if any(entry.name not in (LOCK, TRACEBACK, SETTINGS + _PART) for entry in path.iterdir()):
                 raise MocaError(f"run folder '{path}' is already used; choose another with out=, or remove it")
             folder.write_json(SETTINGS, settings.model_dump(mode="json", by_alias=True))
@@ -121,6 +124,7 @@ class RunFolder:
     @classmethod
     def open(cls, path: Path) -> RunFolder:
         """The folder of an existing run."""
+        _refuse_without_settings(path)
         if not (path / SETTINGS).is_file():
             missing = f"it has no {SETTINGS}" if path.exists() else "there is none of that name"
             raise MocaError(f"'{path}' is not a run folder: {missing}; {_how_to_resume(path)}")
@@ -134,13 +138,14 @@ class RunFolder:
         except MocaError as error:
             for kind in KINDS.values():
                 if name := _unregistered(saved.get(kind.setting), kind):
-                    raise MocaError(
+                    raise Unreadable(
                         f"run '{self.path}' has the {kind.name} '{name}', which is not known here; register it in "
                         "Python (moca.register) and use moca.Comparison.load, moca.analyse or moca.resume there, or "
                         f"give new runs its dotted path ({kind.setting}=mymodule.MyClass), which commands can import"
                     ) from None
-            raise MocaError(
-                f"the settings of run '{self.path}' cannot be read by moca {__version__}: {error}"
+            raise Unreadable(
+                f"the settings of run '{self.path}' cannot be read by moca {__version__}: {error}; remove the folder "
+                "and do the run again, or use the moca that wrote it"
             ) from None
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -149,9 +154,9 @@ class RunFolder:
         try:
             content = json.loads((self.path / name).read_text())
         except (OSError, ValueError) as error:
-            raise MocaError(f"cannot read {self.path / name}: {error}; {remedy}") from None
+            raise Unreadable(f"cannot read {self.path / name}: {error}; {remedy}") from None
         if not isinstance(content, dict):
-            raise MocaError(f"{self.path / name} is damaged: it holds no settings or results; {remedy}")
+            raise Unreadable(f"{self.path / name} is damaged: it holds no settings or results; {remedy}")
         return content
 
     def write_json(self, name: str, value: Any) -> None:
@@ -261,6 +266,14 @@ class RunFolder:
                 raise
 
 
+def _refuse_without_settings(path: Path) -> None:
+    """Raise a `MocaError` for the folder of a run that has lost its settings."""
+    if not (path / SETTINGS).is_file() and any((path / name).is_file() for name in MARKS):
+        raise Unreadable(
+            f"run '{path}' has lost its {SETTINGS}; bring it back, or remove the folder and do the run again"
+        )
+
+
 def _unregistered(part: Any, kind: Kind) -> str:
     """The name of a saved part that must have been registered in another process; else empty."""
     name = "" if not isinstance(part, dict) or part.get("own") else str(part.get("name", ""))
@@ -281,8 +294,13 @@ def _how_to_resume(path: Path) -> str:
 
 
 def _writing(path: Path) -> AbstractContextManager[None]:
-    resume = "fix that and resume (moca resume, or the same comparison again)"
-    return writing(f"folder '{path}'", f"{resume}, or choose another folder with out=")
+    """Turns the `OSError` of a failed write into a `MocaError` that says what helps with this folder."""
+    remedy = "fix that, or choose another folder with out="
+    if os.path.exists(path / RESULT):  # noqa: PTH110 - does not raise where nothing can be read
+        remedy = "fix that, or copy the run to another place and use the copy"
+    elif os.path.exists(path / SETTINGS) or os.path.exists(path.parent / ASKED):  # noqa: PTH110
+        remedy = "fix that and resume (moca resume, or the same comparison again)"
+    return writing(f"folder '{path}'", remedy)
 
 
 def _remove(path: Path) -> None:

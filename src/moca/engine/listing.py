@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from moca import __version__
-from moca.engine.folder import CHECKPOINT, LOCK, RESULT, SETTINGS, TASKS, TRACEBACK
+from moca.engine.folder import CHECKPOINT, LOCK, MARKS, RESULT, SETTINGS, TASKS, TRACEBACK
+from moca.engine.intact import intact
 from moca.engine.request import above, kept
 from moca.errors import MocaError
 from moca.locking import is_held
 from moca.settings import COMMON, ELSEWHERE, VARIANTS, Run, flat, word
+from moca.settings.declared import unknown_settings
 from moca.settings.migration import renewed
 
 RUNS = Path("runs")
@@ -29,6 +31,9 @@ RUNS = Path("runs")
 State = Literal["finished", "running", "stopped", "failed", "diverged", "damaged", "older"]
 """`older` means: written by a version of moca whose settings this one cannot read."""
 STATES: tuple[State, ...] = get_args(State)
+
+_NUMBERS = ("average_incremental_accuracy", "forgetting")
+"""Numbers of result.json that are listed as JSON, beside the final accuracy."""
 
 
 def run_folders(*places: Path) -> list[Path]:
@@ -40,8 +45,9 @@ def run_folders(*places: Path) -> list[Path]:
             raise MocaError(why)
         for folder, below, names in os.walk(place):
             below.sort()
-            if SETTINGS in names:
+            if not set(MARKS).isdisjoint(names):
                 found.setdefault(Path(folder))
+            if SETTINGS in names:
                 below.clear()
     return list(found)
 
@@ -62,6 +68,10 @@ class Listed:
     """How many tasks it has learned."""
     accuracy: float = math.nan
     """Final accuracy, if finished."""
+    numbers: dict[str, float | None] = field(default_factory=dict, repr=False)
+    """Other numbers of a finished run; None if undefined, such as the forgetting of a single task."""
+    version: str = ""
+    """The version of moca that ended it."""
     held_out: bool = False
     """Whether it is tested on a held-out share of the training data instead of the test set."""
     started: str = ""
@@ -92,14 +102,16 @@ class Listed:
         resume = "moca.resume(...) in Python" if self.in_python_only else f"moca resume {whole}"
         if self.from_the_beginning:
             resume += f" (from the beginning: its {CHECKPOINT} is gone)"
+        only_the_result = self.state == "damaged" and self.settings
+        unreadable = f"{self.why}: {resume}" if self.comparison or only_the_result else self.why
         return {
             "finished": f"moca report {path}",
             "running": "wait for it",
             "stopped": resume,
             "failed": f"see {TRACEBACK} there, then {resume}",
             "diverged": "run it again with a smaller lr",
-            "damaged": self.why,
-            "older": self.why,
+            "damaged": unreadable,
+            "older": unreadable,
         }[self.state]
 
     def facts(self) -> dict[str, Any]:
@@ -108,8 +120,10 @@ class Listed:
             "folder": str(self.folder), "state": self.state, "why": self.why, "method": self.method,
             "learner": self.learner, "perturb": self.perturb, "data": self.data, "seed": self.seed,
             "learned": self.learned, "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            **{name: self.numbers.get(name) for name in _NUMBERS},
             "held_out": self.held_out, "started": self.started,
             "seconds": None if math.isnan(self.seconds) else self.seconds, "size": self.size, "next": self.next,
+            "moca": self.version or None, "settings": self.settings,
         }  # fmt: skip
 
     @classmethod
@@ -124,14 +138,16 @@ class Listed:
             found |= _from_settings(settings)
             settings = found["settings"] = renewed(settings)
         except (ValueError, KeyError) as error:
-            why = f"{SETTINGS} cannot be read ({error}); bring it back, or remove the run"
+            wrong = f"cannot be read ({error})" if SETTINGS in sizes else "is missing"
+            why = f"{SETTINGS} {wrong}; bring it back, or remove the folder and do the run again"
             return cls(**found, state="damaged", why=why)
         try:
             found |= _from_result(folder / RESULT) if ended else _from_tasks(folder / TASKS)
         except ValueError as error:
             return cls(**found, state="damaged", why=f"{RESULT} cannot be read ({error}); remove it and resume the run")
-        if unknown := sorted(settings.keys() - Run.model_fields.keys()):
-            why = f"of a version of moca whose {', '.join(unknown)} moca {__version__} does not know; run it again"
+        if unknown := unknown_settings(settings):
+            ours = f"of a version of moca whose {', '.join(unknown)} moca {__version__} does not know"
+            why = f"{ours}; remove the folder and do the run again"
             return cls(**found | {"state": "older", "why": why})
         if not ended:
             state = "running" if is_held(folder / LOCK) else "failed" if TRACEBACK in sizes else "stopped"
@@ -147,7 +163,8 @@ def listed(*places: Path) -> Iterator[Listed]:
 def not_begun(comparison: Path) -> list[Path]:
     """The runs of a comparison that have no folder yet; none if the best are still to be chosen."""
     _, runs = kept(comparison)
-    return [comparison / name for name in runs or () if not (comparison / name / SETTINGS).is_file()]
+    folders = [comparison / name for name in runs or ()]
+    return [folder for folder in folders if not any((folder / name).is_file() for name in MARKS)]
 
 
 def _files(folder: Path) -> tuple[dict[str, int], str]:
@@ -194,13 +211,18 @@ def _from_tasks(path: Path) -> dict[str, Any]:
 def _from_result(path: Path) -> dict[str, Any]:
     """The outcome of a run that has ended, from result.json."""
     result = _read(path)
+    if not intact(result):
+        raise ValueError("its numbers do not belong together")
+    environment = result.get("environment")
     try:
         accuracy = result["final_accuracy"]
         return {
-            "state": "finished" if result["status"] == "finished" else "diverged",
+            "state": result["status"],
             "why": str(result.get("message") or ""),
             "learned": max(0, len(result["accuracy_matrix"]) - 1),
             "accuracy": math.nan if accuracy is None else float(accuracy),
+            "numbers": {name: result.get(name) for name in _NUMBERS},
+            "version": str(environment.get("moca", "")) if isinstance(environment, dict) else "",
             "seconds": float(result["seconds"]),
         } | ({"started": str(result["started"])} if result.get("started") else {})
     except (KeyError, TypeError):

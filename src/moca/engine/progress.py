@@ -51,7 +51,7 @@ class ProgressBar:
         )
         self.width = max(_END + 8, console.width - _BAR - _NUMBERS - len(f"{total}/{total}"))
         self.progress = Progress(*columns, console=console, disable=not shown)
-        self.title, self.bar = title, self.progress.add_task(title, total=total)
+        self.title, self.bar, self.waiting = title, self.progress.add_task(title, total=total), ""
 
     def __call__(self, steps: int, where: str) -> None:
         """Advance by `steps`, which is negative if steps will be done again; the work is now at `where`."""
@@ -63,7 +63,17 @@ class ProgressBar:
 
     def elsewhere(self, runs: int) -> None:
         """Show that all remaining runs are in progress in other processes."""
-        self(0, f"waiting for {counted(runs, 'run')} of other processes")
+        waiting = f"waiting for {counted(runs, 'run')} of other processes"
+        self(0, waiting)
+        if waiting != self.waiting:
+            self.waiting = waiting
+            self.log(waiting)
+
+    def log(self, line: str) -> None:
+        """Print a line if there is no terminal to show the bar on, as in a log file."""
+        console = self.progress.console
+        if not self.progress.disable and not console.is_terminal:
+            console.print(Text(line), soft_wrap=True)
 
     def _cut(self, text: str) -> str:
         return text if len(text) <= self.width else f"{text[: self.width - _END - 1]}…{text[-_END:]}"

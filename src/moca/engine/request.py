@@ -61,10 +61,10 @@ def keep(folder: Path, asked: Mapping[str, Any] | None, runs: Sequence[str] | No
     If `asked` is None, the comparison cannot be saved as text; earlier options, which had fewer runs, are removed.
     """
     if asked is None:
-        forget(folder)
-    else:
-        text = json.dumps({"options": asked, "runs": runs}, indent=2) + "\n"
-        write(folder / ASKED, text, "choose another folder with out=")
+        return forget(folder)
+    text = json.dumps({"options": asked, "runs": runs}, indent=2) + "\n"
+    remedy = "fix that and resume" if (folder / ASKED).is_file() else "choose another folder with out="
+    return write(folder / ASKED, text, remedy)
 
 
 def forget(folder: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from moca.engine.folder import RESULT, RunFolder
-from moca.errors import MocaError
+from moca.engine.intact import intact
+from moca.errors import MocaError, Unreadable
 from moca.measures.accuracy import Summary, accuracy_over_tasks, final_accuracy, summarise
 from moca.settings import Run
 
@@ -129,14 +130,9 @@ class Result:
             raise MocaError(f"run '{path}' has not ended; continue with: moca resume {shlex.quote(str(path))}")
         saved = folder.read_json(RESULT)
         own, settings = {f.name for f in fields(cls)} & saved.keys(), folder.settings()
-        try:
-            result = cls(settings, folder.path, **{name: saved[name] for name in own})
-            if result.finished and not all(map(len, result.accuracy_matrix or [[]])):
-                raise ValueError("no accuracies")
-            result.numbers()
-        except (TypeError, ValueError, IndexError, ZeroDivisionError):
-            raise MocaError(f"{folder.path / RESULT} is damaged; remove it, and the run can be done again") from None
-        return result
+        if not intact(saved):
+            raise Unreadable(f"{folder.path / RESULT} is damaged; remove it, and the run can be done again")
+        return cls(settings, folder.path, **{name: saved[name] for name in own})
 
     def __repr__(self) -> str:
         return f"<Result {self.status}: {json.dumps({k: round(v, 4) for k, v in self.numbers().items()})}>"

@@ -31,8 +31,14 @@ HELD = 75
 """Exit status of a child whose run is held by another process."""
 
 
-def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar: ProgressBar) -> list[Ending]:
-    """Carry out runs, `jobs` at a time; each is given by its name and a function that prepares its folder.
+def side_by_side(
+    runs: Sequence[tuple[str, Callable[[], Path]]],
+    jobs: int,
+    bar: ProgressBar,
+    ended: Callable[[Result], None] = lambda result: None,
+) -> list[Ending]:
+    """Carry out runs, `jobs` at a time; each is given by its name and a function that prepares its folder. `ended` is
+    called with the result of each as it ends.
 
     If a child is killed, only its run fails. After a bug in one, the others save their state, as after Ctrl-C. A run
     that another process holds is left to it and checked again later.
@@ -82,6 +88,8 @@ def side_by_side(runs: Sequence[tuple[str, Callable[[], Path]]], jobs: int, bar:
                     except RuntimeError as error:
                         bug = bug or error
                         interrupt.request()
+                    if isinstance(ending := endings[number], Result):
+                        ended(ending)
         finally:
             for child in busy.values():  # only after an exception, such as a second Ctrl-C
                 child.close()

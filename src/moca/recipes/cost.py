@@ -15,10 +15,10 @@ from moca.report.grouping import protocol
 from moca.settings import Run
 
 _HOW = (
-    "GPU minutes are estimates for several runs packed on an NVIDIA H200: the number of steps, times the duration of a "
-    "step of the method in benchmarks (a method without one counts as ER; GEM takes far longer), scaled by the pixels "
-    "of larger images; "
+    "GPU minutes are estimates for several runs packed on an NVIDIA H200: the number of steps, times the duration of "
+    "a step of the method in benchmarks (a method without one counts as ER), scaled by the pixels of larger images; "
 )
+_GEM = " GEM replays its whole memory in every step: with more than the 200 samples of the benchmark it takes longer."
 _ER = 1.13e-3
 """Seconds per step of ER on an H200, eight runs packed, width 64, 32 + 32 images; used if no benchmark is found."""
 _PIXELS = 32 * 32
@@ -28,7 +28,9 @@ class Pace:
     """Estimates run times from the benchmarks in some folders, corrected by finished runs."""
 
     def __init__(self, results: Iterable[Result] = (), *places: Path) -> None:
-        self.benched = {"er": _ER} | _benched(sorted({path for place in places for path in place.glob("bench*.json")}))
+        benchmarks = sorted({path for place in places for path in place.glob("bench*.json")})
+        self.captured = {"er": _ER} | _benched(benchmarks, "captured")
+        self.eager = _benched(benchmarks, "eager")
         self.runs = 0
         """The number of finished runs on a GPU, which correct the estimates."""
         times: dict[tuple[str, ...], list[tuple[float, float]]] = defaultdict(list)
@@ -44,8 +46,8 @@ class Pace:
     def how(self) -> str:
         """How the estimates were made, in words."""
         if self.runs:
-            return f"{_HOW}corrected by {self.runs} finished runs, those of the same learner first."
-        return f"{_HOW}there are no finished runs to correct them, and they can be too low by half or more."
+            return f"{_HOW}corrected by {self.runs} finished runs, those of the same learner first.{_GEM}"
+        return f"{_HOW}there are no finished runs to correct them, and they can be too low by half or more.{_GEM}"
 
     def seconds(self, run: Run, steps: int) -> float:
         """The estimated seconds of a run of so many steps."""
@@ -53,10 +55,11 @@ class Pace:
         return correction * self._by_benchmarks(run, steps)
 
     def _by_benchmarks(self, run: Run, steps: int) -> float:
-        er, learner, perturb = self.benched["er"], run.learner.name, run.perturb.name
-        combined = self.benched.get(learner, er) * self.benched.get(f"er+{perturb}", er) / er
+        er, learner, perturb = self.captured["er"], run.learner.name, run.perturb.name
+        timed = self.captured if run.learner.make().static else self.eager  # in the way in which it runs
+        combined = timed.get(learner, er) * self.captured.get(f"er+{perturb}", er) / er
         height, width, _ = catalogue.known(run.data_name).shape
-        return steps * self.benched.get(f"{learner}+{perturb}", combined) * height * width / _PIXELS
+        return steps * timed.get(f"{learner}+{perturb}", combined) * height * width / _PIXELS
 
 
 def _kinds(run: Run) -> tuple[tuple[str, ...], ...]:
@@ -72,16 +75,16 @@ def _on_gpu(results: Iterable[Result]) -> list[Result]:
     return [r for r in known if "NVIDIA" in r.environment.get("device", "") and r.folder.parent not in others]
 
 
-def _benched(files: Sequence[Path]) -> dict[str, float]:
-    """Seconds of a captured step of each method, from benchmarks with width 64 and batch 32 on a GPU. Of several, the
-    one with the most packed runs counts, then the newest. Files that are no benchmarks are skipped."""
+def _benched(files: Sequence[Path], way: str) -> dict[str, float]:
+    """Seconds of a step of each method, run in this way, from benchmarks with width 64 and batch 32 on a GPU. Of
+    several, the one with the most packed runs counts, then the newest. Files that are no benchmarks are skipped."""
     found: dict[str, tuple[int, str, float]] = {}
     for path in files:
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             bench = json.loads(path.read_text("utf-8"))
             conditions = bench["hardware"]["device"], bench["settings"]["width"], bench["settings"]["batch"]
             for cell in bench["cells"] if conditions == ("cuda", 64, 32) else ():
-                if cell["way"] == "captured" and cell["ms"]:
+                if cell["way"] == way and cell["ms"]:
                     timed = cell["runs"], bench["date"], cell["ms"]["median"] / 1e3
                     found[cell["method"]] = max(timed, found.get(cell["method"], timed))
     return {method: seconds for method, (_, _, seconds) in found.items()}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from moca.data import Dataset, Split, catalogue, load
 from moca.defaults import complete
-from moca.engine.plan import folder_name, label
+from moca.engine.plan import label
 from moca.engine.schedule import batches_of
 from moca.recipes import load_recipe
 from moca.recipes.cells import Cell
@@ -55,12 +55,19 @@ class Experiment:
         each = known.counts[0][0]
         return run.epochs * sum(batches_of(classes * each, run.batch) for classes in run.tasks)
 
-    def command(self, seeds: int, results: Path | None = None) -> str:
-        """The command that starts its runs, in a folder of their own below `results`."""
+    def recording(self, more: Sequence[str]) -> Experiment:
+        """The same experiment, of which only runs count that record this as well."""
+        if not more:
+            return self
+        record = validate(Run, {"record": (*self.given.record, *more)}).record
+        given, run = (one.model_copy(update={"record": record}) for one in (self.given, self.run))
+        return Experiment(given, run)
+
+    def command(self, seeds: int) -> str:
+        """The command that starts its runs."""
         fields = [name for name in Run.model_fields if name in self.given.model_fields_set]
         words = [word for name in fields for word in (f"--{name.replace('_', '-')}", spelt(getattr(self.given, name)))]
-        out = ["--out", str(results / folder_name(self.label))] if results else []
-        return shlex.join(["moca", "compare", *words, "--seeds", str(seeds), *out])
+        return shlex.join(["moca", "compare", *words, "--seeds", str(seeds)])
 
 
 def identity(run: Run) -> str:
@@ -88,16 +95,13 @@ def experiment(cell: Cell) -> Experiment:
     return _experiment(json.dumps({name: value for name, value in settings.items() if value != ""}))
 
 
-def departures(cell: Cell) -> list[str]:
-    """Options of the perturbation for which a cell is run with another value than the paper prints, and why."""
+def departures(cell: Cell) -> dict[str, tuple[float, str]]:
+    """Options of the perturbation for which a cell is run with another value than the paper prints: that value, and
+    why."""
     facts, last = cell.facts, dict[str, tuple[float, str]]()
     for rule in _fitting(cell):
         last |= {name: (value, rule["why"]) for name, value in rule.get("perturb", {}).items()}
-    return [
-        f"{cell.perturb} is run with {name} = {value:g} instead of {facts[name]}: {why}"
-        for name, (value, why) in last.items()
-        if facts.get(name) and float(facts[name]) != value
-    ]
+    return {name: found for name, found in last.items() if facts.get(name) and float(facts[name]) != found[0]}
 
 
 @functools.cache

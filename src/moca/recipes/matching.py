@@ -39,8 +39,8 @@ class Found:
                 except MocaError as error:
                     self.unreadable.append(str(error))
         self.by_identity: dict[str, list[Result]] = {}
-        for result in sorted(self.results, key=lambda result: result.settings.precision == "auto"):
-            # Of runs that differ only in precision, `of` returns the last one: the one with precision=auto.
+        # Of runs with one seed, `of` returns the last: the one that recorded most, then the one with precision=auto.
+        for result in sorted(self.results, key=lambda r: (len(r.settings.record), r.settings.precision == "auto")):
             self.by_identity.setdefault(identity(result.settings), []).append(result)
 
     def of(self, experiment: Experiment) -> dict[str, Result]:
@@ -66,6 +66,11 @@ class Entry:
     waits: str
     """Why there is no experiment yet; empty if there is one."""
     results: tuple[Result, ...] = ()
+
+    @property
+    def runs(self) -> str:
+        """A key that is equal for cells that are read from the same runs."""
+        return self.experiment.identity if self.experiment else self.cell.id
 
     @functools.cached_property
     def values(self) -> list[float]:

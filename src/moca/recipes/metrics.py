@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from moca.measures.analysis import Analysis, analyses_of
+from moca.measures.analysis import FILE, Analysis, analyses_of
 from moca.measures.record.gradients import ALL, OFFICIAL
 from moca.measures.record.recorder import KINDS
 
@@ -49,6 +49,25 @@ def _share(found: Analysis, place: int) -> float:
     return values[place - 1] if place <= len(values) and values[place - 1] > 0 else math.nan
 
 
+_IN_WORDS = {
+    "angle_old": "angle of old classes (degrees)",
+    "angle_new": "angle of new classes (degrees)",
+    "angle_original": "original angle (degrees)",
+    "angle_perturbed": "perturbed angle (degrees)",
+    "angular_fisher": "angular Fisher score",
+    "train_seconds": "training time (seconds)",
+}
+_PREFIXES = {_AFTER: "after task ", _LOG_SV: "log of singular value ", _SV: "singular value "}
+
+
+def in_words(metric: str) -> str:
+    """A metric for readers, with its unit unless it is an accuracy."""
+    for prefix, words in _PREFIXES.items():
+        if metric.startswith(prefix):
+            return metric.replace(prefix, words)
+    return _IN_WORDS.get(metric, metric.replace("_", " "))
+
+
 def value(metric: str, result: Result) -> float:
     """A metric of a run, accuracies in %; NaN if the run does not have it."""
     source = recorded(metric)
@@ -63,6 +82,9 @@ def value(metric: str, result: Result) -> float:
 
 
 def has(result: Result, recordings: Iterable[str]) -> bool:
-    """Whether a run has the analyses of all these recordings."""
-    needed = [ANALYSIS[name] for name in recordings]
-    return not needed or analyses_of(result).keys() >= set(needed)
+    """Whether a run has the analyses of all these recordings, or recorded them without finding anything to analyse,
+    such as the angle of a perturbation where there is none."""
+    needed = set(recordings)
+    if needed and (result.folder / FILE).is_file():
+        needed -= KINDS.keys() & set(result.settings.record)
+    return not needed or analyses_of(result).keys() >= {ANALYSIS[name] for name in needed}

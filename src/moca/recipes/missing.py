@@ -30,7 +30,6 @@ def carry_out(
     device: str = "auto",
     jobs: int | None = None,
     shown: bool = True,
-    record: Sequence[str] = (),
 ) -> compare.Outcome:
     """Run or resume experiments with these seeds in folders below `work`; copy the results to `out`."""
     gather(work, out)
@@ -38,8 +37,7 @@ def carry_out(
     for experiment, seeds in wanted:
         for seed in seeds:
             given = {name: getattr(experiment.given, name) for name in experiment.given.model_fields_set}
-            given |= {"seed": seed, "device": device, "record": (*experiment.given.record, *record)}
-            run, stream = material(validate(Run, given))
+            run, stream = material(validate(Run, given | {"seed": seed, "device": device}))
             _check_images(run, stream)
             check_execution(run)
             folder = work / folder_name(f"{experiment.label}-s{seed}")

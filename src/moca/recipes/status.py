@@ -10,8 +10,9 @@ from pathlib import Path
 
 from moca.recipes.cells import Cell, columns
 from moca.recipes.cost import Pace
-from moca.recipes.experiment import Experiment
+from moca.recipes.experiment import Experiment, departures
 from moca.recipes.matching import REPRODUCED, SEEDS, Entry, Found, Outcome, entries, experiments
+from moca.recipes.metrics import in_words
 from moca.report.spread import Spread
 
 
@@ -36,9 +37,10 @@ class Standing:
         own = [entry for entry in self.entries if entry.experiment and entry.experiment.identity == experiment.identity]
         return len({result.folder for entry in own for result in entry.results})
 
-    def wanted(self, shown: Sequence[Entry]) -> list[tuple[Experiment, list[int]]]:
-        """The experiments of these cells that lack runs, with the missing seeds."""
-        return [(one, seeds) for one in experiments(shown) if (seeds := self.missing(one))]
+    def wanted(self, shown: Sequence[Entry], record: Sequence[str] = ()) -> list[tuple[Experiment, list[int]]]:
+        """The experiments of these cells that lack runs, or runs that record this as well, with the missing seeds."""
+        needed = [one.recording(record) for one in experiments(shown)]
+        return [(one, seeds) for one in needed if (seeds := self.missing(one))]
 
     def minutes(self, wanted: Sequence[tuple[Experiment, Sequence[int]]]) -> float:
         """About how many minutes these take on a GPU."""
@@ -65,7 +67,7 @@ def rows(shown: Sequence[Entry], runs: Sequence[Experiment]) -> tuple[list[str],
     `runs`, from 1."""
     kinds = columns([entry.cell for entry in shown])
     numbers = {one.identity: str(number) for number, one in enumerate(runs, 1)}
-    return [*kinds, *NUMBERS], [[*_tags(entry.cell, kinds), *_row(entry, numbers)] for entry in shown]
+    return [*kinds, *NUMBERS], [[*(tag(entry.cell, kind) for kind in kinds), *_row(entry, numbers)] for entry in shown]
 
 
 def _row(entry: Entry, numbers: Mapping[str, str]) -> list[str]:
@@ -83,10 +85,38 @@ def _row(entry: Entry, numbers: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _tags(cell: Cell, kinds: Sequence[str]) -> list[str]:
-    """A cell's tags of these kinds, in a readable form."""
-    tags = (cell.tags.get(kind, "").removesuffix("+none") for kind in kinds)
-    return [tag.replace("accuracy_after_task_", "after task ") for tag in tags]
+def tag(cell: Cell, kind: str) -> str:
+    """A cell's tag of this kind for readers, with the value that it is run with, if that is another."""
+    if kind == "metric":
+        return in_words(cell.metric)
+    here = f" (here {departures(cell)[kind][0]:g})" if kind in departures(cell) else ""
+    return cell.tags.get(kind, "").removesuffix("+none") + here
+
+
+def waiting(shown: Sequence[Entry]) -> list[str]:
+    """Why some of these cells cannot be run yet."""
+    reasons = Counter(entry.waits for entry in shown if entry.waits)
+    return [f"Not yet runnable, {_cells(count)}: {why}." for why, count in reasons.items()]
+
+
+def notes(shown: Sequence[Entry]) -> list[str]:
+    """The remarks on these cells, each once, with the number of cells that it is on."""
+    found = Counter(note for entry in shown for note in entry.cell.note.split("; ") if note)
+    return [f"{note} ({_cells(count)})" for note, count in found.items()]
+
+
+def departed(shown: Sequence[Entry]) -> list[str]:
+    """Which perturbations are run with other options than the paper prints, each once, and why."""
+    texts = (
+        f"{entry.cell.perturb} is run with {name} {value:g} instead of {entry.cell.facts[name]}: {why}"
+        for entry in shown
+        for name, (value, why) in departures(entry.cell).items()
+    )
+    return list(dict.fromkeys(texts))
+
+
+def _cells(count: int) -> str:
+    return f"{count} cell{'s' * (count != 1)}"
 
 
 def _measured(ours: Spread, in_percent: bool) -> str:
@@ -115,19 +145,19 @@ class Sums:
         return self.outcomes.total()
 
     @property
+    def near(self) -> int:
+        """Counted cells whose number is near the paper's."""
+        return self.outcomes[REPRODUCED[0]]
+
+    @property
     def reproduced(self) -> int:
         """Counted cells that were reproduced."""
         return sum(self.outcomes[one] for one in REPRODUCED)
 
     @property
-    def missed(self) -> int:
-        """Counted cells that were not."""
-        return self.counted - self.reproduced
-
-    @property
     def texts(self) -> list[str]:
-        """Four columns: measured, reproduced, missing runs and their GPU minutes."""
+        """Five columns: measured, near the paper's number, reproduced, missing runs and their GPU minutes."""
         measured = f"{self.measured} of {self.runnable}" if self.runnable else "not yet"
-        reproduced = f"{self.reproduced} of {self.counted}" if self.counted else ""
+        reproduced = [str(self.near), f"{self.reproduced} of {self.counted}"] if self.counted else ["", ""]
         left = [f"{self.missing:,}", f"{self.minutes:,.0f}"] if self.missing else ["", ""]
-        return [measured, reproduced, *left]
+        return [measured, *reproduced, *left]

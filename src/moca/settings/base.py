@@ -4,11 +4,13 @@ A choice with its own options (learner, perturbation, model, ...) can be written
 in the short form `name:option=value,option=value`, for example `wap:lambda=1.5,steps=2`.
 """
 
+import operator
 import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from numbers import Integral
-from typing import Any, ClassVar, TypeVar
+from numbers import Real
+from types import UnionType
+from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
@@ -42,6 +44,16 @@ class Settings(BaseModel):
                     raise MocaError(f"unknown option {key!r} of {cls.title()}; {hint}")
         return value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_no_number(cls, value: Any) -> Any:
+        """Pass true and false on as text where a number is expected: otherwise they would be taken for 1 and 0."""
+        if not isinstance(value, dict):
+            return value
+        kinds = {spelt: f.annotation for name, f in cls.model_fields.items() for spelt in (name, f.alias) if spelt}
+        flags = [key for key, given in value.items() if isinstance(given, bool) and not takes(kinds.get(key), bool)]
+        return value | {key: str(value[key]).lower() for key in flags if takes(kinds.get(key), int, float)}
+
     @classmethod
     def title(cls) -> str:
         """What these settings belong to, for error messages."""
@@ -61,6 +73,19 @@ class Settings(BaseModel):
     def _short(self, fields: Sequence[str]) -> str:
         options = [f"{_spelling(type(self), k)}={word(getattr(self, k))}" for k in fields if k != self.leading]
         return str(getattr(self, self.leading)) + (":" + ",".join(options) if options else "")
+
+
+def takes(annotation: Any, *kinds: type) -> bool:
+    """Whether a single value of one of these types fits an annotation."""
+    parts = get_args(annotation) if get_origin(annotation) in (Annotated, Union, UnionType) else ()
+    return annotation in kinds or any(takes(part, *kinds) for part in parts)
+
+
+def whole_number(value: Any) -> int:
+    """A whole number, also as text; raises a `TypeError` or `ValueError` for anything else, such as true."""
+    if isinstance(value, bool):
+        raise TypeError
+    return int(value) if isinstance(value, str) else operator.index(value)
 
 
 def _spelling(cls: type[Settings], field: str) -> str:
@@ -139,7 +164,7 @@ def short(cls: type[Settings]) -> BeforeValidator:
     """Accept the short form for settings that have no name but a leading option."""
 
     def read(value: Any) -> Any:
-        return parse(str(value), cls.leading) if isinstance(value, str | Integral) else value
+        return parse(str(value), cls.leading) if isinstance(value, str | Real) else value
 
     return BeforeValidator(read)
 
