@@ -250,6 +250,26 @@ def test_means_over_runs_of_several_versions_or_devices_are_said_to_be(tmp_path)
     assert f"er, er+wap: {versions}" in text_of(render(found))
 
 
+def test_runs_whose_own_parts_are_in_a_file_that_is_not_here_are_reported(tmp_path):
+    """What settings.json has of a learner or an encoder, name and options, is all that a report needs."""
+    methods = [(alpha, perturb) for alpha in (0.1, 0.3) for perturb in ("none", "wap")]
+    for number, (alpha, perturb) in enumerate(methods):
+        settings = {"learner": f"derpp:alpha={alpha}", "model": "mlp:width=8", "perturb": perturb}
+        file = place(tmp_path, str(number), 0.5 + number / 100, **settings) / "settings.json"
+        saved = json.loads(file.read_text())
+        saved["learner"]["name"], saved["model"]["name"] = "elsewhere.Mine", "elsewhere.net"
+        file.write_text(json.dumps(saved))
+    found = moca.Comparison.load(tmp_path / "runs")
+    mine = [f"elsewhere.Mine:alpha={alpha}{'+wap' * (perturb == 'wap')}" for alpha, perturb in methods]
+    assert {row.label for row in found.rows} == {*mine} and found.left_out == []
+    (setting,) = found.settings
+    assert [setting.own_learner(found[label]).label for label in mine[1::2]] == mine[::2]
+    page = text_of(render(found))
+    assert "--learner elsewhere.Mine:" in page and "alpha=0.3" in page, "the command has every option"
+    with pytest.raises(MocaError, match=r"run '.*/0' cannot be used here: learner 'elsewhere.Mine' cannot be loaded"):
+        moca.analyse(tmp_path / "runs" / "0")
+
+
 def test_nothing_to_compare(tmp_path):
     place(tmp_path / "lost", "wild", [[0.1, 0.1, 0.1]], status="diverged", message="the loss is no number")
     with pytest.raises(MocaError, match=r"no finished run in .*wild: the loss is no number; moca runs lists"):

@@ -34,6 +34,7 @@ from moca.errors import Held, MocaError, Unreadable, out_of_memory
 from moca.locking import is_held, lock
 from moca.parts import KINDS, Kind
 from moca.settings import Run, validate
+from moca.settings.described import with_described_parts
 from moca.settings.migration import renewed
 
 if TYPE_CHECKING:
@@ -130,23 +131,31 @@ class RunFolder:
             raise MocaError(f"'{path}' is not a run folder: {missing}; {_how_to_resume(path)}")
         return cls(path)
 
-    def settings(self) -> Run:
-        """The settings of the run."""
+    def settings(self, loaded: bool = True) -> Run:
+        """The settings of the run. If they need not be `loaded`, as for a report, the user's own parts may be missing
+        here: they are then described by their names and options."""
         saved = renewed(self.read_json(SETTINGS))
         try:
             return validate(Run, saved)
         except MocaError as error:
-            for kind in KINDS.values():
-                if name := _unregistered(saved.get(kind.setting), kind):
-                    raise Unreadable(
-                        f"run '{self.path}' has the {kind.name} '{name}', which is not known here; register it in "
-                        "Python (moca.register) and use moca.Comparison.load, moca.analyse or moca.resume there, or "
-                        f"give new runs its dotted path ({kind.setting}=mymodule.MyClass), which commands can import"
-                    ) from None
+            why = str(error)
+        try:
+            lacking = validate(Run, with_described_parts(saved))
+        except MocaError:
             raise Unreadable(
-                f"the settings of run '{self.path}' cannot be read by moca {__version__}: {error}; remove the folder "
+                f"the settings of run '{self.path}' cannot be read by moca {__version__}: {why}; remove the folder "
                 "and do the run again, or use the moca that wrote it"
             ) from None
+        if not loaded:
+            return lacking
+        for kind in KINDS.values():
+            if name := _unregistered(saved.get(kind.setting), kind):
+                raise Unreadable(
+                    f"run '{self.path}' has the {kind.name} '{name}', which is not known here; register it in Python "
+                    "(moca.register) and use moca.analyse or moca.resume there, or give new runs its dotted path "
+                    f"({kind.setting}=mymodule.MyClass), which commands can import"
+                )
+        raise Unreadable(f"run '{self.path}' cannot be used here: {why}")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Read a JSON file of the folder."""

@@ -123,13 +123,13 @@ class Result:
         )
 
     @classmethod
-    def load(cls, path: str | Path) -> Result:
-        """Load the result of an earlier run from its folder."""
+    def load(cls, path: str | Path, loaded: bool = True) -> Result:
+        """Load the result of an earlier run from its folder; for `loaded`, see `RunFolder.settings`."""
         folder = RunFolder.open(Path(path))
         if not (folder.path / RESULT).exists():
             raise MocaError(f"run '{path}' has not ended; continue with: moca resume {shlex.quote(str(path))}")
         saved = folder.read_json(RESULT)
-        own, settings = {f.name for f in fields(cls)} & saved.keys(), folder.settings()
+        own, settings = {f.name for f in fields(cls)} & saved.keys(), folder.settings(loaded)
         if not intact(saved):
             raise Unreadable(f"{folder.path / RESULT} is damaged; remove it, and the run can be done again")
         return cls(settings, folder.path, **{name: saved[name] for name in own})

@@ -133,6 +133,8 @@ def _ambiguous(names: Sequence[str], values: Sequence[str]) -> set[str]:
 
 def usual(choice: Choice, run: Run) -> Choice:
     """A learner or a perturbation of that name as it would be in this run if no option was given."""
+    if choice.part is None:
+        return choice  # its defaults and recipes are not known here
     default = type(choice)(name=choice.name)
     return in_place(default, run) if choice.held is None else default  # recipes do not apply to objects
 

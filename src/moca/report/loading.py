@@ -38,9 +38,9 @@ def load(places: Sequence[Path], chosen: bool = False) -> tuple[list[tuple[str, 
     left_out = sorted(left_out + twins)
     if not any(result.finished for result in unique):
         left_out += [f"{from_here(result.folder)}: {result.message or result.status}" for result in unique]
-        reason = f": {left_out[0]}" if left_out else ""
-        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         where = ", ".join(map(str, places))
+        reason = f": {left_out[0].removeprefix(f'{where}: ')}" if left_out else ""
+        more = f" (and {len(left_out) - 1} more)" if len(left_out) > 1 else ""
         raise MocaError(f"no finished run in {where}{reason}{more}; moca runs lists what is there")
     return labelled(unique, chosen), left_out
 
@@ -99,7 +99,7 @@ def _unlike(twin: Result, kept: Result) -> str:
 
 def _ended(run: Listed) -> Result:
     if run.state in ("finished", "diverged"):
-        return Result.load(run.folder)
+        return Result.load(run.folder, loaded=False)
     raise MocaError({
         "running": "still running",
         "stopped": f"stopped before its end; resume it with: {run.next}",

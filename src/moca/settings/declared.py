@@ -11,13 +11,14 @@ from typing import Any
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
 from moca.settings.run import Run
 
-_KINDS = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
+PARTS = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
+"""The settings of a run that choose a part, and its kind."""
 
 
 def unknown_settings(saved: Mapping[str, Any]) -> list[str]:
     """The names in saved settings that are no settings of a run here, or no options of its built-in parts."""
     unknown = set(saved.keys() - Run.model_fields.keys())
-    for setting, kind in _KINDS.items():
+    for setting, kind in PARTS.items():
         part = saved.get(setting)
         if isinstance(part, dict) and not part.get("own") and part.get("name") in kind.built_in:
             known = declared_in(kind.built_in[part["name"]])
