@@ -280,6 +280,21 @@ def test_a_run_that_is_there_twice_is_one_seed(moca, runs):
     assert "Left out: runs/er-s0: the same settings and seed as runs/again" in out
 
 
+def test_a_report_of_some_runs(moca, runs, tmp_path):
+    def reported(*words):
+        code, out, err = moca("report", "runs", *words, "--tables", "t")
+        lines = (tmp_path / "t" / "runs.csv").read_text().splitlines()[1:] if code == 0 else []
+        return sorted({line.partition(",")[0] for line in lines}), "Left out" in out, err.strip()
+
+    assert reported("--learner", "er", "--data", "digits") == (["er", "er+wap"], False, ""), "and not the one of derpp"
+    assert reported("--perturb", "wap") == (["er+wap"], False, "")
+    told = "moca: no run in runs has learner 'gem'; known: derpp, er"
+    assert reported("--learner", "gem") == ([], False, told)
+    assert "no finished run in runs: runs/half: stopped" in reported("--learner", "derpp")[2]
+    code, _, err = moca("report", "--learner", "er", "runs")
+    assert code == 1 and "takes all that follows it: moca report runs --learner ..." in err
+
+
 def test_a_mean_over_runs_of_several_versions_is_said_to_be_one(moca, runs, tmp_path):
     assert "Note:" not in moca("report", "runs")[1]
     newer = result(tmp_path, 0.5, 2)

@@ -23,9 +23,10 @@ def as_options(message: str) -> str:
     return _SPELLED.sub(lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}", message)
 
 
-def folders_first(folder: str, option: str) -> str:
-    """What to say of a folder that was given after an option of `moca runs` that takes several values."""
-    return f"folders come first, since {option} takes all that follows it: moca runs {shlex.quote(folder)} {option} ..."
+def folders_first(folder: str, option: str, command: str = "runs") -> str:
+    """What to say of a folder that was given after an option that takes several values."""
+    first = f"moca {command} {shlex.quote(folder)} {option} ..."
+    return f"folders come first, since {option} takes all that follows it: {first}"
 
 
 def hinted(error: CycloptsError) -> str:

@@ -9,8 +9,9 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from moca.atomic import write
+from moca.cli.filters import Several, refuse_folders_after, why_none
 from moca.cli.show import busy, console, say, show_notes
-from moca.engine.listing import RUNS
+from moca.engine.listing import RUNS, Listed, chosen, listed
 from moca.errors import MocaError
 from moca.importing import loading
 from moca.overwriting import LATEX, PAGE, replaceable
@@ -21,6 +22,9 @@ _MOST_LINES = 8
 
 def report(
     *runs: Path,
+    learner: Annotated[list[str] | None, Several] = None,
+    perturb: Annotated[list[str] | None, Several] = None,
+    data: Annotated[list[str] | None, Several] = None,
     out: Annotated[Path, Parameter(help="the page to write, ending in .html")] = Path("report.html"),
     tables: Annotated[Path | None, Parameter(show_default=False)] = None,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
@@ -36,6 +40,12 @@ def report(
     ----------
     runs
         Folders of runs or comparisons, or their parent folders [default: runs]
+    learner
+        Only runs of these learners.
+    perturb
+        Only runs with these perturbations; none selects those without.
+    data
+        Only runs on these data sets.
     tables
         Also write runs.csv (a line per run) and tidy.csv (a line per run, task and number, with settings as columns; if
         pyarrow is installed, tidy.parquet too) into this folder.
@@ -57,7 +67,7 @@ def report(
         replaceable(latex, LATEX)
     places = runs or (RUNS,)
     with busy("reading runs and writing the page"):
-        comparison = Comparison.load(places)
+        comparison = Comparison.load(places, only=_selected(places, learner, perturb, data))
         about = " ".join(filter(None, map(told_in, places)))
         page = write_report(comparison, about=about or None, path=out)
     written = []  # everything is written before anything is printed, since `moca report | head` ends the printing early
@@ -84,6 +94,24 @@ def report(
         say(f"{len(comparison.settings)} settings whose numbers cannot be compared, each in its own section.")
     for line in [*written, f"Report: {from_here(page)}"]:
         say(line)
+
+
+def _selected(
+    places: Sequence[Path],
+    learner: Sequence[str] | None,
+    perturb: Sequence[str] | None,
+    data: Sequence[str] | None,
+) -> list[Listed] | None:
+    """The runs that were asked for; None if that is all of them."""
+    filters = {"learner": learner, "perturb": perturb, "data": data}
+    if not any(filters.values()):
+        return None
+    every = list(listed(*places))
+    refuse_folders_after(filters, every, "report")
+    if selected := chosen(every, learner or (), perturb or (), data or ()):
+        return selected
+    reason = why_none(places, every, filters)
+    raise MocaError(reason[0].lower() + reason[1:])
 
 
 def _say_first(what: str, lines: Sequence[str]) -> None:

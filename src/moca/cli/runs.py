@@ -12,17 +12,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
-from cyclopts import Parameter
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from moca.cli.hints import folders_first
+from moca.cli.filters import Several, refuse_folders_after, why_none
 from moca.cli.show import UNLIMITED, console, in_bytes
-from moca.engine.listing import RUNS, Listed, State, chosen, listed, names_of, not_begun, told_apart
-from moca.errors import MocaError, nearest
+from moca.engine.listing import RUNS, Listed, State, chosen, listed, not_begun, told_apart
 from moca.wording import counted
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}
@@ -31,7 +29,6 @@ _SPARED = ("size", "started", "method", "time", "data")
 _MOST_COMMANDS = 12
 """How many commands for unfinished runs are printed."""
 
-Several = Parameter(consume_multiple=1, negative=(), show_default=False)
 Sort = Literal["name", "method", "data", "seed", "state", "accuracy", "when", "long", "size"]
 
 
@@ -66,13 +63,13 @@ def runs(
     places = folders or ((RUNS,) if RUNS.is_dir() else ())
     every = list(listed(*places))
     filters = {"learner": learner, "perturb": perturb, "data": data}
-    _refuse_folders_after(filters, every)
+    refuse_folders_after(filters, every, "runs")
     shown = chosen(every, learner or (), perturb or (), data or (), state or (), sort)
     if json:
         _as_json(shown)
         return
     if not shown:
-        console.print(Text(_why_none(places, every, filters)), soft_wrap=True)
+        console.print(Text(why_none(places, every, filters)), soft_wrap=True)
         return
     console.print(_fitting_table(shown, places))
     _show_next(shown, places)
@@ -82,26 +79,6 @@ def runs(
     console.print(Text(f"{states}; {in_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
     if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")
-
-
-def _refuse_folders_after(filters: Mapping[str, Sequence[str] | None], runs: Sequence[Listed]) -> None:
-    """Raise a `MocaError` for a folder that was taken for one more value of a filter before it."""
-    for name, values in filters.items():
-        for value in (values or ())[1:]:
-            if Path(value).is_dir() and not any(value in names_of(getattr(run, name)) for run in runs):
-                raise MocaError(folders_first(value, f"--{name}"))
-
-
-def _why_none(places: Sequence[Path], others: Sequence[Listed], filters: Mapping[str, Sequence[str] | None]) -> str:
-    """Why no run is shown, and what to do about it."""
-    where = ", ".join(map(str, places)) or f"{RUNS} (there is no such folder here)"
-    for name, values in filters.items():
-        known = {one for run in others for one in names_of(getattr(run, name))}
-        if others and values and not known & set(values):
-            return f"No run in {where} has {name} '{values[0]}'; {nearest(values[0], sorted(known))}"
-    if others:
-        return f"No such run in {where}; {counted(len(others), 'other')} there."
-    return f"No run in {where}. Begin one: moca run; or name the folder where runs are: moca runs FOLDER"
 
 
 def _show_next(shown: Sequence[Listed], places: Sequence[Path]) -> None:

@@ -20,6 +20,7 @@ from rich.text import Text
 from moca.atomic import whole, writing
 from moca.engine.choose import PROBLEM
 from moca.engine.cost import Cost
+from moca.engine.listing import Listed
 from moca.engine.result import Result, null_if_nan
 from moca.engine.selection import CHOSEN
 from moca.errors import MocaError, nearest
@@ -172,8 +173,8 @@ class Comparison:
         """The methods, grouped by the stream they learn and the images they are evaluated on."""
 
     @classmethod
-    def load(cls, folders: str | Path | Sequence[str | Path]) -> Comparison:
-        """Load all runs that have ended from some folders, at any depth.
+    def load(cls, folders: str | Path | Sequence[str | Path], only: Sequence[Listed] | None = None) -> Comparison:
+        """Load all runs that have ended from some folders, at any depth; or `only` these of them.
 
         Runs that diverged have no numbers, but are in `Row.results`. Runs that are unfinished, unreadable or duplicates
         are left out; `left_out` names them.
@@ -182,7 +183,7 @@ class Comparison:
         if not several:
             raise MocaError("give at least one folder of runs")
         chosen = len(several) == 1 and (Path(several[0]) / CHOSEN).is_file()
-        labelled, left_out = load([Path(place) for place in several], chosen)
+        labelled, left_out = load([Path(place) for place in several], chosen, only)
         return cls(labelled, Path(several[0]) if len(several) == 1 else Path(), left_out=left_out, chosen=chosen)
 
     @property

@@ -19,13 +19,16 @@ _IN_THE_PAPER = ("none", "gaussian", "vmf", "doa_old", "doa_new", "vt", "wap")
 """Perturbations in the paper's order; others come after them, by name."""
 
 
-def load(places: Sequence[Path], chosen: bool = False) -> tuple[list[tuple[str, Result]], list[str]]:
-    """The labelled runs below some folders that have ended, and those left out, each with the reason.
+def load(
+    places: Sequence[Path], chosen: bool = False, only: Sequence[Listed] | None = None
+) -> tuple[list[tuple[str, Result]], list[str]]:
+    """The labelled runs below some folders, all or `only` these, that have ended; and those left out, each with the
+    reason.
 
     A run that diverged counts as a seed of its method, although it has no numbers.
     """
-    runs = list(listed(*places))
-    ended, left_out = [], _not_begun(places, runs)
+    runs = list(listed(*places)) if only is None else only
+    ended, left_out = list[Result](), _not_begun(places, runs) if only is None else []
     rejected = _rejected(runs)
     for run in runs:
         try:
