@@ -156,7 +156,11 @@ def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     assert len((tmp_path / "tables" / "runs.csv").read_text().splitlines()) == 6
     assert [(len(made.results), str(folder)) for made, folder in asked] == [(5, "figures")]
     tables = (tmp_path / "out" / "tables.tex").read_text()
-    assert tables.count(r"\begin{table}") == 3 and r"er+wap & er & +15.00 $\pm$ 7.07 & 2 of 2 & 2 & paired t" in tables
+    assert tables.count(r"\begin{table}") == 2
+    assert r"ER + WAP & ER & +15.00 $\pm$ 7.07 & 0.20 & 0.20 & 2 & paired t & 2 of 2 \\" in tables
+    assert r"ER + WAP & 2 & \textbf{70.00} $\pm$ 0.00 & +15.00 $\pm$ 7.07 & 0.20 &" in tables
+    held_out = (tmp_path / "out" / "tables-held-out.tex").read_text()
+    assert "ER & 1 & 90.00" in held_out and "mnist" not in tables, "they are no results for a paper"
     assert sorted(path.name for path in runs.iterdir()) == ["compare", "er-s0", "er-s1", "half", "mnist"]
 
 

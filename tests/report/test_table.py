@@ -3,14 +3,19 @@ import csv
 import io
 import math
 import re
+import shutil
+import subprocess
 
 import pytest
 from rich.console import Console
 
+from moca.report import tables
+from moca.report.labels import in_print
+from moca.report.page import latex_tables
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.report.tables import any_scale
-from tests.report.made_results import comparison
+from tests.report.made_results import comparison, result
 
 TABLE = Table(
     "summary",
@@ -73,6 +78,55 @@ def test_latex():
     assert r"er\_ace+wap & 73.00 $\pm$ 0.50 & $-$1.75 $\pm$ 0.25* \\" in made
     assert r"\begin{tabular}{lrr}" in made and r"\caption{50 \% of it}" in made
     assert r"\label{tab:summary-digits-5-tasks}" in made
+
+
+@pytest.mark.parametrize(
+    ("label", "shown"),
+    [
+        ("er", "ER"),
+        ("er_ace+gaussian:lambda=0.5 lr=0.1", "ER-ACE + Gaussian (λ=0.5, lr=0.1)"),
+        ("derpp:adjust=auto+vt memory=20:per=class", "DER++ + VT (adjust=auto, memory=20:per=class)"),
+        ("joint", "Joint training"),
+        ("mine.Best:alpha=2+wap", "mine.Best + WAP (alpha=2)"),
+        ("ours (big)", "ours (big)"),
+        ("er+nothing", "er+nothing"),
+    ],
+)
+def test_methods_are_called_as_in_papers(label, shown):
+    assert in_print(label) == shown
+
+
+def test_in_latex_the_best_of_a_column_is_bold(tmp_path):
+    joint = result(tmp_path, [[0.1] * 3, [0.9] * 3], learner="joint")
+    runs = {"er": [0.5, 0.6], "er+wap": [0.6, 0.7], "derpp": [0.6, 0.7], "joint": [joint]}
+    made = tables.summary(comparison(tmp_path, runs).settings[0], [None] * 4, with_p=True)
+    places = {title.rstrip(" \N{NO-BREAK SPACE}↑↓"): place for place, title in enumerate(made.head)}
+
+    def bold(title):
+        return [row[0].text for row in made.rows if row[places[title]].best]
+
+    assert bold("Final accuracy") == ["er+wap", "derpp"], "joint training, an upper bound, does not compete"
+    assert bold("Forgetting") == ["er+wap", "derpp"] and bold("Seconds") == bold("FWT") == []
+    latex = made.latex()
+    assert r"ER + WAP & 2 & \textbf{65.00} $\pm$ 7.07 & +10.00 $\pm$ 0.00 & -- &" in latex
+    assert r"DER++ & 2 & \textbf{65.00}" in latex and r"Joint training & 1 & 90.00 &" in latex
+    sizes = {
+        f"{learner} memory={size}": [result(tmp_path, accuracy, learner=learner, memory=size)]
+        for learner, size, accuracy in (("er", 20, 0.3), ("derpp", 20, 0.2), ("er", 90, 0.6), ("derpp", 90, 0.7))
+    }
+    made = tables.summary(comparison(tmp_path, sizes).settings[0], [None] * 4)
+    assert bold("Final accuracy") == ["er memory=20", "derpp memory=90"], "with each memory"
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="there is no pdflatex")
+def test_latex_compiles(tmp_path):
+    runs = {"er": [0.5, 0.6], "er+wap:lambda=0.5": [0.6, 0.7], r"_a\b{c}$^~#%&<λ±−": [0.6, 0.7]}
+    body = latex_tables(comparison(tmp_path, runs).settings)
+    packages = "\\documentclass{article}\n\\usepackage[utf8]{inputenc}\n\\usepackage{booktabs}\n"
+    (tmp_path / "t.tex").write_text(f"{packages}\\begin{{document}}\n{body}\\end{{document}}\n")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_columns_that_do_not_fit_a_page_in_latex_continue_below():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -16,6 +16,9 @@ from moca.errors import MocaError
 from moca.importing import loading
 from moca.overwriting import LATEX, PAGE, replaceable
 from moca.paths import from_here
+
+if TYPE_CHECKING:
+    from moca.report.comparison import Setting
 
 _MOST_LINES = 8
 
@@ -52,7 +55,8 @@ def report(
     figures
         Also write the figures as PDF and PNG, for print, into this folder.
     latex
-        Also write the tables as LaTeX to this file, ending in .tex.
+        Also write the tables as LaTeX to this file, ending in .tex; those on held-out images, if there are others, to
+        a second one.
     """
     with loading():
         from moca.report.chosen import changes_in, told_in
@@ -65,6 +69,7 @@ def report(
     replaceable(out, PAGE)
     if latex:
         replaceable(latex, LATEX)
+        replaceable(_of_held_out(latex), LATEX)
     places = runs or (RUNS,)
     with busy("reading runs and writing the page"):
         comparison = Comparison.load(places, only=_selected(places, learner, perturb, data))
@@ -80,9 +85,9 @@ def report(
         with busy("drawing figures"):
             made = save_figures(comparison, figures)
         written.append(f"Figures: {len(made)} files in {figures}")
-    if latex:
-        write(latex, latex_tables(comparison), "choose another --latex")
-        written.append(f"LaTeX: {latex}")
+    for path, settings in _tables_apart(latex, comparison.settings).items() if latex else ():
+        write(path, latex_tables(settings), "choose another --latex")
+        written.append(f"LaTeX: {path}")
     console.print(comparison)
     _say_first("Not finished", [f"{from_here(r.folder)}: {r.message}" for r in comparison.results if not r.finished])
     _say_first("Left out", comparison.left_out)
@@ -94,6 +99,16 @@ def report(
         say(f"{len(comparison.settings)} settings whose numbers cannot be compared, each in its own section.")
     for line in [*written, f"Report: {from_here(page)}"]:
         say(line)
+
+
+def _tables_apart(latex: Path, settings: Sequence[Setting]) -> dict[Path, list[Setting]]:
+    """What goes into which LaTeX file: results on held-out images have one of their own beside those on test images."""
+    tested, held_out = ([one for one in settings if one.held_out == held] for held in (False, True))
+    return {latex: tested} | ({_of_held_out(latex): held_out} if held_out else {}) if tested else {latex: held_out}
+
+
+def _of_held_out(latex: Path) -> Path:
+    return latex.with_stem(f"{latex.stem}-held-out")
 
 
 def _selected(

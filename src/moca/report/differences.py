@@ -63,13 +63,13 @@ class Learners:
 def between_learners(setting: Setting) -> list[Learners]:
     """The methods without perturbation, in one group per memory."""
     plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
-    groups = _by_memory(plain)
+    groups = by_memory(plain)
     if max(map(len, groups.values()), default=0) < 2:
         groups = {"": plain}
     return [Learners(memory, rows) for memory, rows in groups.items() if len(rows) > 1]
 
 
-def _by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_memory(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """The methods by memory; those without a memory are in every group."""
     using = [row for row in rows if row.run.uses_memory]
     sizes = list(dict.fromkeys(word(row.run.memory) for row in using))

@@ -92,11 +92,12 @@ def render(comparison: Comparison, exhibits: Sequence[Exhibit] = (), about: str 
     )
 
 
-def latex_tables(comparison: Comparison) -> str:
+def latex_tables(settings: Sequence[Setting]) -> str:
     """The tables for a paper: the summary and the pairwise comparisons of each setting."""
     texts = []
-    for setting in comparison.settings:
-        several = (tables.summary(setting, colours(setting)), tables.perturbations(setting), *tables.learners(setting))
+    for setting in settings:
+        summary = tables.summary(setting, colours(setting), with_p=True)
+        several = (summary, tables.perturbations(setting), *tables.learners(setting))
         texts += [table.latex() for table in several if table]
     return "\n".join(["% \\usepackage{booktabs}", *texts])
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 UNKNOWN = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
@@ -19,6 +20,7 @@ _ESCAPED = {
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     UNKNOWN: "--",
+    "\N{GREEK SMALL LETTER LAMDA}": r"$\lambda$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "\N{NO-BREAK SPACE}": "~",
@@ -43,6 +45,8 @@ class Cell:
     """Colour index of the line that belongs to the row."""
     bare: str = ""
     """The number for programs to read, if the text is formatted for people."""
+    best: bool = False
+    """Whether it is the best number of its column; bold in LaTeX."""
 
     @property
     def whole(self) -> str:
@@ -61,6 +65,8 @@ class Table:
     caption: str = ""
     about: str = ""
     """Distinguishes it from other tables of the same name, for labels."""
+    printed: Mapping[str, str] = field(default_factory=dict)
+    """How methods are called in LaTeX, by the text of their cells and heads."""
 
     def csv(self) -> str:
         """The table as CSV for programs: plain numbers, with standard deviations in separate columns."""
@@ -84,8 +90,9 @@ class Table:
     def latex(self) -> str:
         """The table as LaTeX, with booktabs; columns that do not fit a page continue below."""
         label = re.sub(r"[^a-z0-9]+", "-", f"{self.name} {self.about}".lower()).strip("-")
-        columns = [[title, *(cell.copied or cell.whole for cell in rows)]
-                   for title, *rows in zip(self.head, *self.rows, strict=True)]  # fmt: skip
+        cells = [tuple(map(Cell, self.head)), *self.rows]
+        named = [[replace(cell, text=self.printed.get(cell.text, cell.text)) for cell in row] for row in cells]
+        columns = [list(column) for column in zip(*named, strict=True)]
         return "\n".join([
             r"\begin{table}", r"\centering", r"\small", "\n\\par\\medskip\n".join(map(_tabular, _on_pages(columns))),
             rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{label}}}",
@@ -93,10 +100,10 @@ class Table:
         ])  # fmt: skip
 
 
-def _on_pages(columns: list[list[str]]) -> list[list[list[str]]]:
+def _on_pages(columns: list[list[Cell]]) -> list[list[list[Cell]]]:
     """The columns in groups that each fit the width of a page; each group begins with the first column."""
     first, *others = columns
-    needed = [max(map(len, column)) + _GAP for column in columns]
+    needed = [max(len(cell.copied or cell.whole) for cell in column) + _GAP for column in columns]
     groups, room = [[first]], _PAGE - needed[0]
     for column, width in zip(others, needed[1:], strict=True):
         if width > room and len(groups[-1]) > 1:
@@ -107,11 +114,17 @@ def _on_pages(columns: list[list[str]]) -> list[list[list[str]]]:
     return groups
 
 
-def _tabular(columns: list[list[str]]) -> str:
-    head, *body = (" & ".join(map(_tex, line)) + r" \\" for line in zip(*columns, strict=True))
+def _tabular(columns: list[list[Cell]]) -> str:
+    head, *body = (" & ".join(map(_in_tex, line)) + r" \\" for line in zip(*columns, strict=True))
     form = "l" + "r" * (len(columns) - 1)
     return "\n".join([rf"\begin{{tabular}}{{{form}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
                       r"\end{tabular}"])  # fmt: skip
+
+
+def _in_tex(cell: Cell) -> str:
+    text = _tex(cell.copied or cell.text)
+    aside = _tex(f" {cell.aside}" * bool(cell.aside) + "*" * cell.mark)
+    return rf"\textbf{{{text}}}{aside}" if cell.best else text + aside
 
 
 def _value(cell: Cell) -> str:

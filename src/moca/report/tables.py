@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from moca.engine.result import Result
 from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
-from moca.report.differences import Learners, against_own_learner, between_learners
+from moca.report.differences import Learners, against_own_learner, between_learners, by_memory
+from moca.report.labels import in_print
 from moca.report.significance import FEW, LEVEL, Difference
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
@@ -59,16 +60,18 @@ def columns(setting: Setting) -> list[Column]:
     return [column for column in COLUMNS if anytime or column.number != "anytime_accuracy"]
 
 
-def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
-    """Every method with mean and standard deviation over its seeds, and its gain over its own learner."""
+def summary(setting: Setting, colours: Sequence[int | None], with_p: bool = False) -> Table:
+    """Every method with mean and standard deviation over its seeds, and its gain over its own learner; for a paper
+    with the gain's p-value beside it."""
     gains, shown = {row.label: gain for row, _, gain in against_own_learner(setting)}, columns(setting)
-    gained = bool(gains)
-    head = ["Method", "Seeds", shown[0].title, *["Gain over its learner"] * gained, *(c.title for c in shown[1:])]
+    added = (["Gain over its learner"] + ["p (Holm)"] * with_p) * bool(gains)
+    numbers = [_best_marked(setting.rows, column) for column in shown]
     rows = []
-    for row, colour in zip(setting.rows, colours, strict=True):
-        first, *others = (_cell(Spread.of(row.values(c.number)), c.unit) for c in shown)
-        gain = [_signed(gains[row.label]) if row.label in gains else Cell()] * gained
-        rows.append((Cell(row.label, colour=colour), Cell(_seeds(row)), first, *gain, *others))
+    for row, colour, first, *others in zip(setting.rows, colours, *numbers, strict=True):
+        gain = gains.get(row.label)
+        about_gain = [_signed(gain), _p_cell(gain, gain.adjusted)] if gain else [Cell(), Cell()]
+        rows.append((Cell(row.label, colour=colour), Cell(_seeds(row)), first, *about_gain[: len(added)], *others))
+    head = ["Method", "Seeds", shown[0].title, *added, *(column.title for column in shown[1:])]
     means = (
         f"Means over seeds in percent, on {setting.judged}; ± is the sample standard deviation over seeds, which a "
         "single seed does not have."
@@ -80,12 +83,30 @@ def summary(setting: Setting, colours: Sequence[int | None]) -> Table:
         + (
             "The gain, in percentage points, is that over the same learner without perturbation"
             f"{_both_chosen(setting)}. {_TEST} "
-            if gained
+            if gains
             else ""
         )
         + f"{UNKNOWN} is a number that is unknown or has no meaning here. Arrows show which direction is better."
     )
-    return Table("summary", tuple(head), rows, caption, setting.title)
+    return Table("summary", tuple(head), rows, caption, setting.title, _in_print(setting))
+
+
+def _best_marked(rows: Sequence[Row], column: Column) -> list[Cell]:
+    """The cells of a column of the summary; the best of all methods with the same memory is marked, unless all are
+    level or the column has no direction. Joint training, an upper bound, does not compete."""
+    spreads = {row.label: Spread.of(row.values(column.number)) for row in rows}
+    sign = {_UP: 1, _DOWN: -1}.get(column.title[-2:], 0)
+    values = {label: sign * round(spread.mean, 4) for label, spread in spreads.items() if spread.n}
+    best: set[str] = set()
+    for group in by_memory([row for row in rows if row.label in values and not row.at_once]).values():
+        known = {row.label: values[row.label] for row in group}
+        if len(set(known.values())) > 1:
+            best |= {label for label, value in known.items() if value == max(known.values())}
+    return [replace(_cell(spread, column.unit), best=label in best) for label, spread in spreads.items()]
+
+
+def _in_print(setting: Setting) -> dict[str, str]:
+    return {row.label: in_print(row.label) for row in setting.rows}
 
 
 _TEST = (
@@ -103,12 +124,12 @@ def perturbations(setting: Setting) -> Table | None:
     rows = [(Cell(row.label), Cell(own.label), *_test_cells(gain)) for row, own, gain in against_own_learner(setting)]
     if not rows:
         return None
-    head = ("Method", "Its learner", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
+    head = ("Method", "Its learner", *_TESTED)
     caption = (
         f"{setting.title}: each perturbation against its own learner{_both_chosen(setting)}, final accuracy on "
         f"{setting.judged}, in percentage points. {_TEST}"
     )
-    return Table("perturbations", head, rows, caption, setting.title)
+    return Table("perturbations", head, rows, caption, setting.title, _in_print(setting))
 
 
 def learners(setting: Setting) -> list[Table]:
@@ -123,9 +144,9 @@ def _learners(setting: Setting, group: Learners) -> Table:
     if not group.pairwise:
         best, among = group.ranked[0], " of those with several seeds" * (len(group.ranked) < len(rows))
         lines = [(Cell(row.label), *_test_cells(group.difference(row, best))) for row in rows if row is not best]
-        head = ("Method", "Difference", "Higher with", "n", "Test", "p", "p (Holm)")
+        head = ("Method", *_TESTED)
         caption = f"{about}; each against {best.label}, which has the highest mean{among}. {_TEST}"
-        return Table("learners", head, lines, caption, where)
+        return Table("learners", head, lines, caption, where, _in_print(setting))
 
     def cell(row: Row, column: Row) -> Cell:
         return Cell("") if row is column else _signed(group.difference(row, column))
@@ -133,7 +154,8 @@ def _learners(setting: Setting, group: Learners) -> Table:
     lines = [(Cell(row.label), *(cell(row, column) for column in rows)) for row in rows]
     counts = sorted({group.difference(row, other).n for other, row in combinations(rows, 2)})
     caption = f"{about}; n = {' or '.join(counts)} seed{'s' * (counts != ['1'])}. {_TEST}"
-    return Table("learners", ("Row minus column", *(row.label for row in rows)), lines, caption, where)
+    columns = ("Row minus column", *(row.label for row in rows))
+    return Table("learners", columns, lines, caption, where, _in_print(setting))
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:
@@ -180,14 +202,21 @@ def _seeds(row: Row) -> str:
     return f"{finished}" if finished == total else f"{finished} of {total}"
 
 
+_TESTED = ("Difference", "p", "p (Holm)", "n", "Test", "Higher with")
+
+
 def _test_cells(gain: Difference) -> tuple[Cell, ...]:
     return (
         _signed(gain),
-        Cell(f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN),
+        *(_p_cell(gain, p) for p in (gain.p, gain.adjusted)),
         Cell(gain.n),
         Cell(gain.test or "none"),
-        *(Cell(p_value(p) if gain.test else UNKNOWN) for p in (gain.p, gain.adjusted)),
+        Cell(f"{gain.wins} of {gain.seeds[0]}" if gain.paired else UNKNOWN),
     )
+
+
+def _p_cell(gain: Difference, p: float) -> Cell:
+    return Cell(p_value(p) if gain.test else UNKNOWN)
 
 
 def p_value(p: float) -> str:
