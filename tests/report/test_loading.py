@@ -7,6 +7,7 @@ import moca
 from moca import MocaError
 from moca.data import catalogue
 from moca.engine.folder import RunFolder
+from moca.report.grouping import labels as labels_of
 from moca.report.notes import mixed
 from moca.report.page import render
 from moca.settings import Run, validate
@@ -43,6 +44,17 @@ def test_names_have_the_options_that_vary_or_are_not_the_recipes(tmp_path):
     assert labels(tmp_path) == [
         "er+wap:lambda=0.5", "er+wap:lambda=1.5", "derpp", "er_ace+gaussian:lambda=2.0",
         "mir lr=0.25", "mir lr=0.5"]  # fmt: skip
+
+
+def test_a_name_does_not_depend_on_how_many_seeds_there_are(tmp_path):
+    given = [("er", "wap:lambda=0.5", 20), ("er", "wap:lambda=1.5", 20), ("derpp:alpha=0.2", "none", 50)]
+    few, many = (
+        [validate(Run, {"learner": learner, "perturb": perturb, "memory": memory, "seed": seed})
+         for learner, perturb, memory in given for seed in range(seeds)]
+        for seeds in (1, 4)
+    )  # fmt: skip
+    assert labels_of(few)[0] == "er+wap:lambda=0.5 memory=20"
+    assert labels_of(many) == [label for label in labels_of(few) for _ in range(4)]
 
 
 def test_an_option_that_is_not_set_is_not_named(tmp_path):

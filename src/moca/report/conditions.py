@@ -9,7 +9,7 @@ from typing import Any
 
 from moca.engine.result import Result
 from moca.report.comparison import Setting
-from moca.report.grouping import judged
+from moca.report.grouping import distinct, judged
 from moca.settings import RECIPE, Choice, Run, Seeds, word
 from moca.settings.arrival import Arrival
 
@@ -22,9 +22,9 @@ def sentences(setting: Setting) -> str:
     memory = f" with a memory of {_memory(replaying)}," if replaying else ""
     return (
         f"{'One method learns' if methods == 1 else f'{methods} methods learn'} the classes of "
-        f"{_either(run.data_name for run in runs)} in {_count(_distinct(_tasks(r) for r in results), 'task')}, one "
-        f"after the other,{memory} {_count(_distinct(run.epochs for run in runs), 'epoch')} a task and "
-        f"{_seeds(_distinct(run.seed for run in runs))}.{_arriving(runs[0].arrival)} "
+        f"{_either(run.data_name for run in runs)} in {_count(distinct(_tasks(r) for r in results), 'task')}, one "
+        f"after the other,{memory} {_count(distinct(run.epochs for run in runs), 'epoch')} a task and "
+        f"{_seeds(distinct(run.seed for run in runs))}.{_arriving(runs[0].arrival)} "
         f"After each task {judged(runs[0])} of every task are classified, all classes competing. {_where(results)}"
     )
 
@@ -49,8 +49,8 @@ def _tasks(result: Result) -> int | str:
 def command(results: Sequence[Result]) -> str | None:
     """The `moca compare` command that reproduces exactly these runs, if there is one."""
     runs = [r.settings for r in results]
-    values = {name: _distinct(getattr(run, name) for run in runs) for name in Run.model_fields if name != "seed"}
-    seeds = _distinct(run.seed for run in runs)
+    values = {name: distinct(getattr(run, name) for run in runs) for name in Run.model_fields if name != "seed"}
+    seeds = distinct(run.seed for run in runs)
     numbers = [s.seed for s in seeds]
     if math.prod(map(len, values.values())) * len(seeds) != len(runs) or seeds != [Seeds(seed=n) for n in numbers]:
         return None
@@ -96,7 +96,7 @@ def _where(results: Sequence[Result]) -> str:
 
 def _memory(runs: Sequence[Run]) -> str:
     units = {"total": "samples", "class": "samples a class", "bytes": "bytes"}
-    sizes = {unit: _distinct(run.memory.size for run in runs if run.memory.per == unit) for unit in units}
+    sizes = {unit: distinct(run.memory.size for run in runs if run.memory.per == unit) for unit in units}
     return " or ".join(f"{_either(sizes[unit])} {called}" for unit, called in units.items() if sizes[unit])
 
 
@@ -109,19 +109,10 @@ def _seeds(seeds: Sequence[Seeds]) -> str:
     return f"{len(seeds)} seeds ({f'{first} to {last}' if in_a_row else ', '.join(map(str, seeds))})"
 
 
-def _count(numbers: Sequence[int], noun: str) -> str:
+def _count(numbers: Sequence[object], noun: str) -> str:
     return f"{_either(numbers)} {noun}{'' if list(numbers) == [1] else 's'}"
 
 
 def _either(values: Iterable[object]) -> str:
     *others, last = sorted({str(value) for value in values}, key=lambda text: (len(text), text))  # numbers by size
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    """Each value once, in order; they need not be hashable: an encoder's option may be a list."""
-    found: list[Any] = []
-    for value in values:
-        if value not in found:
-            found.append(value)
-    return found

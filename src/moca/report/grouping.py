@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from moca.data import Dataset, catalogue
 from moca.data.protocol import Protocol, deal
@@ -12,6 +13,7 @@ from moca.defaults import recipe_places, with_recipe
 from moca.engine.result import Result
 from moca.settings import COMMON, ELSEWHERE, VARIANTS, Choice, Own, Run, word
 
+T = TypeVar("T")
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
 """Settings that decide which samples come when, and which images a run is evaluated on."""
 
@@ -109,20 +111,38 @@ def labels(runs: Sequence[Run]) -> list[str]:
     settings, which belong to no method in particular, are added wherever they vary, as numbers mean little without them
     (the memory only for methods that use it); any other setting only where names would otherwise be ambiguous.
     """
+    methods = [method(run) for run in runs]
+    of_each = dict(zip(methods, runs, strict=True))  # a name depends on nothing in which seeds of a method differ
+    named = dict(zip(of_each, _labels([*of_each.values()]), strict=True))
+    return [named[one] for one in methods]
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    learners, perturbations = [run.learner for run in runs], [run.perturb for run in runs]
     names, perturbs = (
-        [_with_options(part, [usual(part, run), *parts]) for part, run in zip(parts, runs, strict=True)]
-        for parts in ([run.learner for run in runs], [run.perturb for run in runs])
+        [_with_options(part, [usual(part, run), *known]) for part, run in zip(parts, runs, strict=True)]
+        for parts, known in ((learners, distinct(learners)), (perturbations, distinct(perturbations)))
     )
     names = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(names, perturbs, strict=True)]
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
+    with_memory = [run.uses_memory for run in runs]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
-        using = [run.uses_memory or name != "memory" for run in runs]
+        using = [uses or name != "memory" for uses in with_memory]
         varies = name in COMMON and len({value for value, used in zip(values, using, strict=True) if used}) > 1
         unclear = _ambiguous(names, values)
         names = [label + f" {name}={value}" * ((varies and used and value != "None") or label in unclear)
                  for label, value, used in zip(names, values, using, strict=True)]  # fmt: skip
     return names
+
+
+def distinct(values: Iterable[T]) -> list[T]:
+    """Each value once, in order; they need not be hashable: an encoder's option may be a list."""
+    found: list[T] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
 
 
 def _ambiguous(names: Sequence[str], values: Sequence[str]) -> set[str]:
