@@ -5,8 +5,15 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from moca.report.facets import MOST, Facet, colours, facets
-from moca.report.figures import accuracy_curves, accuracy_matrices, against, save_figures, stream_curves
+from moca.report.facets import MOST, Facet, colours, facets, families
+from moca.report.figures import (
+    accuracy_curves,
+    accuracy_matrices,
+    accuracy_panels,
+    against,
+    save_figures,
+    stream_curves,
+)
 from moca.report.figures import final_accuracies as print_dots
 from moca.report.labels import folded
 from moca.report.palette import LOOKS, class_colours, colours_of
@@ -232,6 +239,41 @@ def test_looks_on_the_way_are_drawn_where_there_are_any(tmp_path, facet):
     run.over_stream = [[10, 0.25], [20, 0.5]]
     (line,) = over_stream(facets(setting(tmp_path, {"er": [run]}))[0], "test images")["data"]
     assert (line["x"], line["y"]) == ([10, 20], [25.0, 50.0])
+
+
+JOINT = [[0.1] * 3, [0.91, 0.82, 0.73]]
+
+
+def test_learners_with_several_methods_each_have_a_panel_each_in_print(tmp_path):
+    runs = {"er": [0.5, 0.6], "er+gaussian": [0.6], "er+wap": [0.7], "derpp": [0.6], "derpp+wap": [0.2],
+            "er_ace": [0.9], "joint": [result(tmp_path, JOINT, learner="joint")]}  # fmt: skip
+    made = families(setting(tmp_path, runs))
+    names = {"without perturbation": 0, "+gaussian": 1, "+wap": 2, "joint": 3}
+    assert {one.title: [name for name, _, _ in one.methods] for one in made} == {
+        "er": ["without perturbation", "+gaussian", "+wap", "joint"],
+        "derpp": ["without perturbation", "+wap", "joint"],
+        "er_ace": ["without perturbation", "joint"],
+    }
+    assert all(place == names[name] for one in made for name, place, _ in one.methods), "one colour in all panels"
+    figure = accuracy_panels(made, "test images")
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["er", "derpp", "er_ace"]
+    assert len({axes.get_ylim() for axes in figure.axes}) == 1, "panels can be compared"
+    lowest = min(float(min(line.get_ydata())) for line in figure.axes[1].get_lines())
+    assert lowest == pytest.approx(20) and figure.axes[0].get_ylim()[0] <= 20
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*names]
+
+
+def test_other_methods_have_one_figure_as_before(tmp_path):
+    def one(*labels):
+        return families(setting(tmp_path, {label: [0.5] for label in labels}))
+
+    assert one("er", "er+wap", "derpp", "er_ace") == [], "only one learner has several"
+    assert one("er", "er+wap", "derpp", "derpp+wap") != []
+    perturbs = ("gaussian", "vt", "wap", "vmf", "doa_new", "doa_old", "add_new", "minus_new")
+    assert one(*(f"{learner}+{p}" for p in perturbs for learner in ("er", "derpp"))) != []
+    assert one(*(f"{learner}{p}" for p in ("", *(f"+{p}" for p in perturbs)) for learner in ("er", "derpp"))) == []
+    mine = {name: [result(tmp_path, 0.5, lr=lr)] for lr, name in enumerate(("a 1", "a 2", "b 1", "b 2"), 1)}
+    assert families(setting(tmp_path, mine)) == [], "names that someone gave say nothing of learners"
 
 
 def test_long_names_break_between_options():

@@ -13,6 +13,8 @@ from moca.settings import word
 T = TypeVar("T")
 MOST = len(LOOKS)
 """Most lines in a figure."""
+_MOST_PANELS = 6
+_PLAIN = "without perturbation"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,40 @@ def facets(setting: Setting, rows: list[Row] | None = None) -> list[Facet]:
     for (learner, label), (first, others) in families.items():
         figures += _split(f"Perturbations of {label or learner}", first, others)
     return figures
+
+
+@dataclass(frozen=True)
+class Family:
+    """A learner with its perturbations, in a panel beside those of others."""
+
+    title: str
+    methods: list[tuple[str, int, Row]]
+    """Each with its name, which lacks the learner's, and the index of its colour: the same in all panels."""
+
+
+def families(setting: Setting) -> list[Family]:
+    """The methods in a panel for each learner, if at least two learners have several; else, or if there are too many to
+    tell apart, none. Methods that learn all tasks at once are in every panel, for reference."""
+    levels = [(row.label, row) for row in setting.finished if row.at_once]
+    panels: dict[str, list[tuple[str, Row]]] = {}
+    for row in (row for row in setting.finished if not row.at_once):
+        learner = _learner(row)
+        panels.setdefault(learner, []).append((row.label.removeprefix(learner).strip() or _PLAIN, row))
+    perturbed = {name: row.perturbed for methods in panels.values() for name, row in methods}
+    names = [*sorted(perturbed, key=perturbed.__getitem__), *(name for name, _ in levels)]  # the baseline is grey
+    several = sum(len(methods) > 1 for methods in panels.values())
+    if several < 2 or "" in panels or len(panels) > _MOST_PANELS or len(names) > MOST:
+        return []
+    return [
+        Family(learner, [(name, names.index(name), row) for name, row in [*methods, *levels]])
+        for learner, methods in panels.items()
+    ]
+
+
+def _learner(row: Row) -> str:
+    """The learner with its options, as it begins the method's label; empty if the label was given by the user."""
+    learner = row.label.partition(" ")[0].partition("+")[0]
+    return learner if learner.partition(":")[0] == row.run.learner.name else ""
 
 
 def _split(title: str, first: list[Row], others: list[Row]) -> list[Facet]:

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
 from moca.report.comparison import Comparison, Row
-from moca.report.facets import Facet, facets
+from moca.report.facets import Facet, Family, facets, families
 from moca.report.labels import rows_of, wrapped
 from moca.report.palette import LOOKS
 from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
@@ -42,13 +42,16 @@ def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
     made: list[Path] = []
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
+        if side_by_side := families(setting):
+            made += save(accuracy_panels(side_by_side, setting.images), folder, f"{before}accuracy")
         for part, facet in enumerate(shared := facets(setting), 1):
             after = f"-{part}" if len(shared) > 1 else ""
             drawn = {
-                "accuracy": accuracy_curves(facet, setting.images),
                 "final": final_accuracies(facet, setting.images),
                 "matrices": accuracy_matrices(facet.rows),
             }
+            if not side_by_side:
+                drawn["accuracy"] = accuracy_curves(facet, setting.images)
             if any(row.over_stream()[0] for row in facet.rows):
                 drawn["stream"] = stream_curves(facet, setting.images)
             for name, figure in drawn.items():
@@ -65,15 +68,44 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
     """Accuracy over the tasks learned so far: mean over seeds as a line, one standard deviation as a band."""
     figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
-    last = max(row.tasks for row in facet.rows)
     handles = [_curve(axes, row, place) for place, row in enumerate(facet.rows)]
-    axes.set(xlabel="Tasks learned", ylabel=y_label(f"Accuracy on {judged} (%)"))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    low, high = axes.get_ylim()
-    axes.set(xlim=(1 - 0.04 * last, last * 1.04), ylim=(max(low, -1), min(max(high, low + 1), 101)))
-    axes.grid(axis="y")
+    axes.set_ylabel(y_label(f"Accuracy on {judged} (%)"))
+    _over_tasks([axes], facet.rows)
     legend(figure, handles, [row.label for row in facet.rows], _seeds(facet.rows))
     return figure
+
+
+@style()
+def accuracy_panels(learners: Sequence[Family], judged: str) -> Figure:
+    """Accuracy over the tasks learned so far, in a panel for each learner, all with the same axes and colours."""
+    across = 2 if len(learners) in (2, 4) else 3
+    down = -(-len(learners) // across)
+    figure = Figure((PAGE, 2.3 * down), layout="constrained")
+    grid = [figure.add_subplot(down, across, place + 1) for place in range(len(learners))]
+    handles: dict[str, Line2D] = {}
+    for place, (axes, learner) in enumerate(zip(grid, learners, strict=True)):
+        for name, colour, row in learner.methods:
+            handles[name] = _curve(axes, row, colour)
+        axes.set_title("\n".join(wrapped(learner.title, 100 // across)))
+        first = place % across == 0
+        axes.set_ylabel(y_label(f"Accuracy on {judged} (%)") if first else "")
+        axes.tick_params("y", labelleft=first)
+    rows = [row for learner in learners for _, _, row in learner.methods]
+    _over_tasks(grid, rows)
+    legend(figure, [*handles.values()], [*handles], _seeds(rows))
+    return figure
+
+
+def _over_tasks(grid: Sequence[Axes], rows: Sequence[Row]) -> None:
+    """Give these axes the same limits, which all lines fit, and ticks at whole numbers of tasks."""
+    last = max(row.tasks for row in rows)
+    lows, highs = zip(*(axes.get_ylim() for axes in grid), strict=True)
+    low, high = min(lows), max(highs)
+    for axes in grid:
+        axes.set(xlabel="Tasks learned", xlim=(1 - 0.04 * last, last * 1.04))
+        axes.set_ylim(max(low, -1), min(max(high, low + 1), 101))
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.grid(axis="y")
 
 
 def _seeds(rows: Sequence[Row]) -> str:
