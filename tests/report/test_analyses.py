@@ -9,6 +9,7 @@ from moca import MocaError
 from moca.engine.folder import RunFolder
 from moca.errors import MocaWarning
 from moca.measures.analysis import Analysis, Axis, Plot, write
+from moca.measures.lead import ADJUST
 from moca.report.analysis_figures import draw, figure_of
 from moca.report.analysis_plots import of_panels, plane
 from moca.report.exhibit import analyses
@@ -66,6 +67,19 @@ def test_what_a_lead_was_tested_with_is_named_in_words(tmp_path):
     assert names == {"as tested", replayed, "as tested, adjust=0", f"{replayed},<br>adjust=1"}
     assert shown.tables[0].head == ("Method", "Best adjust, as tested", f"Best adjust, {replayed}")
     assert "as the run was tested" in shown.caption
+
+
+def test_adjustments_that_an_older_moca_analysed_have_the_axes_of_today(tmp_path):
+    runs = [result(tmp_path, 0.5, seed) for seed in (0, 1)]
+    old, new = ("Adjustment (times the lead)", "Accuracy"), (ADJUST, "Accuracy, %")
+    for run, (x, y), scale in zip(runs, (old, new), (0.01, 1), strict=True):
+        run.folder = tmp_path / str(run.settings.seed)
+        run.folder.mkdir()
+        plot = Plot("lines", Axis(x, [0, 1]), Axis(y), {"all classes": [50 * scale, None]})
+        write(RunFolder(run.folder), {"lead_of_new_classes": Analysis("Lead", "", {}, {"lead": plot})})
+    methods = groups(comparison(tmp_path, {"er": runs}).rows)
+    ((line,),) = [panel.lines for panel in panels(methods, "lead_of_new_classes", "lead")]
+    assert (line.plot.x.name, line.plot.y.name, line.values, line.seeds) == (*new, [50.0, None], 2)
 
 
 def test_seeds_recorded_over_other_ranges_are_averaged_where_these_overlap(tmp_path):

@@ -176,6 +176,13 @@ def test_methods_that_differ_in_a_number_are_a_curve_and_their_learner_a_level(t
     assert lines[0]["customdata"] == [" ± 7.07 % (n = 2)"] * 2
 
 
+def test_angles_have_their_unit(tmp_path):
+    runs = {f"er {angle}": [result(tmp_path, 0.5, perturb=f"wap:fixed_angle={angle}")] for angle in (15, 30, 45)}
+    (found,) = sweeps(setting(tmp_path, runs))
+    assert against(found, "test images").axes[0].get_xlabel() == "fixed_angle (degrees)"
+    assert sweep(found, "test images")["layout"]["xaxis"]["title"]["text"] == "fixed_angle (degrees)"
+
+
 def test_what_else_differs_makes_another_curve_or_none(tmp_path):
     sizes = {f"{perturb} {size}": [result(tmp_path, 0.5, perturb=perturb, memory=size, lr=lr)]
              for perturb, lr in (("none", 0.1), ("vt", 0.2)) for size in (20, 100, 500)}  # fmt: skip

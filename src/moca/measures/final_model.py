@@ -18,7 +18,7 @@ from moca.measures.calibration import reliability
 from moca.measures.classifiers import angles_between_tasks
 from moca.measures.confusion import OVER_IMAGES, by_task, confusion
 from moca.measures.fisher import angular_fisher_score
-from moca.measures.lead import ADJUST, MARKED, MULTIPLES, adjusted, summary
+from moca.measures.lead import ACCURACY, ADJUST, MARKED, MULTIPLES, adjusted, summary
 from moca.measures.probe import probe_predictions
 from moca.streams import Stream, Task
 
@@ -192,8 +192,10 @@ class OfModel:
         if not lead.any() or not learner.has_logits:
             return None
         found = adjusted(self.scores + learner.adjusts_by * lead, self.labels, lead, MULTIPLES)
-        x, y = Axis(ADJUST, MULTIPLES), Axis("Accuracy")
-        curves = {f"{name} classes": listed(curve) for name, curve in found._asdict().items()}
+        x, y = Axis(ADJUST, MULTIPLES), Axis(ACCURACY)
+        curves = {
+            f"{name} classes": listed(100 * accuracy for accuracy in curve) for name, curve in found._asdict().items()
+        }
         return Analysis(
             "Logit adjustment of new classes",
             "Accuracy on test images as the logits of the last task's classes, which training favours, are lowered; a "

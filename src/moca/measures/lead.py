@@ -1,9 +1,12 @@
 """The lead of the last task's classes: accuracy with increasing logit adjustment of their scores."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from moca.measures.analysis import Analysis, Axis, Plot
 
 MULTIPLES = [step / 20 for step in range(-60, 121)]
 """The multiples of the lead that are subtracted from the scores of new classes."""
@@ -11,6 +14,29 @@ ADJUST = "Logit adjustment (adjust)"
 """Their axis in a figure."""
 MARKED = "Dashed: the value that a run used, or 1 if it used none."
 """Explains the mark in such a figure."""
+
+
+ACCURACY = "Accuracy, %"
+"""The other axis."""
+ANALYSES = ("lead_of_new_classes", "lead_over_tasks")
+"""The analyses with such a figure."""
+
+
+def renamed(analysis: Analysis) -> Analysis:
+    """An analysis over the adjustment with today's axes: older versions of moca wrote shares, and another name."""
+
+    def plot(stored: Plot) -> Plot:
+        if stored.x.name == "Adjustment (times the lead)":
+            stored = replace(stored, x=replace(stored.x, name=ADJUST))
+        if stored.y.name == "Accuracy":
+            percent = {
+                name: [None if share is None else 100 * share for share in shares]
+                for name, shares in stored.series.items()
+            }
+            stored = replace(stored, y=Axis(ACCURACY), series=percent)
+        return stored
+
+    return replace(analysis, plots={name: plot(stored) for name, stored in analysis.plots.items()})
 
 
 class Adjusted(NamedTuple):

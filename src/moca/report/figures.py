@@ -170,7 +170,7 @@ def against(sweep: Sweep, judged: str) -> Figure:
     for place, line in enumerate(sweep.lines, len(sweep.levels)):
         spreads = [row.spread("final_accuracy") for _, row in line.points]
         handles.append(_line(axes, [value for value, _ in line.points], spreads, place))
-    axes.set(xlabel=sweep.name, ylabel=y_label(f"Final accuracy on {judged} (%)"))
+    axes.set(xlabel=sweep.axis, ylabel=y_label(f"Final accuracy on {judged} (%)"))
     if sweep.logarithmic:
         axes.set_xscale("log")
         axes.set_xticks([*sweep.ticks], [*sweep.ticks.values()])

@@ -99,7 +99,7 @@ def sweep(one: Sweep, judged: str) -> Plot:
     if one.logarithmic:
         ticks = one.ticks
         scale = {"type": "log", "tickmode": "array", "tickvals": [*ticks], "ticktext": [*ticks.values()]}
-    layout = {"xaxis": {"title": {"text": shown(one.name)}} | scale,
+    layout = {"xaxis": {"title": {"text": shown(one.axis)}} | scale,
               "yaxis": {"title": {"text": f"Final accuracy on {judged} (%)"}}}  # fmt: skip
     return figure("curves", f"Final accuracy against {one.name}, a line for each method", traces, layout, 340)
 

@@ -16,6 +16,7 @@ from moca.engine.folder import RunFolder
 from moca.engine.result import Result
 from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
+from moca.measures.lead import ANALYSES, renamed
 from moca.measures.record import lead
 from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, facets
@@ -135,6 +136,7 @@ def _analyses_of(result: Result, only: Sequence[str] | None) -> Analyses:
     except MocaError as error:
         warnings.warn(MocaWarning(str(error)), stacklevel=2)
         return {}
+    every |= {name: renamed(every[name]) for name in ANALYSES if name in every}
     if lead.NAME in every:
         every[lead.NAME] = lead.in_words(every[lead.NAME])
     return {name: analysis for name, analysis in every.items() if not only or name in only}

@@ -19,6 +19,8 @@ _WIDE = 20
 _APART = 0.12
 """Least distance of two labels on a logarithmic axis, as a share of its length."""
 
+_ANGLES = ("fixed_angle", "angle_cap")
+"""Settings in degrees; the others that are varied are plain numbers."""
 Place = tuple[str, ...]
 """Path of a setting: ("lr",) or ("perturb", "lambda")."""
 
@@ -55,6 +57,11 @@ class Sweep:
             if value >= apart * shown[-1]:
                 shown.append(value)
         return {value: f"{value:g}" for value in shown}
+
+    @property
+    def axis(self) -> str:
+        """The name of its axis, with the unit if there is one."""
+        return self.name + " (degrees)" * (self.name in _ANGLES)
 
     @property
     def rows(self) -> list[Row]:

@@ -11,7 +11,7 @@ from moca.engine.tested import mean_over
 from moca.engine.watch import TaskRecord
 from moca.measures.analysis import Analyses, Analysis, Axis, Plot
 from moca.measures.batch_norm import OWN, Estimates, Rule, holding, layers_moved
-from moca.measures.lead import ADJUST, MARKED, MULTIPLES, adjusted, summary
+from moca.measures.lead import ACCURACY, ADJUST, MARKED, MULTIPLES, adjusted, summary
 from moca.measures.record.base import Recording
 from moca.streams import Stream
 
@@ -72,7 +72,7 @@ class LeadTested(Recording):
         x, learned = Axis(ADJUST, MULTIPLES), [task["learned"] for task in self.tasks]
         at_the_end = {rule: [100 * accuracy for accuracy in accuracies] for rule, accuracies in last.items()}
         taken = {f"{rule}, adjust={multiple}": over_tasks(rule, multiple) for rule in last for multiple in (0, 1)}
-        y = Axis("Accuracy, %")
+        y = Axis(ACCURACY)
         return Analysis(
             "Logit adjustment after every task",
             _ABOUT.format(own=f" ({OWN})", replayed=f" ({_REPLAYED.mix})") + MARKED,
