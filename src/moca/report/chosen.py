@@ -11,6 +11,7 @@ from moca.engine.cost import Cost
 from moca.engine.result import Result
 from moca.engine.selection import Selection
 from moca.report.comparison import Comparison
+from moca.wording import counted
 
 
 class Chosen(Comparison):
@@ -93,7 +94,7 @@ def _changes(picks: Sequence[Pick]) -> str:
 
 
 def _tested(label: str, seeds: Sequence[int]) -> str:
-    return f"{label}, tested with {len(seeds)} seed{'s' * (len(seeds) != 1)},"
+    return f"{label}, tested with {counted(len(seeds), 'seed')},"
 
 
 def _picked(pick: Pick) -> str:
