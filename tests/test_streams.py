@@ -1,12 +1,17 @@
 """Streams: which class, which sample, in which task."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moca import MocaError, Stream, class_incremental
+import moca
+from moca import MocaError, Stream, Task, class_incremental
+from moca.data import Split
 
 UNEVEN = (5, 9, 7, 12, 6, 8, 10)
 ORDERS = ["natural", "random", (6, 0, 3, 1, 5, 2, 4)]
@@ -193,3 +198,88 @@ class TestMistakesInPython:
         with pytest.raises(MocaError, match=r"moca.load\(name\) or moca.dataset") as error:
             class_incremental(given, 2)
         assert_one_line(error)
+
+
+class TestMadeByHand:
+    """A stream of one's own is checked where it is made."""
+
+    def made(self, data, tasks=None, **changed):
+        given = {"train": data.train, "test": data.test, "names": data.classes} | changed
+        return Stream(data, (self.task(data),) if tasks is None else tasks, **given)
+
+    def task(self, data, **changed):
+        """The first two classes."""
+        train, test = ((split.labels < 2).nonzero().flatten() for split in (data.train, data.test))
+        return Task(**{"classes": (0, 1), "train": train, "test": test} | changed)
+
+    def test_what_is_right_is_accepted(self, make_dataset):
+        data = make_dataset((4, 4, 4))
+        assert len(self.made(data)[0].train) == 8
+        assert len(self.made(data, [self.task(data)] * 2)) == 2, "the same task twice"
+        assert self.made(data, names=np.array(["a", "b", "c"])).names == ("a", "b", "c")
+        assert self.task(data, classes=range(2)).tested == range(2)
+        vectors = Split(torch.zeros(12, 5, 1, 1), data.train.labels), Split(torch.zeros(9, 5, 1, 1), data.test.labels)
+        wide = replace(data, train=vectors[0], test=vectors[1])
+        assert self.made(wide).shape == (5, 1, 1)
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"classes": ("cat", "dog")}, r"classes of task 1 are class numbers, positions in the 3 names, such as"),
+            ({"classes": (0, 3)}, "class numbers, positions in the 3 names"),
+            ({"classes": 2}, "class numbers, positions in the 3 names"),
+            ({"classes": (0,)}, r"train of task 1 has samples of class 1, but its classes are \(0,\); add it"),
+            ({"tested": (1,)}, r"test of task 1 has samples of class 0, but its classes are \(1,\)"),
+            ({"train": [0, 1]}, r"train of task 1 is a tensor of indices, int64 of \(n,\), not a list"),
+            ({"train": torch.tensor([0.0])}, r"int64 of \(n,\), not float32 of \(1,\)"),
+            ({"test": torch.tensor([0, 9])}, "test of task 1 has indices from 0 to 9, but there are 9 samples"),
+            ({"train": torch.tensor([-1])}, "has indices from -1 to -1"),
+            ({"train": torch.ones(12, dtype=torch.bool)}, r"is a mask; give the indices: mask.nonzero\(\).flatten\(\)"),
+            ({"train": torch.arange(0)}, "task 1 has no training sample; give it some, or leave it out"),
+        ],
+    )
+    def test_mistakes_in_a_task(self, make_dataset, change, says):
+        data = make_dataset((4, 4, 4))
+        with pytest.raises(MocaError, match=says) as error:
+            self.made(data, [self.task(data, **change)])
+        assert_one_line(error)
+
+    def test_mistakes_in_a_stream(self, make_dataset):
+        data = make_dataset((4, 4, 4))
+        images, labels = data.train.images, data.train.labels
+        wrong = {
+            "float32 of (12, 1, 4, 4); moca.dataset((images, labels)) makes": {"train": Split(images / 255, labels)},
+            "bytes from 0 to 255, uint8 of (n, channels, height, width)": {"test": Split(images[:, 0], labels)},
+            "not a ndarray": {"train": Split(images.numpy(), labels)},
+            "are (1, 2, 4), and those of the stream's data set (1, 4, 4)": {"train": Split(images[:, :, :2], labels)},
+            "labels of train are class numbers, int64 of (12,)": {"train": Split(images, labels.float())},
+            "one for each image, not int64 of (11,)": {"train": Split(images, labels[:-1])},
+            "not a list": {"train": Split(images, labels.tolist())},
+            "labels of train are 0 to 2, but must be positions in the 2 names": {"names": ("a", "b")},
+            "train of a stream is a moca.data.Split(images, labels), not a tuple": {"train": (images, labels)},
+            "task 1 of a stream is a moca.Task(classes, train, test), not a tuple": {"tasks": [((0, 1), [0], [0])]},
+        }
+        for says, changed in wrong.items():
+            with pytest.raises(MocaError, match=re.escape(says)) as error:
+                self.made(data, **changed)
+            assert_one_line(error)
+        with pytest.raises(MocaError, match=r"a stream is over a moca\.Dataset") as error:
+            Stream("digits", [], data.train, data.test, data.classes)
+
+    def test_a_run_needs_a_task_and_test_samples_of_each(self, make_dataset):
+        data = make_dataset((4, 4, 4))
+        stream = self.made(data)
+        with pytest.raises(MocaError, match="a stream without a task; a run needs at least one") as error:
+            moca.run(data=stream[5:])
+        assert_one_line(error)
+        untested = self.made(data, [self.task(data), self.task(data, test=torch.arange(0))])
+        with pytest.raises(MocaError, match="task 2 of the stream has no test sample; give it some") as error:
+            moca.run(data=untested)
+        assert_one_line(error)
+
+
+def test_all_in_one_task_is_tested_on_what_the_tasks_are(make_dataset):
+    """A class may be tested in a task that has none of its training samples, if boundaries are blurred."""
+    stream = class_incremental(make_dataset((4, 4, 4)), 3)
+    late = stream.with_tasks([replace(stream[0], train=stream[1].train, classes=(1,)), *stream[1:]])
+    assert late[:2].merged()[0].tested == (0, 1)

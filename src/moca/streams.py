@@ -13,6 +13,7 @@ from moca.data import Dataset, Split
 from moca.data.protocol import Protocol, deal
 from moca.errors import MocaError
 from moca.random import Random
+from moca.stream_checks import refuse_unfit
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,12 +49,23 @@ class Stream(Sequence[Task]):
         train: The images and labels that `Task.train` indexes; labels are positions in `names`.
         test: The same for `Task.test`.
         names: The class names, in order of arrival.
+
+    Example:
+        >>> digits = moca.load("digits")
+        >>> tasks = []
+        >>> for classes in [(0, 1), (7, 1), (2, 7)]:
+        ...     train, test = (torch.isin(s.labels, torch.tensor(classes)) for s in (digits.train, digits.test))
+        ...     tasks.append(moca.Task(classes, train.nonzero().flatten(), test.nonzero().flatten()))
+        >>> moca.Stream(digits, tasks, digits.train, digits.test, digits.classes)
+        Stream of 3 tasks over 'digits', classes: 2, 2, 2
     """
 
     def __init__(
-        self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: tuple[str, ...]
+        self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: Sequence[str]
     ) -> None:
-        self.dataset, self.tasks, self.train, self.test, self.names = dataset, tuple(tasks), train, test, names
+        self.dataset, self.train, self.test = dataset, train, test
+        self.tasks, self.names = tuple(tasks), tuple(map(str, names))
+        refuse_unfit(self)
 
     @property
     def classes(self) -> int:
@@ -92,7 +104,8 @@ class Stream(Sequence[Task]):
     def merged(self) -> Stream:
         """The same data as one task, for joint training."""
         classes = tuple(dict.fromkeys(c for task in self for c in task.classes))
-        whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]))
+        tested = tuple(dict.fromkeys(c for task in self for c in task.tested))
+        whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]), tested)
         return self.with_tasks([whole])
 
     def with_tasks(self, tasks: Sequence[Task]) -> Stream:
