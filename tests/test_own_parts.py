@@ -53,6 +53,21 @@ class Silent(Plain):
         self.classes = task.classes
 
 
+class Some(Plain):
+    """Leaves out the scores of some classes."""
+
+    def predict(self, x):
+        scores = self.model(x)
+        return scores[:, : min(6, scores.shape[1] - 1)]
+
+
+class Picked(Plain):
+    """Returns the classes themselves instead of their scores."""
+
+    def predict(self, x):
+        return self.model(x).argmax(1)
+
+
 class Back(moca.Perturbation):
     """Towards the feature before."""
 
@@ -236,6 +251,9 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
         ({"model": nn.Conv2d(1, 3, 3)}, "must make one feature vector of each image.*; wrap it in a module that"),
         ({"learner": Silent}, r"begin_task of 'Silent' must call super\(\).begin_task\(task\) first"),
         ({"learner": f"teacher:of={__name__}.Silent"}, "begin_task of 'Silent' must call super"),
+        ({"learner": Some}, r"predict of '.*Some' must .* each of the 10 classes: \(n, 10\), not \(n, 6\)$"),
+        ({"learner": Picked}, r"each of the 10 classes: \(n, 10\), not \(n,\)$"),
+        ({"learner": Some, "classes": "unknown", "tasks": (4, 6)}, r"the 4 classes: \(n, 4\), not \(n, 3\)$"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 3))}, "cannot take images of 1x8x8"),
         ({"model": net((1, 8, 8)).double()}, r"moca hands it float32: make it so with .float\(\)"),
         *(

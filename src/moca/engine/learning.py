@@ -50,6 +50,17 @@ def _checked(losses: Losses, name: str) -> Losses:
     return losses
 
 
+def _checked_scores(scores: Tensor, classes: int, name: str) -> Tensor:
+    """What the learner's `predict` returned, if it is one score for each class; otherwise a `MocaError`."""
+    if isinstance(scores, Tensor) and scores.shape[1:] == (classes,):
+        return scores
+    shape = ("n", *scores.shape[1:]) if isinstance(scores, Tensor) else ()
+    got = str(shape).replace("'", "") if shape else f"a {type(scores).__name__}"
+    raise MocaError(
+        f"predict of '{name}' must return a score for each of the {classes} classes: (n, {classes}), not {got}"
+    )
+
+
 class Learning(Stateful):
     """A learner in training, independent of any stream: it is given batches and tasks, and the classes may grow.
 
@@ -246,7 +257,8 @@ class Learning(Stateful):
 
     def predict(self, x: Tensor) -> Tensor:
         """The learner's adjusted score for every class, for images as the encoder sees them."""
-        return self.learner.adjusted(self.learner.predict(x))
+        scores = _checked_scores(self.learner.predict(x), self.classes, self.settings.learner.name)
+        return self.learner.adjusted(scores)
 
     def grow(self, classes: int) -> None:
         """Extend to more classes: the head, the optimiser's state, the learner's counters and the memory."""
