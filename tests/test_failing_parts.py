@@ -225,7 +225,8 @@ def test_without_a_line_of_the_users_it_is_the_innermost():
     with pytest.raises(KeyError) as raised:
         engine["step"]()
     assert user_tracebacks.in_a_line(raised.value) == "KeyError: 'b h w' (moca.engine.learning.py:2, in step)"
-    assert "test_failing_parts.py" in user_tracebacks.from_theirs_on(raised.value)
+    shown = user_tracebacks.from_theirs_on(raised.value).splitlines()
+    assert shown == [shown[0], '  File "moca.engine.learning.py", line 2, in step', "KeyError: 'b h w'"]
 
 
 def test_what_a_part_gave_wrongly_is_a_failure_to_whoever_lists_runs(tmp_path, monkeypatch):

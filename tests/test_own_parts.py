@@ -280,6 +280,50 @@ def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
     assert "\n" not in str(error.value)
 
 
+def defining(base, name, method):
+    return type("Mine", (base,), {name: method})
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "method", "wanted", "defined"),
+    [
+        (Back, "direction", lambda self, replay: replay.features, "self, replay, new", "self, replay"),
+        (Back, "direction", lambda replay, new: replay.features, "self, replay, new", "replay, new"),
+        (Back, "__call__", lambda self, replay: replay.features, "self, replay, new", "self, replay"),
+        (Plain, "losses", lambda self, new, replay: {}, "self, new, *replays", "self, new, replay"),
+        (Plain, "losses", lambda self, new: {}, "self, new, *replays", "self, new"),
+        (Plain, "begin_task", lambda self: None, "self, task", "self"),
+        (Plain, "end_task", lambda self: None, "self, samples", "self"),
+        (Plain, "predict", lambda self, *, x: x, "self, x", "self, *, x"),
+        (Plain, "update", lambda self, losses: None, "self, losses, optimiser", "self, losses"),
+    ],
+)
+def test_a_method_that_does_not_take_what_it_is_given(base, name, method, wanted, defined, tmp_path):
+    """Told before anything is learnt: the traceback would show only lines of moca."""
+    told = f"'Mine' must define {name}({wanted}), not {name}({defined})"
+    with pytest.raises(MocaError, match=f"^{re.escape(told)}$"):
+        moca.run(**{"learner" if base is Plain else "perturb": defining(base, name, method)}, out=tmp_path / "a", **FEW)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("draws", "losses"),
+    [
+        (1, lambda self, new, replay=None: {}),
+        (2, lambda self, new, one=None, other=None: {}),
+        (0, lambda self, new: {}),
+        (1, lambda self, *batches, **options: {}),
+        (1, torch.no_grad()(lambda self, new, *replays: {})),
+    ],
+)
+def test_methods_may_take_it_in_their_own_way(draws, losses):
+    from moca.learners.base import Learner
+    from moca.signatures import refuse_misfits
+
+    mine = type("Mine", (Plain,), {"losses": losses, "draws": draws})
+    refuse_misfits(mine(), Learner, ["losses"], several=draws)
+
+
 def test_a_run_on_a_stream_goes_on(tmp_path):
     stream = moca.class_incremental(moca.load("digits"), [4, 3, 3])[:2]
     settings = FEW | {"data": stream}

@@ -19,6 +19,7 @@ from moca.parts import Part, option, path_of
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
 from moca.random import Random
+from moca.signatures import refuse_misfits
 from moca.state import Stateful, longer
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Losses = dict[str, Tensor]
 """The terms of the loss by name; their sum is minimised unless the learner overrides `update`."""
 
 
+_METHODS = ("prepare", "begin_task", "losses", "update", "end_task", "predict", "scores", "see", "encode", "grow")
+"""What a learner may override, and moca calls."""
 _AT_ONCE = 500
 """Inference batch size outside the training step; smaller for large images."""
 
@@ -172,6 +175,7 @@ class Learner(Part, Stateful):
     ) -> Self:
         """Set what the learner works on. With `skips_short`, a step is not perturbed if the new batch and the replay
         batch differ in size."""
+        refuse_misfits(self, Learner, _METHODS, several=self.draws)
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         self.adjusts_by = self.expected_adjust if self.adjust == "auto" else self.adjust

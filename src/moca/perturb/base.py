@@ -14,6 +14,7 @@ from moca.batch import Batch, in_short
 from moca.errors import MocaError
 from moca.parts import Part, option
 from moca.random import Random
+from moca.signatures import refuse_misfits
 from moca.state import Stateful
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Perturbation(Part, Stateful):
         kind = type(self)
         if self.moves and kind.direction is Perturbation.direction and kind.__call__ is Perturbation.__call__:
             raise self._undefined()
+        refuse_misfits(self, Perturbation, ("direction", "__call__", "grow"))
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
             getattr(self, name)  # raises here if something is missing, not in the middle of training
