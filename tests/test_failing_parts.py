@@ -135,6 +135,14 @@ class Remembering(Plain):
         return {"mean": self.mean}
 
 
+class Elsewhere(Plain):
+    """The same, where no attribute tells which tensor it is."""
+
+    def losses(self, new, *replays, before=[]):  # noqa: B006
+        before.append(new.features.mean())
+        return {"mean": sum(before)}
+
+
 class Encoder(nn.Module):
     def forward(self, x):
         return fail() if self.training else x.flatten(1)[:, :4]
@@ -149,7 +157,8 @@ SAID = r"LookupError: nothing there \(.*test_failing_parts.py:\d+, in fail\); th
     [
         *(("learner", own(Plain, **{verb: fail}), "er", SAID) for verb in VERBS),
         ("learner", own(Plain, losses=fail)(), "er", SAID),
-        ("learner", Remembering, "er", "RuntimeError: Trying to backward through the graph a second time"),
+        ("learner", Remembering, "er", r"'Remembering' keeps 'mean' with its graph from the step before; keep .detach"),
+        ("learner", Elsewhere, "er", "RuntimeError: Trying to backward through the graph a second time"),
         ("perturb", own(moca.Perturbation, direction=fail), "vt", SAID),
         ("model", fail, "mlp", SAID),
         ("model", Encoder(), "mlp", SAID),
