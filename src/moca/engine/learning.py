@@ -50,6 +50,12 @@ def _checked(losses: Losses, name: str) -> Losses:
     return losses
 
 
+def _spoilt(replay: Batch) -> bool:
+    """Whether the perturbation made features of a replayed batch, all of which were finite, no longer so."""
+    moved = vars(replay).get("moved")
+    return moved is not None and bool(replay.features.isfinite().all()) and not bool(moved.isfinite().all())
+
+
 def _checked_scores(scores: Tensor, classes: int, name: str) -> Tensor:
     """What the learner's `predict` returned, if it is one score for each class; otherwise a `MocaError`."""
     if isinstance(scores, Tensor) and scores.shape[1:] == (classes,):
@@ -127,6 +133,9 @@ class Learning(Stateful):
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""
+        self.spoilt_by_perturbation = False
+        """Whether the user's perturbation has returned features that are not finite; looked at on a CPU, where that
+        does not stall the step."""
         self._new_optimiser()
 
     def _build_memory(self, offered: int | None, balanced: bool) -> Memory | None:
@@ -239,6 +248,8 @@ class Learning(Stateful):
             new, replays = self.passes(batch, drawn)
             losses = _checked(self.learner.losses(new, *replays), self.settings.learner.name)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
+        if self.settings.with_own_code and self.device.type == "cpu":
+            self.spoilt_by_perturbation |= any(map(_spoilt, replays))
         self.outputs.watch(new, replays)
         self.learner.update(losses, self.optimiser)
         if self.memory is not None and self.stores:
