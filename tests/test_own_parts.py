@@ -391,6 +391,14 @@ def test_a_misspelt_name_of_what_is_remembered_is_told_before_anything_is_learnt
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.parametrize("base", [Plain, Back])
+def test_what_is_remembered_must_be_there_from_the_start(base, tmp_path):
+    mine = {"learner" if base is Plain else "perturb": type("Mine", (base,), {"remembers": ("mean",)})}
+    told = "'Mine' remembers 'mean', but has none; begin with mean = None in the class, or in a learner's prepare()"
+    with pytest.raises(MocaError, match=f"^{re.escape(told)}$"):
+        moca.run(**mine, out=tmp_path / "a", **SMALL)
+
+
 def test_a_run_where_gradients_are_off_says_so(tmp_path):
     with torch.no_grad(), pytest.raises(MocaError, match=r"gradients are off; call moca outside torch.no_grad\(\)"):
         moca.run(**FEW, out=tmp_path / "run")
