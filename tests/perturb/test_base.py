@@ -605,3 +605,27 @@ def test_features_of_two_layers_are_refused():
     perturb, h = perturbation("doa_new"), torch.rand(8, 16)
     with pytest.raises(ValueError, match=r"new samples are \(8, 32\) and of replayed ones \(8, 16\); take both from"):
         perturb(Batch(features=h), Batch(features=torch.rand(8, 32)))
+
+
+class TestAStateOfAnother:
+    @pytest.mark.parametrize("state", [{}, {"weights": 1}, None, [1]])
+    def test_is_refused(self, state):
+        with pytest.raises(MocaError, match=r"^a state of 'Gaussian' holds random, not .*; load one of its own$"):
+            perturbation("gaussian").load_state_dict(state)
+
+    def test_kind_is_refused_and_changes_nothing(self):
+        gaussian, vt = perturbation("gaussian"), perturbation("vt", classes=CLASSES, seed=5)
+        before = gaussian.state_dict()
+        with pytest.raises(MocaError, match="holds random, not random, means, batches; load one of its own"):
+            gaussian.load_state_dict(vt.state_dict())
+        assert all(
+            torch.equal(gaussian.state_dict()["random"][name], value) for name, value in before["random"].items()
+        )
+
+    def test_number_of_classes_is_refused(self):
+        few, more = perturbation("vt", classes=4), perturbation("vt", classes=7)
+        fresh = few.state_dict()
+        few(Batch(features=torch.ones(4, 3)), Batch(features=torch.ones(4, 3), y=torch.arange(4)))
+        more.load_state_dict(fresh)  # it has no means yet
+        with pytest.raises(MocaError, match="this state has means of 4 classes, not 7; make it with classes=4"):
+            more.load_state_dict(few.state_dict())

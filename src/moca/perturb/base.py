@@ -150,6 +150,16 @@ class Perturbation(Part, Stateful):
             f = sphere.cap(h, sphere.displace(h, n, self.lam, self.scaled), math.radians(self.angle_cap))
         return f if old is None else torch.where(old.unsqueeze(-1), f, h)
 
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state, which must be of the same kind of perturbation."""
+        own = self._remembered()
+        if not isinstance(state, dict) or state.keys() != set(own):
+            got = ", ".join(map(str, state)) or "nothing" if isinstance(state, dict) else f"a {type(state).__name__}"
+            raise MocaError(
+                f"a state of '{type(self).__name__}' holds {', '.join(own)}, not {got}; load one of its own"
+            )
+        super().load_state_dict(state)
+
     def grow(self, classes: int) -> None:
         """Extend the state to this many classes."""
         self._classes = classes
