@@ -395,6 +395,50 @@ class TestMistakes:
         with pytest.raises(TypeError, match=r"moves a moca.Batch\(features=h, old=...\), not Tensor"):
             perturbation("gaussian")(torch.ones(3, 4))
 
+    def test_nor_are_features_of_new_samples(self):
+        with pytest.raises(TypeError, match=r"the new samples are a moca.Batch\(features=h_new, ...\), not Tensor"):
+            perturbation("add_new")(Batch(features=torch.ones(3, 4)), torch.ones(3, 4))
+
+    def test_images_are_those_of_the_features(self):
+        replay, new = scene(network())
+        with pytest.raises(ValueError, match=f"x= has 2 samples and features= {ROWS} rows; give both of the same"):
+            make("wap", network())(replay.replace(x=replay.x[:2]), new)
+
+    @pytest.mark.parametrize(
+        ("lr", "says"),
+        [
+            ("0.1", "a number or a tensor of one, not '0.1'$"),
+            (torch.ones(2), "a number or a tensor of one, not a Tensor$"),
+            (torch.optim.SGD([torch.ones(2)], lr=0.1), r"not a SGD; of an optimiser .param_groups\[0\]\['lr'\]$"),
+        ],
+    )
+    def test_a_learning_rate_is_a_number(self, lr, says):
+        with pytest.raises(TypeError, match=says):
+            perturbation("wap", model=network(), lr=lr)
+
+    @pytest.mark.parametrize("classes", ["10", 0, 2.5, [0, 1], True])
+    def test_the_number_of_classes_is_one(self, classes):
+        with pytest.raises(TypeError, match=r"classes= is how many classes there are or will be, a whole number, not "):
+            perturbation("vt", classes=classes)
+
+    def test_a_model_is_of_modules(self):
+        with pytest.raises(TypeError, match=r"encoder of a moca.Model is a torch module, not a function; wrap it"):
+            Model(lambda x: x, nn.Linear(3, 4))
+        with pytest.raises(TypeError, match=r"head of a moca.Model is a torch module, not a Tensor"):
+            Model(nn.Identity(), torch.ones(3, 4))
+
+    @pytest.mark.parametrize(
+        ("spec", "says"),
+        [
+            ("gaussian", "takes options with the name: 'gaussian:lambda=2,cap=exact'$"),
+            ("wap:steps=2", "takes options with the name: 'wap:steps=2,lambda=2,cap=exact'$"),
+            (Gaussian, "takes options with the name: an object made with them$"),
+        ],
+    )
+    def test_options_belong_to_the_name(self, spec, says):
+        with pytest.raises(MocaError, match=says):
+            perturbation(spec, lam=2, cap="exact")
+
     @pytest.mark.parametrize(
         "old", [[True] * ROWS, torch.ones(ROWS), torch.ones(1, dtype=torch.bool), torch.ones(ROWS, 1, dtype=torch.bool)]
     )
@@ -627,5 +671,5 @@ class TestAStateOfAnother:
         fresh = few.state_dict()
         few(Batch(features=torch.ones(4, 3)), Batch(features=torch.ones(4, 3), y=torch.arange(4)))
         more.load_state_dict(fresh)  # it has no means yet
-        with pytest.raises(MocaError, match="this state has means of 4 classes, not 7; make it with classes=4"):
+        with pytest.raises(MocaError, match="this state has means of 4 classes, not 7; give classes=4"):
             more.load_state_dict(few.state_dict())

@@ -71,9 +71,7 @@ class VT(Perturbation):
         """Restore a state, which must be of as many classes."""
         super().load_state_dict(state)
         if self.center == "class" and self.means is not None and (known := len(self.means)) != self.classes:
-            raise MocaError(
-                f"this state has means of {known} classes, not {self.classes}; make it with classes={known}"
-            )
+            raise MocaError(f"this state has means of {known} classes, not {self.classes}; give classes={known}")
 
     def grow(self, classes: int) -> None:
         """Extend the means to this many classes."""
