@@ -197,26 +197,26 @@ def demo(
     return _show_unfinished(comparison)
 
 
-def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or describe one.
+def ls(*names: str) -> None:
+    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or describe some.
 
     The description has a summary, the paper, the path of the card, the options with their defaults, the recipes, and
     what it cannot be combined with and why.
 
     Parameters
     ----------
-    name
+    names
         Any of these, such as er_ace, wap or cifar100; or the dotted path of your own.
     """
     from moca.cli.parts import CARDS, about, lines
     from moca.data.catalogue import descriptions
 
-    if name is None:
+    if not names:
         sets = {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
         show_lines(lines() | sets, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
     else:
         with loading():
-            found = about(name)
+            found = [one for name in names for one in about(name)]
         for one in found:
             show_about(one)
 
