@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import moca
-from moca import MocaError, Stream, Task, class_incremental
+from moca import MocaError, Stream, Task, class_incremental, domain_incremental
 from moca.data import Split
 
 UNEVEN = (5, 9, 7, 12, 6, 8, 10)
@@ -283,3 +283,57 @@ def test_all_in_one_task_is_tested_on_what_the_tasks_are(make_dataset):
     stream = class_incremental(make_dataset((4, 4, 4)), 3)
     late = stream.with_tasks([replace(stream[0], train=stream[1].train, classes=(1,)), *stream[1:]])
     assert late[:2].merged()[0].tested == (0, 1)
+
+
+class TestDomainIncremental:
+    def test_tasks_are_the_data_sets(self, make_dataset):
+        sets = [make_dataset((4, 5, 6)), make_dataset((7, 2, 3), test_counts=(1, 2, 3))]
+        stream = domain_incremental(one for one in sets)
+        assert [task.classes for task in stream] == [(0, 1, 2)] * 2
+        assert stream.names == sets[0].classes
+        for task, one in zip(stream, sets, strict=True):
+            for index, ours, theirs in ((task.train, stream.train, one.train), (task.test, stream.test, one.test)):
+                assert ours.images[index].equal(theirs.images)
+                assert ours.labels[index].equal(theirs.labels)
+        assert len(stream.dataset.protocol.tasks) == 2, "on which the recipe's epochs depend"
+
+    def test_a_task_may_lack_a_class(self, make_dataset):
+        whole = make_dataset((4, 4, 4))
+        kept = whole.train.labels != 1
+        stream = domain_incremental(
+            [whole, replace(whole, train=Split(whole.train.images[kept], whole.train.labels[kept]))]
+        )
+        assert (stream[1].classes, stream[1].tested) == ((0, 2), (0, 1, 2))
+
+    def test_a_run_is_told_when_any_of_the_data_sets_has_changed(self, make_dataset):
+        one, other = (replace(make_dataset(), fingerprint=of) for of in "ab")
+        prints = {domain_incremental(sets).dataset.fingerprint for sets in ([one, one], [one, other], [other, one])}
+        assert len(prints) == 3
+        assert domain_incremental([one, make_dataset()]).dataset.fingerprint == ""
+
+    def test_a_run_learns_them_one_after_the_other(self, make_dataset, tmp_path):
+        stream = domain_incremental([make_dataset((20, 20)), make_dataset((20, 21))])
+        result = moca.run(data=stream, perturb="gaussian", epochs=2, out=tmp_path / "a", memory=10)
+        assert result.task_classes == [2, 2]
+        assert np.shape(result.accuracy_matrix) == (3, 2)
+        assert result.accuracy_matrix == result.task_il_matrix, "every task has all classes"
+
+    def test_mistakes(self, make_dataset):
+        one = make_dataset((4, 4))
+        wrong = {
+            "takes moca.Dataset objects, one for each task": ([], one, [one, "digits"], 3),
+            "data set 2 has other classes than the first": ([one, make_dataset((4, 4, 4))],),
+            "data set 3 and the first have samples of 1x5x5 and 1x4x4": ([one, one, make_dataset((4, 4), side=5)],),
+        }
+        for says, several in wrong.items():
+            for sets in several:
+                with pytest.raises(MocaError, match=says) as error:
+                    domain_incremental(sets)
+                assert_one_line(error)
+
+    @pytest.mark.parametrize("form", ["pairs", "sets"])
+    def test_several_data_sets_given_as_one_are_told(self, make_dataset, form):
+        pair = np.zeros((8, 4, 4), np.uint8), np.arange(8) % 2
+        with pytest.raises(MocaError, match=r"; for one data set for each task, give moca.domain_incremental") as error:
+            moca.run(data={"pairs": [pair, pair, pair], "sets": [make_dataset()] * 2}[form])
+        assert_one_line(error)

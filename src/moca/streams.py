@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import overload
 
 import torch
@@ -166,6 +167,59 @@ def class_incremental(
         if len(task.test) == 0:
             raise MocaError(f"task {number} of '{dataset.name}' has no test sample; add some, or set validation=0.1")
     return Stream(dataset, dealt, train, test, names)
+
+
+def domain_incremental(datasets: Iterable[Dataset]) -> Stream:
+    """A domain-incremental stream: one data set for each task, all with the same classes.
+
+    Each task is tested on the test set of its own data set. All images are normalised as those of the first.
+
+    Args:
+        datasets: The data sets, in order: permuted or rotated copies of one, photographs and drawings, ...
+
+    Example:
+        >>> digits = moca.load("digits")
+        >>> moca.domain_incremental([digits, digits])
+        Stream of 2 tasks over 'digits', classes: 10, 10
+    """
+    sets = list(datasets) if isinstance(datasets, Iterable) else []
+    if not sets or not all(isinstance(one, Dataset) for one in sets):
+        raise MocaError(
+            "domain_incremental takes moca.Dataset objects, one for each task; moca.dataset((images, labels)) makes one"
+        )
+    first = sets[0]
+    for number, one in enumerate(sets, 1):
+        if one.classes != first.classes:
+            raise MocaError(f"data set {number} has other classes than the first; give all the same, with classes=")
+        if (one.shape, one.vectors) != (first.shape, first.vectors):
+            shapes = " and ".join("x".join(map(str, of.shape)) for of in (one, first))
+            raise MocaError(f"data set {number} and the first have samples of {shapes}; make all alike")
+    (train, learn), (test, judge) = (_joined([getattr(one, name) for one in sets]) for name in ("train", "test"))
+    tasks = [
+        Task(_classes(train, of_train), of_train, of_test, _classes(test, of_test))
+        for of_train, of_test in zip(learn, judge, strict=True)
+    ]
+    prints = [one.fingerprint for one in sets]
+    whole = replace(
+        first,
+        name="+".join(dict.fromkeys(one.name for one in sets)),
+        train=train,
+        test=test,
+        protocol=replace(first.protocol, tasks=(len(first.classes),) * len(sets)),
+        fingerprint=sha256("".join(prints).encode()).hexdigest() if all(prints) else "",
+        notes=tuple(dict.fromkeys(note for one in sets for note in one.notes)),
+    )
+    return Stream(whole, tasks, train, test, first.classes)
+
+
+def _classes(split: Split, index: Tensor) -> tuple[int, ...]:
+    return tuple(split.labels[index].unique().tolist())
+
+
+def _joined(splits: Sequence[Split]) -> tuple[Split, Sequence[Tensor]]:
+    """Several splits as one, and the indices that each has in it."""
+    whole = Split(torch.cat([split.images for split in splits]), torch.cat([split.labels for split in splits]))
+    return whole, torch.arange(len(whole)).split([len(split) for split in splits])
 
 
 def _arrival(order: str | Sequence[int], dataset: Dataset, seed: int) -> list[int]:
