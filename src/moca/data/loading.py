@@ -20,6 +20,7 @@ from moca.data.progress import Watch, silent
 from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
 from moca.data.store import Store
+from moca.elsewhere import data_meant
 from moca.errors import MocaError, nearest
 
 _DEPTH = 5
@@ -55,8 +56,8 @@ def load(
         return _own(store, path, size, watch)
     if "/" in text or os.sep in text:
         raise MocaError(f"{text} does not exist; give a folder of images or the name of a data set")
-    known = nearest(text, {*catalogue.names(), *store})
-    raise MocaError(f"unknown data set '{text}' (there is no folder of that name either); {known}")
+    hint = data_meant(text, catalogue.names()) or nearest(text, {*catalogue.names(), *store})
+    raise MocaError(f"unknown data set '{text}' (there is no folder of that name either); {hint}")
 
 
 def placed(name: str | Path, data_dir: Path | str | None = None) -> str:

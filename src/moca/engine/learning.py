@@ -50,6 +50,23 @@ def _checked(losses: Losses, name: str) -> Losses:
     return losses
 
 
+def _spoilt(replay: Batch) -> bool:
+    """Whether the perturbation made features of a replayed batch, all of which were finite, no longer so."""
+    moved = vars(replay).get("moved")
+    return moved is not None and bool(replay.features.isfinite().all()) and not bool(moved.isfinite().all())
+
+
+def _checked_scores(scores: Tensor, classes: int, name: str) -> Tensor:
+    """What the learner's `predict` returned, if it is one score for each class; otherwise a `MocaError`."""
+    if isinstance(scores, Tensor) and scores.shape[1:] == (classes,):
+        return scores
+    shape = ("n", *scores.shape[1:]) if isinstance(scores, Tensor) else ()
+    got = str(shape).replace("'", "") if shape else f"a {type(scores).__name__}"
+    raise MocaError(
+        f"predict of '{name}' must return a score for each of the {classes} classes: (n, {classes}), not {got}"
+    )
+
+
 class Learning(Stateful):
     """A learner in training, independent of any stream: it is given batches and tasks, and the classes may grow.
 
@@ -116,6 +133,9 @@ class Learning(Stateful):
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""
+        self.spoilt_by_perturbation = False
+        """Whether the user's perturbation has returned features that are not finite; looked at on a CPU, where that
+        does not stall the step."""
         self._new_optimiser()
 
     def _build_memory(self, offered: int | None, balanced: bool) -> Memory | None:
@@ -228,6 +248,8 @@ class Learning(Stateful):
             new, replays = self.passes(batch, drawn)
             losses = _checked(self.learner.losses(new, *replays), self.settings.learner.name)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
+        if self.settings.with_own_code and self.device.type == "cpu":
+            self.spoilt_by_perturbation |= any(map(_spoilt, replays))
         self.outputs.watch(new, replays)
         self.learner.update(losses, self.optimiser)
         if self.memory is not None and self.stores:
@@ -246,7 +268,8 @@ class Learning(Stateful):
 
     def predict(self, x: Tensor) -> Tensor:
         """The learner's adjusted score for every class, for images as the encoder sees them."""
-        return self.learner.adjusted(self.learner.predict(x))
+        scores = _checked_scores(self.learner.predict(x), self.classes, self.settings.learner.name)
+        return self.learner.adjusted(scores)
 
     def grow(self, classes: int) -> None:
         """Extend to more classes: the head, the optimiser's state, the learner's counters and the memory."""

@@ -40,6 +40,11 @@ class Model(nn.Module):
 
     def __init__(self, encoder: nn.Module, head: nn.Module, outputs: int = 1) -> None:
         super().__init__()
+        for name, module in (("encoder", encoder), ("head", head)):
+            if not isinstance(module, nn.Module):
+                raise TypeError(
+                    f"{name} of a moca.Model is a torch module, not a {type(module).__name__}; wrap it in one"
+                )
         self.encoder = keep_batches_apart(encoder)
         self.head = head  # type: ignore[assignment]  # for other modules class_vectors and grow raise an error
         self.outputs = outputs
