@@ -26,7 +26,7 @@ from moca.locking import Turn
 from moca.memory import Balanced, Even, Memory, Reservoir, Uniform
 from moca.models import build_model
 from moca.perturb import perturbation
-from moca.random import Random, derive
+from moca.random import Random, derive, seeded
 from moca.settings import Run
 from moca.state import Stateful, on
 from moca.streams import Task
@@ -189,8 +189,7 @@ class Learning(Stateful):
             yield
             return
         seed = derive(self.settings.seed.of("perturb"), f"torch/{self.images_trained}")
-        with torch.random.fork_rng(devices=[]), self._own_generator() as on_device:
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed), self._own_generator() as on_device:
             if on_device is not None:
                 on_device.manual_seed(seed)
             yield
@@ -253,8 +252,7 @@ class Learning(Stateful):
         if classes <= self.classes:
             return
         before, old = list(self.model.parameters()), self.optimiser
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive(self.settings.seed.of("init"), f"grow/{classes}"))
+        with seeded(derive(self.settings.seed.of("init"), f"grow/{classes}")):
             self.model.grow(classes)
         self.learner.grow(classes)
         if self.memory is not None:
