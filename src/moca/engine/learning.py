@@ -16,7 +16,6 @@ from moca.batch import Batch
 from moca.data import Protocol, Transform
 from moca.engine.device import has_bfloat16, pick_device
 from moca.engine.held_out import HeldOut
-from moca.engine.numerics import Numerics
 from moca.engine.optimiser import build_optimiser, carry_over, load_optimiser
 from moca.engine.outputs import Outputs
 from moca.engine.passes import Passes
@@ -25,6 +24,7 @@ from moca.learners import Learner, Losses
 from moca.locking import Turn
 from moca.memory import Balanced, Even, Memory, Reservoir, Uniform
 from moca.models import build_model
+from moca.numerics import Numerics
 from moca.perturb import perturbation
 from moca.random import Random, derive, seeded
 from moca.settings import Run

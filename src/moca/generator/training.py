@@ -20,8 +20,8 @@ from torch.nn.utils import parametrize
 
 from moca.data import Split
 from moca.engine.device import has_bfloat16
-from moca.engine.numerics import Numerics
 from moca.generator.network import Critic, Generator, Guess, Shape
+from moca.numerics import Numerics
 from moca.random import Random, derive, seeded
 
 _RATE, _CRITIC_RATE = 5e-4, 2e-4
