@@ -62,3 +62,11 @@ def test_its_dropout_follows_the_seed(first, tmp_path):
 )
 def test_what_counts_as_ones_own_code(model, own):
     assert validate(Run, {"model": model}).with_own_code is own
+
+
+def test_a_run_that_has_ended_is_analysed_without_the_weights(tmp_path):
+    small = SMALL | {"model": "convnet:width=2,features=4"}
+    first = moca.run(**small, out=tmp_path / "first")
+    second = moca.run(**small | {"model": f"pretrained:weights={first.folder}"}, out=tmp_path / "second")
+    first.folder.rename(tmp_path / "elsewhere")
+    assert "confusion" in moca.analyse(second, device="cpu").analyses

@@ -28,6 +28,7 @@ from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.paths import from_here
 from moca.settings import Choice, Run, validate
+from moca.settings.choice import choice_of
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
@@ -192,6 +193,8 @@ class EndedRun:
             raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
         if self.result.environment.get("data", stream.dataset.fingerprint) != stream.dataset.fingerprint:
             raise MocaError(f"the images of '{settings.data_name}' are no longer those that the run learnt")
+        if settings.model is not None and settings.model.name == "pretrained":  # whose weights may be gone
+            settings = settings.model_copy(update={"model": choice_of(ENCODERS, about["settings"]["model"])})
         offered = Schedule(settings, stream).offered
         learning = Learning(settings, stream.protocol, stream.shape, state["classes"], offered)
         learning.load_state_dict(state)
