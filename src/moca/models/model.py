@@ -61,7 +61,7 @@ class Model(nn.Module):
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             if self._compiled and after_stage is None:
                 own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
-                features = fusion.shared(self.encoder)(own | (tensors or {}), x)
+                features = fusion.compiled(self.encoder)(own | (tensors or {}), x)
             else:
                 features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
         if not isinstance(features, Tensor):
