@@ -471,7 +471,8 @@ def _shape(saved: Sequence[int]) -> Shape:
 def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
     """The first lesson as a data set of one task, from which the default recipe for user data is chosen."""
     names = sorted(set(y), key=_sortable)
-    labels = torch.tensor([names.index(label) for label in y])
+    number = {name: place for place, name in enumerate(names)}
+    labels = torch.tensor([number[label] for label in y])
     channels, height, width = x.shape[1:]
     if x.is_floating_point():
         protocol = vector_protocol(x)
