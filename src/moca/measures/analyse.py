@@ -20,7 +20,7 @@ from moca.engine.schedule import Schedule
 from moca.errors import Interrupted, MocaError, nearest
 from moca.generator import generator_of
 from moca.measures import implicit_augmentation
-from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, same, sought, write
+from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, sought, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.final_model import OF_MODEL, OfModel, first_tasks
 from moca.measures.record.recorder import KINDS
@@ -128,7 +128,7 @@ def analyse(
         raise MocaError(f"run '{path}' is still going on; wait for its end")
     result = Result.load(path)
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
-    stale, looked_for_before = _stale(folder), looked_for
+    stale = _stale(folder)
     recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
     computed = {} if stale else {name: a for name, a in before.items() if a.source == "computed"}
     missing = _unrecorded(result, recorded)
@@ -140,7 +140,7 @@ def analyse(
         computed |= anew  # keeps what cannot be recomputed because weights or images are gone
         missing += why
         looked_for = set(COMPUTED) if anew else looked_for
-        if stale or looked_for != looked_for_before or not same(recorded | computed, before):
+        if anew or stale:
             write(folder, recorded | computed, looked_for)
     if result.finished and not ended.weights and (again or "confusion" not in computed):
         missing.append(f"{_MODEL}: {_NOT_KEPT}")
