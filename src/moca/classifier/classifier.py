@@ -42,6 +42,7 @@ from moca.engine.learning import Learning
 from moca.engine.schedule import batches_of
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, MocaWarning, nearest
+from moca.memory import Balanced, Even, Reservoir, Uniform
 from moca.models.frozen import Frozen
 from moca.models.model import Model
 from moca.settings import Run, validate
@@ -51,6 +52,9 @@ from moca.streams import Stream, Task
 if TYPE_CHECKING:
     import os
 
+_EVENLY = {Reservoir: Balanced, Uniform: Even}
+"""In lessons, where classes may be of very different sizes, they have even shares of the memory and equal parts in what
+is replayed."""
 _LOOK = 50
 """Steps between two checks of the loss; each check synchronises with the GPU."""
 _MIN_STEPS = 150
@@ -206,7 +210,7 @@ class Classifier:
         self, settings: Run, protocol: Protocol, shape: Shape, classes: int, frozen: Frozen | None = None
     ) -> None:
         self.protocol_, self.frozen_, self.shape_ = protocol, frozen, frozen.shape if frozen else shape
-        self.learning_ = Learning(settings, protocol, shape, classes, balanced=True)
+        self.learning_ = Learning(settings, protocol, shape, classes, instead=_EVENLY)
         self.settings_ = self.learning_.settings
         if frozen is not None:
             self.settings_ = self.settings_.model_copy(update={"frozen": frozen.choice})
@@ -215,7 +219,7 @@ class Classifier:
         """Untrained `Learning` with the same settings, but `times` the memory size."""
         memory = self.settings_.memory.model_copy(update={"size": times * self.settings_.memory.size})
         settings = self.settings_.model_copy(update={"memory": memory})
-        return Learning(settings, self.protocol_, self.sample_shape, classes, balanced=True)
+        return Learning(settings, self.protocol_, self.sample_shape, classes, instead=_EVENLY)
 
     @property
     def sample_shape(self) -> Shape:
@@ -473,7 +477,8 @@ def _shape(saved: Sequence[int]) -> Shape:
 def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
     """The first lesson as a data set of one task, from which the default recipe for user data is chosen."""
     names = sorted(set(y), key=_sortable)
-    labels = torch.tensor([names.index(label) for label in y])
+    number = {name: place for place, name in enumerate(names)}
+    labels = torch.tensor([number[label] for label in y])
     channels, height, width = x.shape[1:]
     if x.is_floating_point():
         protocol = vector_protocol(x)

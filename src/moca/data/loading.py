@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -80,7 +81,7 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
         except MocaError as error:
-            if "--" in str(error):
+            if re.search(r"(?<!\S)--\w", str(error)):
                 raise MocaError(f"{error} (options of: moca data add NAME --from {path})") from None
             raise
     return _open(store, name, path.name)

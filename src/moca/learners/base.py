@@ -12,7 +12,7 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
-from moca.inference_batches import at_once
+from moca.inference_batches import MOST, at_once
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
 from moca.models.model import Model
 from moca.parts import Part, option, path_of
@@ -31,8 +31,6 @@ Losses = dict[str, Tensor]
 
 _METHODS = ("prepare", "begin_task", "losses", "update", "end_task", "predict", "scores", "see", "encode", "grow")
 """What a learner may override, and moca calls."""
-_AT_ONCE = 500
-"""Inference batch size outside the training step; smaller for large images."""
 
 
 def among(logits: Tensor, classes: Tensor) -> Tensor:
@@ -268,12 +266,12 @@ class Learner(Part, Stateful):
     @torch.no_grad()
     def asked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Run `network` on raw images (on any device) without augmentation, in batches, and return all outputs."""
-        parts = images.split(at_once(images, _AT_ONCE))
+        parts = images.split(at_once(images, MOST["cpu"]))  # so many on a GPU, too
         return torch.cat([network(self.view(part.to(self.came.device))) for part in parts])
 
     def portions(self, samples: Batch) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield raw images and their labels in batches, on the learner's device."""
-        size = at_once(samples.image, _AT_ONCE)
+        size = at_once(samples.image, MOST["cpu"])
         for images, y in zip(samples.image.split(size), samples.y.split(size), strict=True):
             yield images.to(self.came.device), y.to(self.came.device)
 
