@@ -69,7 +69,7 @@ class Told:
 
 
 def jobs_of(plans, bar=None):
-    return [comparing._job(p, p.label, bar or Told(), (), FirstTask()) for p in plans]
+    return [comparing._job(p, p.label, bar or Told(), (), FirstTask(), lambda result: None) for p in plans]
 
 
 def lines(path, *without):
