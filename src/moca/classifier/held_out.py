@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from moca.data.arrays import Label
@@ -32,10 +34,19 @@ class Kept:
 
     def judged(self, classifier: Classifier) -> list[bool]:
         """Which of the held-out images are classified correctly."""
-        if self.images is None or not self.labels:
+        return self.right(self.scores(classifier), classifier.classes_.tolist()) if self.labels else []
+
+    def scores(self, classifier: Classifier) -> NDArray[np.float32]:
+        """The classifier's scores of the held-out images."""
+        return np.empty((0, 0), np.float32) if self.images is None else classifier.decision_function(self.images)
+
+    def right(self, scores: NDArray[np.float32], classes: Sequence[Label]) -> list[bool]:
+        """Which of the first held-out images have their highest score for their own class, among the first classes.
+        There may be more scores: of more images, and of more classes."""
+        if not self.labels:
             return []
-        answers = classifier.predict(self.images).tolist()
-        return [answer == label for answer, label in zip(answers, self.labels, strict=True)]
+        highest = scores[: len(self.labels), : len(classes)].argmax(1).tolist()
+        return [classes[best] == label for best, label in zip(highest, self.labels, strict=True)]
 
     def by_class(self, right: Sequence[bool]) -> list[tuple[Label, int, int]]:
         """For each class: the number of its held-out images classified correctly, and of all of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -23,6 +24,9 @@ from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
 from moca.errors import MocaError
 
+_SURE = 1.645
+"""Standard errors beyond which 5 % of a normal distribution lie, on one side."""
+
 
 def teach(
     folder: ModelFolder,
@@ -40,9 +44,9 @@ def teach(
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
     model takes only options with the values that it was created with. A finished run becomes the first version of one.
 
-    The new version is put into use unless the accuracy on old classes fell by more than `tolerate`; the same lesson is
-    then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails changes
-    nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
+    The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
+    lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
+    changes nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
     chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
     called while files are read, and as by `Classifier.learn`.
     """
@@ -68,7 +72,7 @@ def teach(
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
         rejected = _rejected_before(folder, after, held_out)
         if rejected is not None:
-            if _tolerable(rejected.old_before, rejected.old_after, tolerate):
+            if _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate):
                 folder.use(rejected.version)
                 rejected = replace(rejected, used=True, in_use=rejected.version)
                 folder.rewrite_lesson(rejected.version, rejected)
@@ -86,9 +90,10 @@ def teach(
         classifier.learn(taught.images, taught.labels, watch=watched)
         samples = classifier.prepared(judged.images) if judged.labels else judged.images
         both = kept.beside(samples, judged.labels)
-        right = both.judged(classifier)
+        scores = both.scores(classifier)
+        right, apart = both.right(scores, classifier.classes_.tolist()), kept.right(scores, before)
         old_after = share_of(right[: len(kept.labels)])
-        used = _tolerable(old_before, old_after, tolerate)
+        used = _tolerable(old_before, old_after, len(kept.labels), tolerate)
         classes = sorted(set(new.labels), key=str)
         if folder.is_run():  # only now: a lesson that fails or is stopped changes nothing
             run = folder.load(Classifier, device=device)
@@ -101,6 +106,7 @@ def teach(
             came_again=[name for name in classes if name in before],
             old_before=old_before,
             old_after=old_after,
+            old_apart=share_of(apart),
             new_after=share_of(right[len(kept.labels) :]),
             version=folder.next,
             used=used,
@@ -169,9 +175,17 @@ def _what_is_new(
     return new, told
 
 
-def _tolerable(before: float | None, after: float | None, tolerate: float) -> bool:
-    """Whether the accuracy on old classes, if it is known, fell by no more than `tolerate`, up to rounding."""
-    return before is None or after is None or before - after <= tolerate + 1e-9
+def _tolerable(before: float | None, after: float | None, held: int, tolerate: float) -> bool:
+    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate` and chance
+    explain."""
+    return before is None or after is None or surely_lost(before - after, held) <= tolerate + 1e-9
+
+
+def surely_lost(share: float, count: int) -> float:
+    """How much accuracy is surely lost, if this share of `count` images is: Wilson's one-sided 95 % lower bound."""
+    share, doubt = max(0.0, share), _SURE**2 / max(1, count)
+    spread = math.sqrt(doubt * share * (1 - share) + doubt**2 / 4)
+    return (share + doubt / 2 - spread) / (1 + doubt)
 
 
 def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesson | None:

@@ -33,6 +33,9 @@ class Lesson:
     """Accuracy on the images held out by earlier lessons, before this lesson."""
     old_after: float | None = None
     """The same after this lesson."""
+    old_apart: float | None = None
+    """The same with the scores of old classes only. Far above `old_after`, it says that old classes are confused with
+    new ones; as low, that they are forgotten."""
     new_after: float | None = None
     """Accuracy on the images held out by this lesson."""
     version: int = 0

@@ -21,7 +21,11 @@ Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run"
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
 HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to hold out for evaluation")]
 Tolerate = Annotated[
-    float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
+    float,
+    Parameter(
+        help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points; more than that counts "
+        "only if it is more than chance, which few held-out images can explain"
+    ),
 ]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 

@@ -49,8 +49,10 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
     else:
         say(f"Learnt {learnt}{left}.")
     table = _table("accuracy on held-out images", "before", "after")
+    apart = None if _percent(lesson.old_apart) == _percent(lesson.old_after) else lesson.old_apart
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
+        ("the same, among themselves", lesson.old_before, apart),
         ("classes of this lesson", None, lesson.new_after),
     ):
         if after is not None:

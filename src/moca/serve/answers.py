@@ -132,4 +132,5 @@ class LessonStatus(_Answer):
     basis: str = Field(description="warnings about accuracies that rest on few held-out images")
     old_before: float | None
     old_after: float | None
+    old_apart: float | None = Field(description="the same with the scores of old classes only")
     new_after: float | None

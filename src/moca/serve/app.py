@@ -256,7 +256,7 @@ def _lesson(status: Status, known: Sequence[Label]) -> answers.LessonStatus:
         alike = alike_told(lesson.new_classes, [name for name in known if name not in lesson.new_classes])
         emptied = emptied_told(lesson, lambda name: "forget it.")
         warned = (alike, otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
-    keys = ("version", "held", "known", "old_before", "old_after", "new_after")
+    keys = ("version", "held", "known", "old_before", "old_after", "old_apart", "new_after")
     return answers.LessonStatus(
         state=status.state,
         label=status.label,
