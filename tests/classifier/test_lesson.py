@@ -190,6 +190,19 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     assert [model.about(number)["lesson"]["used"] for number in (4, 5)] == [False, True]
 
 
+def test_a_lesson_names_what_was_rejected_before_it(model, folder):
+    given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
+    teach(model, folder("jan", 0, 1), options=given, device="cpu")
+    february = folder("feb", 2, 3)
+    assert not (harm := teach(model, february, device="cpu")).used and harm.passed_over == []
+    more = teach(model, folder("feb", 2, seed=1), device="cpu")
+    assert (more.used, more.passed_over) == (False, []), "its images are among these"
+    march = teach(model, folder("mar", 4), tolerate=1, device="cpu")
+    assert march.passed_over == [(3, ["bar 2", "bar 3"])]
+    assert "passed_over" not in model.about()["lesson"], "a version that may be deleted"
+    assert teach(model, folder("apr", 5), tolerate=1, device="cpu").passed_over == [], "told once"
+
+
 def test_old_versions_are_pruned(model, folder):
     teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 1}, device="cpu")
     for label in (2, 3, 4, 5):

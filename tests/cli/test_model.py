@@ -263,8 +263,8 @@ def test_for_programs(moca, taught, tmp_path):
     ]  # fmt: skip
     assert sum(one["in_memory"] for one in model["classes"]) == 54
     assert [about["what"] for about in model["versions"]] == ["+ bar 0, bar 1", "+ bar 2"]
-    files = {"left_out", "first_otherwise", "first_twice", "first_copy"}  # named when a lesson ends, and not kept
-    assert model["versions"][1]["lesson"] == {name: value for name, value in lesson.items() if name not in files}
+    once = {"left_out", "first_otherwise", "first_twice", "first_copy", "passed_over"}  # told, and not kept
+    assert model["versions"][1]["lesson"] == {name: value for name, value in lesson.items() if name not in once}
     for words in (("learn", "nowhere", "--model", "bars"), ("model", "show", "nothing")):
         code, out, err = moca(*words, "--format", "json")
         assert (code, out, err.count("\n")) == (1, "", 1)
@@ -381,6 +381,9 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     learnt = "36 images of 2 new classes (bar 2, bar 3), 4 held out"
     assert again.startswith(f"Not taught again: version 2 has learnt {learnt}, already.\n")
     assert again.partition("\n")[2] == out.partition("\n")[2], "the accuracies and what to do"
+    code, out, _ = moca("learn", folder("march", 4), "--model", "bars")
+    told = "Version 2 (bar 2, bar 3) was not put to use and is not part of this one; teach its images again, or use it "
+    assert (code, f"{told}instead: moca model rollback bars --to 2\n" in out) == (1, True)
     code, out, _ = moca("learn", "february", "--model", "bars", "--tolerate", 1)
     assert (code, "Version 2 of bars is in use." in out) == (0, True)
 

@@ -140,12 +140,11 @@ class ModelFolder:
             about = known.get(about["parent"])
         return {name: came[name] for name in last["classes"] if name in came}
 
-    def rejected(self, held_out: float) -> Iterator[tuple[Lesson, dict[str, Any]]]:
-        """Of each version that continues the one in use but forgot too much, with this share held out: its lesson, and
-        what it keeps."""
+    def rejected(self) -> Iterator[tuple[Lesson, dict[str, Any]]]:
+        """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
         for about in self.readable()[0]:
             lesson = Lesson.of(about)
-            if about["parent"] == self.current and not lesson.used and lesson.held_out == held_out:
+            if about["parent"] == self.current and not lesson.used:
                 with suppress(MocaError):  # damaged
                     yield lesson, self.contents(about["version"])[1]["kept"]
 

@@ -95,6 +95,10 @@ class Kept:
         """Whether both were taught with the same images as the same classes."""
         return self.seen_of == other.seen_of and self._seen_keys() == other._seen_keys()
 
+    def saw_all_of(self, other: Kept) -> bool:
+        """Whether it was taught with all the images that `other` was taught with, whatever their classes."""
+        return {*other._seen_keys()} <= {*self._seen_keys()}
+
     def beside(self, images: Tensor, labels: list[Label]) -> Kept:
         """With more held-out images, without a limit."""
         parts = [some for some in (self.images, images) if some is not None and len(some)]  # empty ones lack the shape

@@ -70,7 +70,8 @@ def teach(
         if not new.labels:
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
-        rejected = _rejected_before(folder, after, held_out)
+        rejections = [(lesson, Kept(**contents)) for lesson, contents in folder.rejected()]
+        rejected = _rejected_before(rejections, after, held_out)
         if rejected is not None:
             if _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate):
                 folder.use(rejected.version)
@@ -115,6 +116,7 @@ def teach(
             unjudged=[name for name in classes if name not in both.labels],
             correct=both.by_class(right),
             held_out=held_out,
+            passed_over=_passed_over(rejections, after),
             **told,
         )
         classifier.kept_ = both.learnt(new.digests, new.labels)
@@ -188,13 +190,21 @@ def surely_lost(share: float, count: int) -> float:
     return (share + doubt / 2 - spread) / (1 + doubt)
 
 
-def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesson | None:
+def _rejected_before(rejections: Sequence[tuple[Lesson, Kept]], after: Kept, held_out: float) -> Lesson | None:
     """The same lesson, if it was taught before from the version in use and forgot too much. `after` is what the model
     would have seen after it."""
-    for lesson, kept in folder.rejected(held_out):
-        if Kept(**kept).saw_the_same(after):
-            return lesson
-    return None
+    same = (lesson for lesson, kept in rejections if lesson.held_out == held_out and kept.saw_the_same(after))
+    return next(same, None)
+
+
+def _passed_over(rejections: Sequence[tuple[Lesson, Kept]], after: Kept) -> list[tuple[int, list[Label]]]:
+    """The rejected versions, with their classes, that had images which neither this lesson nor a later of them has."""
+    later, found = [after], []
+    for lesson, kept in reversed(rejections):
+        if not any(other.saw_all_of(kept) for other in later):
+            found.append((lesson.version, [*lesson.new_classes, *lesson.came_again]))
+        later.append(kept)
+    return found[::-1]
 
 
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:

@@ -8,9 +8,9 @@ from typing import Any
 
 from moca.data.arrays import Label
 
-_SAID_ONCE = {"left_out", "first_otherwise", "first_twice", "first_copy"}
-"""Fields that name files. They are told after the lesson and not recorded: a class may have to be erased some day, and
-which texts tell of it could only be guessed."""
+_SAID_ONCE = {"left_out", "first_otherwise", "first_twice", "first_copy", "passed_over"}
+"""Fields that are told after the lesson and not recorded. They name files (a class may have to be erased some day, and
+which texts tell of it could only be guessed), or other versions, which may be deleted."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Lesson:
     """Classes that have no images left, because all were corrected to another class."""
     taught_before: bool = False
     """Whether the same lesson had been taught before and had forgotten too much; it is then not taught again."""
+    passed_over: list[tuple[int, list[Label]]] = field(default_factory=list)
+    """Versions that forgot too much, so that this lesson went on without them, and the classes that each was taught."""
     forgot: Label | None = None
     """The class that was forgotten on request."""
 

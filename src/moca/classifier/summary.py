@@ -105,6 +105,18 @@ def cost_told(lesson: Lesson, back: str) -> str:
     return f"The old classes lost {100 * lost:.0f} points; to go back: {back}" if lost > _COSTLY else ""
 
 
+def passed_over_told(lesson: Lesson, how: Callable[[int], str]) -> str:
+    """A sentence about versions that forgot too much and are no part of this one; `how` says how to use one."""
+    if not lesson.passed_over:
+        return ""
+    versions = ", ".join(f"{number} ({listed(classes)})" for number, classes in lesson.passed_over)
+    told = f"Version {versions} was not put to use and is not part of this one; teach its images again, or use it"
+    if len(lesson.passed_over) > 1:
+        told = f"Versions {versions} were not put to use and are not part of this one; teach their images again, or use"
+        told += " the last"
+    return f"{told} instead: {how(lesson.passed_over[-1][0])}"
+
+
 def basis_told(lesson: Lesson) -> str:
     """Warnings about accuracies that rest on few or no held-out images, and about classes that were missed."""
     if not lesson.images:

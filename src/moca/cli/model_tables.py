@@ -32,6 +32,7 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         learnt_from,
         left_out_told,
         otherwise_told,
+        passed_over_told,
         twice_told,
     )
 
@@ -64,11 +65,12 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         console.print(table)
     if basis := basis_told(lesson):
         say(basis, "dim")
+    passed_over = passed_over_told(lesson, lambda number: command("rollback", model, "--to", number))
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
         cost = cost_told(lesson, command("rollback", model))
         emptied = emptied_told(lesson, lambda name: command("forget", model, name))
-        for warning in filter(None, (cost, emptied)):
+        for warning in filter(None, (cost, emptied, passed_over)):
             say(warning, "red")
         return
     say(
@@ -76,6 +78,8 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         f"use version {lesson.version} nevertheless: {command('rollback', model, '--to', lesson.version)}",
         "red",
     )
+    if passed_over:
+        say(passed_over, "red")
 
 
 def show_predictions(

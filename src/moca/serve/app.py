@@ -20,7 +20,14 @@ from moca import __version__
 from moca.classifier.facts import facts_of
 from moca.classifier.images import class_name
 from moca.classifier.remarks import alike_told
-from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told
+from moca.classifier.summary import (
+    basis_told,
+    copies_told,
+    cost_told,
+    emptied_told,
+    otherwise_told,
+    passed_over_told,
+)
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.data.source import Pixels
@@ -255,7 +262,9 @@ def _lesson(status: Status, known: Sequence[Label]) -> answers.LessonStatus:
     if lesson is not None:
         alike = alike_told(lesson.new_classes, [name for name in known if name not in lesson.new_classes])
         emptied = emptied_told(lesson, lambda name: "forget it.")
-        warned = (alike, otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
+        passed_over = passed_over_told(lesson, lambda number: f"use version {number}.")
+        cost = cost_told(lesson, _BACK)
+        warned = (alike, otherwise_told(lesson), copies_told(lesson), cost, emptied, passed_over)
     keys = ("version", "held", "known", "old_before", "old_after", "old_apart", "new_after")
     return answers.LessonStatus(
         state=status.state,
