@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
+from moca import __version__
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.cli import model as commands
 
@@ -310,6 +311,23 @@ def test_an_earlier_version_can_be_asked(moca, taught):
     assert code == 0
     assert "bar 2," not in out
     assert "has no version 7; it has 1, 2" in moca("predict", "bars", february, "--version", 7)[2]
+    out = moca("model", "show", "bars", "--version", 1)[1]
+    assert out.startswith("Version 1 is not in use: ") and " bar 2" not in out.partition("\n version")[0]
+    assert "2 *" in out
+    shown = json.loads(moca("model", "show", "bars", "--version", 1, "--format", "json")[1])
+    assert (shown["version"], shown["in_use"], len(shown["classes"])) == (1, 2, 2)
+    assert "has no version 7" in moca("model", "show", "bars", "--version", 7)[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["learn january --model bars", "serve bars", "model show bars", "model rollback bars", "model export bars"],
+)
+def test_the_version_is_never_mocas_own(moca, words):
+    """A command with it was done with exit code 0, without having done anything."""
+    code, out, _ = moca(*words.split(), "--version", 1)
+    assert (code > 0, out) == (True, "")
+    assert moca("--version")[:2] == (0, f"{__version__}\n")
 
 
 def test_back_to_an_earlier_version(moca, taught):

@@ -55,10 +55,10 @@ def model(template, tmp_path):
 
 
 @contextmanager
-def serving(path, *, limits=None, rules=None, key=None, taught=True):
+def serving(path, *, limits=None, rules=None, key=None, taught=True, version=None):
     """A client of a server that really listens."""
     rules = rules or LessonRules(device="cpu")
-    in_use = InUse(path, "cpu")
+    in_use = InUse(path, "cpu", version)
     teacher = Teaching(in_use.folder, rules, in_use.look) if taught else None
     server = server_of(service.create_app(in_use, teacher, limits or Limits(rate=0), key))
     with bound(socket.AF_INET, "127.0.0.1", 0) as listening:

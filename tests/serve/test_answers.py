@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -242,6 +243,16 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         assert client.post("/api/teach", files=files(0, 1), data={"class": "x"}).status_code == 403
         assert client.post("/api/forget", data={"class": "bar 0"}).status_code == 403
         assert client.post("/api/use", data={"version": 2}).status_code == 403
+
+
+def test_a_version_that_is_asked_for_stays(model, monkeypatch):
+    monkeypatch.setattr(service, "_POLL", 0.05)
+    with serving(model.path, version=1, taught=False) as client:
+        model.add(ContinualClassifier.load(model.path, device="cpu").learn(bars(2, 20), ["bar 2"] * 20))
+        time.sleep(0.2)
+        about = client.get("/api/model").json()
+        assert (about["version"], [past["in_use"] for past in about["history"]]) == (1, [True, False])
+        assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"format": 99}'])

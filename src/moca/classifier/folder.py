@@ -456,7 +456,7 @@ class ModelFolder:
             raise self._damaged(path, "cannot be read") from None
         return state
 
-    def _current_if_known(self) -> int | None:
+    def current_if_known(self) -> int | None:
         """The version in use; None if model.json does not say."""
         try:
             number: int = json.loads((self.path / _MODEL).read_text(encoding="utf-8"))["current"]
@@ -482,7 +482,7 @@ class ModelFolder:
         remedy = "restore it"
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
-            if path.parent.name == str(self._current_if_known()):
+            if path.parent.name == str(self.current_if_known()):
                 remedy = f"go back with: moca model rollback {self._typed}, and then {remedy}"
         elif path.name == _MODEL and (known := [number for number in self.numbers if self._loads(number)]):
             remedy = f"moca model rollback {self._typed} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"

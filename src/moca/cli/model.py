@@ -15,9 +15,12 @@ from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 
-app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.")
+app = App(
+    name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.", version_flags=()
+)
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
+Version = Annotated[int | None, Parameter(help="version of the model [default: the one in use]", show_default=False)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
 HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to hold out for evaluation")]
 Tolerate = Annotated[
@@ -131,9 +134,7 @@ def predict(
     /,
     *images: Annotated[Path, Parameter(help="images, or folders of them")],
     top: Annotated[int, Parameter(help="number of classes to print for each image")] = 1,
-    version: Annotated[
-        int | None, Parameter(help="version of the model [default: the one in use]", show_default=False)
-    ] = None,
+    version: Version = None,
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="output format")] = "table",
     device: Device = "auto",
 ) -> int:
@@ -182,6 +183,7 @@ def show(
     model: Model,
     /,
     *,
+    version: Version = None,
     sheet: Annotated[Path | None, _optional("write the memory's images to this PNG file")] = None,
     format: Format = "table",
 ) -> int:
@@ -191,7 +193,7 @@ def show(
         from moca.classifier.facts import facts_of
         from moca.classifier.folder import ModelFolder
 
-    classifier = Classifier.load(model, device="cpu")
+    classifier = Classifier.load(model, version=version, device="cpu")
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
@@ -289,13 +291,14 @@ def export(
     *,
     to: Annotated[Literal["onnx"], Parameter(help="file format")] = "onnx",
     out: Annotated[Path | None, _optional("file to write [default: the model's name, in the current folder]")] = None,
+    version: Version = None,
 ) -> int:
     """Export a model to a file that onnxruntime can use without moca."""
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.export import export
 
-    classifier = Classifier.load(model, device="cpu")
+    classifier = Classifier.load(model, version=version, device="cpu")
     file, replaced = export(classifier, out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
     takes = f"uint8 images (n, {channels}, {height}, {width})"

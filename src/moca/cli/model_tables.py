@@ -117,14 +117,14 @@ def write_facts(model: Path, facts: Facts) -> None:
 
 
 def show_model(model: Path, facts: Facts, keep: int) -> None:
-    """Print the version in use and how good it is, the classes, and the versions; if there are more than `keep`, also
-    how to delete some."""
+    """Print the version and how good it is, the classes, and all versions; if there are more than `keep`, also how to
+    delete some."""
     channels, height, width = facts.shape
     right, held = sum(one.correct for one in facts.classes), sum(one.held for one in facts.classes)
-    if facts.in_use is not None:
+    if facts.version is not None:
         share = _percent(right / held if held else None)
         good = f": {right} of {held} held-out images are classified correctly ({share})" if held else ""
-        say(f"Version {facts.in_use} is in use{good}.")
+        say(f"Version {facts.version} is {'' if facts.version == facts.in_use else 'not '}in use{good}.")
     network = facts.encoder if facts.frozen is None else f"{facts.encoder} on features of {facts.frozen}, frozen"
     kind, samples = "images", f"{width}x{height}x{channels}"
     if facts.vectors:
@@ -134,7 +134,7 @@ def show_model(model: Path, facts: Facts, keep: int) -> None:
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(held))
     for one in facts.classes:
         correct = f"{one.correct} of {one.held}" if one.held else "none"
-        unknown = "" if facts.in_use is None else "unknown" if facts.damaged else "deleted"
+        unknown = "" if facts.version is None else "unknown" if facts.damaged else "deleted"
         row = (unknown if one.version is None else str(one.version), str(one.in_memory), correct)
         table.add_row(Text(str(one.name)), *row[: len(table.columns) - 1])
     console.print(table)

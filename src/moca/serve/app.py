@@ -112,7 +112,7 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     def require_teaching() -> Teaching:
         if teaching is None:
-            raise HTTPException(403, "this service does not teach: it was started with --no-teach")
+            raise HTTPException(403, "this service does not teach: it was started with --no-teach or --version")
         return teaching
 
     @app.post("/api/teach", status_code=202)
@@ -205,7 +205,7 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
     channels, height, width = facts.shape
     return answers.About(
         name=in_use.name,
-        version=facts.in_use,
+        version=facts.version,
         learner=facts.learner,
         perturb=facts.perturb,
         encoder=facts.encoder,
@@ -219,7 +219,7 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
         history=[
             answers.PastVersion(
                 version=past.version,
-                in_use=past.version == facts.in_use,
+                in_use=past.version == facts.version,  # it answers, even if another is in use on disk
                 when=past.when,
                 classes=past.classes,
                 what=past.what,

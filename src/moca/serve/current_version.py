@@ -76,10 +76,12 @@ class Version:
 
 
 class InUse:
-    """The version in use, which a lesson of this service, `moca learn`, `rollback` or `forget` may replace."""
+    """The version in use, which a lesson of this service, `moca learn`, `rollback` or `forget` may replace; or always
+    the same one, if a version is given."""
 
-    def __init__(self, path: Path, device: str) -> None:
+    def __init__(self, path: Path, device: str, version: int | None = None) -> None:
         self.folder, self._device, self._reloading = ModelFolder(path), device, Lock()
+        self._always = version
         self._mark = self.folder.mark
         self.version = self._load()
         self.trouble: str | None = None
@@ -94,7 +96,7 @@ class InUse:
         """Load the version in use on disk if it has changed; return whether it was loaded."""
         with self._reloading:
             mark = self.folder.mark
-            if mark == self._mark:
+            if mark == self._mark or self._always is not None:
                 return False
             self._mark = mark
             try:
@@ -108,7 +110,9 @@ class InUse:
             return True
 
     def _load(self) -> Version:
-        number = self.folder.current if self.folder.exists() else None
+        number = self._always
+        if number is None and self.folder.exists():
+            number = self.folder.current
         classifier = self.folder.load(Classifier, number, device=self._device)
         if classifier.takes_vectors:
             raise MocaError(
