@@ -551,6 +551,24 @@ def test_in_python_too(tmp_path, small):
     assert [v["classes"] for v in ModelFolder(tmp_path / "m").versions] == [[0, 1], [0, 1, 2]]
 
 
+def test_what_was_learnt_in_python_is_known_to_lessons(model, folder, small):
+    """Nothing is held out of which the memory has a copy."""
+    january = folder("jan", 0, 1)
+    small(epochs=1).learn(january).save(model.path)
+    again = teach(model, january, device="cpu")
+    assert (again.images, again.held, again.known, model.current) == (0, 0, 40, 1)
+    loaded = moca.load_model(model.path, device="cpu")
+    loaded.learn(january).learn([*bars(0, 5)], ["bar 1"] * 5).save(model.path)
+    assert len(loaded.kept_.seen) == len({row.numpy().tobytes() for row in loaded.kept_.seen}) == 40
+    corrected = teach(model, january, tolerate=1, held_out=0, device="cpu")
+    assert (corrected.known, corrected.otherwise) == (35, {"bar 1": 5}), "the latest class counts"
+    later = teach(model, folder("jan", 2), tolerate=1, device="cpu")
+    held = {row.tobytes() for row in digests_of(model.load(ContinualClassifier, device="cpu").kept_.images)}
+    memory = model.load(ContinualClassifier, device="cpu").learning_.memory.all()["image"]
+    assert (later.known, later.held, len(held)) == (40, 2, 2)
+    assert not held & {row.tobytes() for row in digests_of(memory)}
+
+
 def test_what_lessons_are_judged_by_survives_a_lesson_in_python(model, folder):
     jan = folder("jan", 0, 1, 2)
     teach(model, jan, options=OPTIONS | {"epochs": 1}, device="cpu")

@@ -81,7 +81,7 @@ class Classifier:
     epochs_: int
     """Epochs of the last lesson, even if it failed."""
     kept_: Kept = Kept()
-    """Held-out images and digests of all images taught so far; only filled by lessons from folders."""
+    """Digests of all images taught so far, and held-out images, which only lessons from folders have."""
     continues_: tuple[Path, int, str] | None = None
     """The folder and version that it was loaded from or last saved as, and when that was written."""
     version_: int | None = None
@@ -123,20 +123,21 @@ class Classifier:
     def learn(self, images: Any, labels: Any = None, *, watch: Watch = silent) -> Self:
         """Learn from labelled images while keeping the classes already known.
 
-        Images that lessons are evaluated on are left out, with a warning. A lesson that does not finish (Ctrl-C, or a
-        loss that is not finite) leaves the classifier unchanged. `watch(stage, done, total)` is called while images are
-        read, encoded by a frozen encoder, and learnt.
+        Images that lessons are evaluated on are left out, with a warning; `moca learn` will skip the others. A lesson
+        that does not finish (Ctrl-C, or a loss that is not finite) leaves the classifier unchanged.
+        `watch(stage, done, total)` is called while images are read, encoded by a frozen encoder, and learnt.
         """
         known = self.__sklearn_is_fitted__()
         if known:
             self.refuse_pictures(images)
         x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
-        y = self.of_known_kind(y)
+        y, digests = self.of_known_kind(y), digests_of(x)
         x = self._to_samples(x, watch) if known else self._start(x, y, watch)
         if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():
             left_out = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
             warnings.warn(MocaWarning(left_out), stacklevel=2)
-            x, y = x[~held], [label for label, is_held in zip(y, held.tolist(), strict=True) if not is_held]
+            stay = [index for index, is_held in enumerate(held.tolist()) if not is_held]
+            x, y, digests = x[stay], [y[index] for index in stay], digests[stay]
             if not y:
                 return self
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
@@ -152,7 +153,7 @@ class Classifier:
                 self.learning_ = self._fresh_learning(len(self._names))
                 self.learning_.load_state_dict(before)
             raise
-        self._names, self.version_ = names, None
+        self._names, self.kept_, self.version_ = names, self.kept_.relearnt(digests, y), None
         return self
 
     def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moca.data.arrays import Label
-from moca.data.fingerprint import Digests, keys
+from moca.data.fingerprint import DIGEST, Digests, keys
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier
@@ -116,6 +116,12 @@ class Kept:
         seen = seen if self.seen is None else torch.cat([self.seen, seen])
         held = None if self.images is None else self.images[chosen]
         return Kept(held, [self.labels[i] for i in chosen], seen, [*self.seen_of, *taught])
+
+    def relearnt(self, digests: Digests, labels: Sequence[Label]) -> Kept:
+        """After a lesson in Python, which may also bring images that were seen before: their latest class counts."""
+        known = self._taught() | dict(zip(keys(digests), labels, strict=True))
+        seen = np.frombuffer(bytearray().join(known), np.uint8).reshape(-1, DIGEST)
+        return replace(self, seen=torch.from_numpy(seen), seen_of=[*known.values()])
 
     def without(self, label: Label) -> Kept:
         """Without a class."""
