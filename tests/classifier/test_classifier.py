@@ -110,7 +110,9 @@ def taught(small):
     return small().learn(*lesson(0, 1))
 
 
-@pytest.mark.parametrize("form", ["uint8", "float", "tensor", "channels", "pictures", "files", "pairs", "folder"])
+@pytest.mark.parametrize(
+    "form", ["uint8", "float", "tensor", "channels", "pictures", "files", "names", "contents", "pairs", "folder"]
+)
 def test_images_in_any_form_are_the_same_images(small, taught, folder, tmp_path, form):
     (x, y), model = lesson(0, 1), taught
     if form == "folder":
@@ -129,6 +131,8 @@ def test_images_in_any_form_are_the_same_images(small, taught, folder, tmp_path,
         "channels": x[..., None],
         "pictures": [Image.fromarray(image) for image in x],
         "files": files,
+        "names": np.array(list(map(str, files))),
+        "contents": [file.read_bytes() for file in files],
         "pairs": x,
     }
     np.testing.assert_allclose(model.decision_function(forms[form]), model.decision_function(x), atol=1e-5)
@@ -150,10 +154,24 @@ def test_one_image_is_one_image_as_an_array_too(small):
     colour = np.repeat(x[..., None], 3, axis=3)
     model = small(epochs=5).learn(colour, y)
     clear = np.concatenate([colour[0], colour[0][..., :1]], axis=2)
-    for same in (colour[0], torch.from_numpy(colour[0]), clear):
-        one = Image.fromarray(np.asarray(same))
+    channels_first = torch.from_numpy(colour[0]).permute(2, 0, 1)
+    for same in (colour[0], torch.from_numpy(colour[0]), channels_first, clear):
+        one = Image.fromarray(clear if same is clear else colour[0])
         np.testing.assert_array_equal(model.decision_function(same), model.decision_function(one))
     assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
+    assert model.score(torch.from_numpy(x[:3]), y[:3]) == np.mean(model.predict(x[:3]) == y[:3]), "as are labels"
+
+
+def test_one_file_as_its_content(taught, tmp_path):
+    Image.fromarray(bars(0, 1)[0]).save(tmp_path / "1.png")
+    content = (tmp_path / "1.png").read_bytes()
+    np.testing.assert_array_equal(taught.decision_function(content), taught.decision_function(tmp_path / "1.png"))
+
+
+def test_a_loader_is_told_to_give_its_images(taught):
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(bars(0, 4))))
+    with pytest.raises(MocaError, match=r"a DataLoader holds no images; .* \(of a DataLoader the images of a batch\)"):
+        taught.predict(loader)
 
 
 def test_left_and_right_can_be_told_apart(small, tmp_path):
@@ -288,6 +306,7 @@ def test_a_finished_run_is_one(tmp_path):
         (np.full((2, 4, 4), 7.0), [0, 1], "not from 0 to 1"),
         (bars(0, 2), [0.5, 1.5], "labels are whole numbers or names"),
         ((image for image in bars(0, 2)), [0, 1], "a generator holds no images; give an array, a tensor, pictures"),
+        (b"no image", ["a"], r"'data\[0\]' cannot be used: not an image of a known format"),
     ],
 )
 def test_bad_lessons(small, images, labels, said):

@@ -2,11 +2,12 @@
 
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -54,6 +55,12 @@ def test_in_a_pipeline_and_a_search():
     assert clone(model).fit(x, y).score(x, y) > 0.9
     search = GridSearchCV(model, {"continualclassifier__memory": [10, "1kB"]}, cv=2).fit(x, y)
     assert search.best_score_ > 0.9
+
+
+def test_file_names_in_an_array_are_cross_validated(small, folder):
+    files = np.array([str(file) for file in sorted(folder("all", 0, 1).rglob("*.png"))])
+    labels = np.array([Path(file).parent.name for file in files])
+    assert cross_val_score(small(epochs=20), files, labels, cv=2).mean() > 0.8
 
 
 def test_pickled_it_goes_on_as_if_nothing_had_happened(small):

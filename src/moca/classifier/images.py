@@ -90,13 +90,14 @@ def labelled(
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
         return _of_folder(path, shape, size, say or _warn, watch)
+    data = _listed(data)
     if are_vectors(data):
         x = vectors(data)
         return Labelled(x, _classes(labels, len(x)), [])
     if labels is None:
         source = given(data, "data")
         return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels, [])
-    images = pictures(data, shape, size)
+    images = pictures(data, shape, size, len(labels) if hasattr(labels, "__len__") else None)
     return Labelled(images, labels_of(labels, len(images), "data"), [])
 
 
@@ -159,9 +160,17 @@ def digests_of(x: Tensor) -> Digests:
     return image_digests(rows if rows.dtype == np.uint8 else rows.view(np.uint8))
 
 
+def _listed(data: Any) -> Any:
+    """An array or column of file names as a list; anything else as it is."""
+    kind = getattr(getattr(data, "dtype", None), "kind", "")
+    names = np.asarray(data).tolist() if kind in ("U", "O") else None
+    return names if names and all(isinstance(name, str | os.PathLike) for name in names) else data
+
+
 def are_vectors(data: Any) -> bool:
     """Whether the data is a table of numbers with a row per sample; also true for a single row, which `vectors`
     refuses."""
+    data = _listed(data)
     if isinstance(data, list | tuple) and data:
         first = data[0]
         if isinstance(first, list | tuple):
@@ -214,11 +223,17 @@ def _in_one_line() -> Iterator[None]:
         raise kind(" ".join(str(error).split())) from None
 
 
-def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
-    """Images (n, channels, height, width) as bytes, from an array, a tensor, a file, a folder, or a list of these."""
-    several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
-    if not hasattr(several, "__len__"):
-        raise BadKind(f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list")
+def pictures(data: Any, shape: Shape | None = None, size: int | None = None, count: int | None = None) -> Tensor:
+    """Images (n, channels, height, width) as bytes, from an array, a tensor, a file or its content, a folder, or a list
+    of these. `count` is their number, if it is known."""
+    data = _listed(data)
+    alone = isinstance(data, str | bytes | os.PathLike | Image.Image) or _is_one(data, shape, count)
+    several = [data] if alone else data
+    if not isinstance(several, Sequence | np.ndarray | Tensor):
+        raise BadKind(
+            f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list (of a "
+            "DataLoader the images of a batch)"
+        )
     if len(several) == 0:
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
@@ -228,11 +243,14 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> 
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
 
 
-def _is_one(data: Any) -> bool:
-    """Whether an array is a single colour image (height, width, channels): read as grey images (n, height, width), they
-    would be 3 or 4 pixels wide."""
+def _is_one(data: Any, model: Shape | None, count: int | None) -> bool:
+    """Whether an array is a single colour image instead of grey ones (n, height, width). These would be 3 or 4 pixels
+    wide; or it is a tensor of the three channels of a model's images. An array may well be of three grey images."""
     shape: tuple[int, ...] = getattr(data, "shape", ())
-    return len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) > 4
+    if len(shape) != 3 or (count or 1) != 1:
+        return False
+    channels_first = isinstance(data, Tensor) and model is not None and shape[0] == model[0] == 3
+    return (shape[2] in (3, 4) and min(shape[:2]) > 4) or channels_first
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
@@ -259,14 +277,14 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
     the first may be small or broken."""
     side = size or (shape[1] if shape is not None and shape[1] == shape[2] else None)
     try:
-        if isinstance(one, str):
+        if isinstance(one, str | bytes):
             image = decode(one, side, colour=True)
             handy = None if side or shape else handy_side(*image.shape[:2])
             return fitted(image, (3, handy, handy)) if handy else image
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
-        raise Unreadable(one, reason(error)) from None
+        raise Unreadable(f"data[{number}]" if isinstance(one, bytes) else one, reason(error)) from None
     given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
     return given_one
 
