@@ -108,8 +108,9 @@ def test_back_and_forth(model, folder):
 def test_a_class_that_was_forgotten_comes_again(model, folder):
     teach(model, folder("jan", 0, 1, 2), options=OPTIONS | {"epochs": 1}, device="cpu")
     model.add(model.load(ContinualClassifier, device="cpu").forget("bar 1"))
-    teach(model, folder("feb", 1, 3), device="cpu")
+    teach(model, folder("feb", 1, 3), relearn=True, device="cpu")
     assert model.taught_in() == {"bar 0": 1, "bar 2": 1, "bar 1": 3, "bar 3": 3}
+    assert teach(model, folder("feb", 1, 3), device="cpu").forgotten == 0, "what came again is known again"
 
 
 def test_a_harmful_lesson_is_kept_but_not_used(model, folder):
@@ -574,7 +575,7 @@ def test_what_lessons_are_judged_by_survives_a_lesson_in_python(model, folder):
     teach(model, jan, options=OPTIONS | {"epochs": 1}, device="cpu")
     loaded = moca.load_model(model.path, device="cpu")
     loaded.forget("bar 2").learn([*bars(3, 5)], ["bar 3"] * 5).save(model.path)
-    later = teach(model, jan, tolerate=1, device="cpu")
+    later = teach(model, jan, tolerate=1, relearn=True, device="cpu")
     assert (later.known, later.new_classes) == (40, ["bar 2"]), "what was taught is known, what was forgotten is not"
     assert later.old_held == 4
     assert later.old_before is not None

@@ -381,6 +381,10 @@ def test_a_class_is_forgotten(moca, taught):
     assert (code, "version 5 of bars is in use" in out) == (0, True), "nothing new to put to use"
     versions = ModelFolder(Path("bars")).versions
     assert [about["classes"] for about in versions if {"bar 0", "bar 1"} & {*about["classes"]}] == []
+    out = moca("learn", "january", "--model", "bars")[1]
+    assert out.startswith("40 images were forgotten with their class and skipped; --relearn teaches them after all.\n")
+    assert "Nothing new. Model: bars" in out
+    assert "Learnt 36 images of 2 new classes" in moca("learn", "january", "--model", "bars", "--relearn")[1]
     code, _, err = moca("model", "forget", "bars", "bor 2")
     assert (code, "there is no class 'bor 2'" in err) == (1, True)
 

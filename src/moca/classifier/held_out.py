@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,8 @@ class Kept:
     """Digests of all images that the model was taught with, in the order of `seen_of`."""
     seen_of: list[Label] = field(default_factory=list)
     """Classes of the images in `seen`."""
+    forgotten: Tensor | None = None
+    """Digests of images of forgotten classes, each together with its class, which cannot be read from them."""
 
     def judged(self, classifier: Classifier) -> list[bool]:
         """Which of the held-out images are classified correctly."""
@@ -102,7 +105,7 @@ class Kept:
     def beside(self, images: Tensor, labels: list[Label]) -> Kept:
         """With more held-out images, without a limit."""
         parts = [some for some in (self.images, images) if some is not None and len(some)]  # empty ones lack the shape
-        return Kept(torch.cat(parts) if parts else None, self.labels + labels, self.seen, self.seen_of)
+        return replace(self, images=torch.cat(parts) if parts else None, labels=self.labels + labels)
 
     def learnt(self, digests: Digests, taught: list[Label]) -> Kept:
         """After a lesson: with the digests and labels of its images, and at most `_HELD` held-out images per class, the
@@ -112,22 +115,36 @@ class Kept:
             count[name] = count.get(name, 0) + 1
             if count[name] <= _HELD:
                 chosen.append(index)
-        seen = torch.from_numpy(digests.copy())
-        seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        held = None if self.images is None else self.images[chosen]
-        return Kept(held, [self.labels[i] for i in chosen], seen, [*self.seen_of, *taught])
+        held = self._only(chosen, list(range(len(self.seen_of))))
+        seen = _digests([*held._seen_keys(), *keys(digests)])
+        return replace(held, seen=seen, seen_of=[*self.seen_of, *taught])._remembering(digests, taught)
 
     def relearnt(self, digests: Digests, labels: Sequence[Label]) -> Kept:
         """After a lesson in Python, which may also bring images that were seen before: their latest class counts."""
         known = self._taught() | dict(zip(keys(digests), labels, strict=True))
-        seen = np.frombuffer(bytearray().join(known), np.uint8).reshape(-1, DIGEST)
-        return replace(self, seen=torch.from_numpy(seen), seen_of=[*known.values()])
+        seen = replace(self, seen=_digests([*known]), seen_of=[*known.values()])
+        return seen._remembering(digests, labels)
+
+    def _remembering(self, digests: Digests, labels: Sequence[Label]) -> Kept:
+        """With these images no longer among those of forgotten classes."""
+        if self.forgotten is None:
+            return self
+        again = {*map(_mark, keys(digests), labels)}
+        return replace(self, forgotten=_digests([mark for mark in keys(self.forgotten.numpy()) if mark not in again]))
 
     def without(self, label: Label) -> Kept:
-        """Without a class."""
+        """Without a class, whose images are among the forgotten ones."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
         known = [i for i, name in enumerate(self.seen_of) if name != label]
-        return self._only(stay, known)
+        before = [] if self.forgotten is None else keys(self.forgotten.numpy())
+        marks = [_mark(key, name) for key, name in self._taught().items() if name == label]
+        return replace(self._only(stay, known), forgotten=_digests([*before, *marks]))
+
+    def forgotten_among(self, digests: Digests, labels: Sequence[Label]) -> set[int]:
+        """Indices of images that were forgotten with their class, and are given as of this class again."""
+        marks = set[bytes]() if self.forgotten is None else {*keys(self.forgotten.numpy())}
+        given = enumerate(zip(keys(digests), labels, strict=True))
+        return {index for index, (key, label) in given if marks and _mark(key, label) in marks}
 
     def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:
         """Without the images that have these digests; `gone` gives the mask of held-out images to remove."""
@@ -139,13 +156,25 @@ class Kept:
 
     def _only(self, held: list[int], seen: list[int]) -> Kept:
         """Only the held-out images and the digests at these indices."""
-        return Kept(
-            None if self.images is None else self.images[held],
-            [self.labels[i] for i in held],
-            None if self.seen is None else self.seen[seen],
-            [self.seen_of[i] for i in seen],
+        return replace(
+            self,
+            images=None if self.images is None else self.images[held],
+            labels=[self.labels[i] for i in held],
+            seen=None if self.seen is None else self.seen[seen],
+            seen_of=[self.seen_of[i] for i in seen],
         )
 
     def state(self) -> dict[str, Any]:
         """All fields as a dict, for `torch.save`."""
         return asdict(self)
+
+
+def _digests(rows: Sequence[bytes]) -> Tensor:
+    """The opposite of `keys`, as a tensor."""
+    return torch.from_numpy(np.frombuffer(bytearray().join(rows), np.uint8).reshape(-1, DIGEST))
+
+
+def _mark(key: bytes, label: Label) -> bytes:
+    """A digest of an image together with its class."""
+    name = str(label).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(key + name, digest_size=DIGEST).digest()

@@ -38,6 +38,7 @@ def teach(
     tolerate: float = 0.2,
     device: str = "auto",
     names: Sequence[str] | None = None,
+    relearn: bool = False,
     say: Callable[[str], None] | None = None,
     watch: Watch = silent,
 ) -> Lesson:
@@ -46,7 +47,8 @@ def teach(
 
     The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
     lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
-    changes nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
+    changes nothing. Images of classes that were forgotten on request are skipped unless `relearn`. `names` are used in
+    messages for images without a file. `say` gets notes of one line: the settings
     chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
     called while files are read, and as by `Classifier.learn`.
     """
@@ -60,13 +62,16 @@ def teach(
         x, y, files = labelled(
             images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), watch
         )
-        y = classifier.of_known_kind(y)
-        if say and files and (line := classes_within(images, files, y, before)):
+        names = files or names or [f"image {number}" for number in range(1, 1 + len(y))]
+        given = _Images(x, classifier.of_known_kind(y), digests_of(x), names)
+        forgotten = classifier.kept_.forgotten_among(given.digests, given.labels) if not relearn else ()
+        given = given.at([index for index in range(len(y)) if index not in forgotten]) if forgotten else given
+        if say and files and (line := classes_within(images, given.names, given.labels, before)):
             say(line)
-        if say and (line := alike_told([name for name in dict.fromkeys(y) if name not in before], before)):
+        if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):
             say(line)
-        new, told = _what_is_new(classifier, x, y, files or names)
-        told |= {"left_out": unreadable}
+        new, told = _what_is_new(classifier, given)
+        told |= {"left_out": unreadable, "forgotten": len(forgotten)}
         if not new.labels:
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
@@ -126,16 +131,21 @@ def teach(
 
 
 class _Images(NamedTuple):
-    """Labelled images and their digests."""
+    """Labelled images, their digests, and their names in messages."""
 
     images: Tensor
     labels: list[Label]
     digests: Digests
+    names: Sequence[str]
+
+    def at(self, indices: list[int]) -> _Images:
+        """Those at these indices."""
+        labels, names = [self.labels[index] for index in indices], [self.names[index] for index in indices]
+        return _Images(self.images[indices], labels, self.digests[indices], names)
 
     def only(self, mask: Tensor) -> _Images:
         """Those that the mask selects."""
-        indices = torch.nonzero(mask).flatten().tolist()
-        return _Images(self.images[indices], [self.labels[i] for i in indices], self.digests[indices])
+        return self.at(torch.nonzero(mask).flatten().tolist())
 
     def held_out(self, share: float) -> Tensor:
         """A mask of the images to hold out: this share of each class."""
@@ -145,12 +155,10 @@ class _Images(NamedTuple):
         return torch.from_numpy(splitting.held_out(numbers, self.digests, names, share, seed=0, least=0))
 
 
-def _what_is_new(
-    classifier: Classifier, x: Tensor, y: list[Label], names: Sequence[str] | None
-) -> tuple[_Images, dict[str, Any]]:
+def _what_is_new(classifier: Classifier, given: _Images) -> tuple[_Images, dict[str, Any]]:
     """The images that are to be learnt, and what `Lesson` says of all others, by its fields. Images that were learnt
     before as another class are new and are unlearnt: the newest label counts."""
-    digests = digests_of(x)
+    x, y, digests, names = given
     if relabelled := classifier.kept_.otherwise(digests, y):
         classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
     fresh, repeated = classifier.kept_.new_among(digests)
@@ -159,9 +167,9 @@ def _what_is_new(
     twice = sorted([*twice, *classifier.kept_.otherwise_too(digests, y)], key=lambda pair: pair[1])
 
     def named(indices: Iterable[int]) -> tuple[str, ...]:
-        return tuple(names[index] if names else f"image {index + 1}" for index in indices)
+        return tuple(names[index] for index in indices)
 
-    new = _Images(x[fresh], [y[i] for i in fresh], digests[fresh])
+    new = given.at(fresh)
     if emptied := {*relabelled.values()} - {*classifier.kept_.seen_of, *new.labels}:
         emptied -= classifier.memory_contents().keys()  # of lessons in Python
     told = {

@@ -70,6 +70,8 @@ class Lesson:
     """Whether the same lesson had been taught before and had forgotten too much; it is then not taught again."""
     passed_over: list[tuple[int, list[Label]]] = field(default_factory=list)
     """Versions that forgot too much, so that this lesson went on without them, and the classes that each was taught."""
+    forgotten: int = 0
+    """Images skipped because they were forgotten on request, with their class."""
     forgot: Label | None = None
     """The class that was forgotten on request."""
 

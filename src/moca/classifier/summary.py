@@ -71,6 +71,14 @@ def otherwise_told(lesson: Lesson) -> str:
     return f"{were} learnt before as another class, now corrected: {classes} (the first: {lesson.first_otherwise})."
 
 
+def forgotten_told(lesson: Lesson) -> str:
+    """A sentence about images that were forgotten with their class; empty if there are none."""
+    were = counted(lesson.forgotten, "image was", "images were")
+    return (
+        f"{were} forgotten with their class and skipped; --relearn teaches them after all." if lesson.forgotten else ""
+    )
+
+
 def emptied_told(lesson: Lesson, how: Callable[[Label], str]) -> str:
     """A sentence about classes that have no images left, if the version is in use; `how` says how to remove a class."""
     if not lesson.emptied or not lesson.used:

@@ -80,6 +80,9 @@ def learn(
     seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
     held_out: HeldOut = 0.1,
     tolerate: Tolerate = 0.2,
+    relearn: Annotated[bool, Parameter(help="also learn images that were forgotten with their class", negative=())] = (
+        False
+    ),
     format: Format = "table",
     device: Device = "auto",
 ) -> int:
@@ -108,6 +111,7 @@ def learn(
                 held_out=held_out,
                 tolerate=tolerate,
                 device=device,
+                relearn=relearn,
                 say=aside,
                 watch=bars,
             )

@@ -28,7 +28,9 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         basis_told,
         copies_told,
         cost_told,
+        counted,
         emptied_told,
+        forgotten_told,
         learnt_from,
         left_out_told,
         otherwise_told,
@@ -36,12 +38,14 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         twice_told,
     )
 
-    for told in (left_out_told, otherwise_told, twice_told, copies_told):
+    for told in (left_out_told, otherwise_told, twice_told, copies_told, forgotten_told):
         if warning := told(lesson):
             say(warning, "red")
     if not lesson.images:
-        all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
-        say(f"Nothing new: {all_known} learnt before. Model: {model}")
+        known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
+        if lesson.forgotten:
+            known = counted(lesson.known, "other image was", "other images were")
+        say(f"Nothing new{f': {known} learnt before' if lesson.known else ''}. Model: {model}")
         return
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{learnt_from(lesson)}, {lesson.held} held out"

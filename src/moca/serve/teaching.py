@@ -181,6 +181,7 @@ def _teach(sender: Connection, folder: ModelFolder, given: Readable, label: Labe
                 given.images,
                 [label] * len(given.images),
                 names=given.names,
+                relearn=True,  # somebody chose these images for this class
                 held_out=rules.held_out,
                 tolerate=rules.tolerate,
                 device=rules.device,
