@@ -59,6 +59,23 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert "bar 0" in moca("predict", "bars", images[0])[1]
 
 
+def test_links_are_followed_but_not_in_circles(moca, taught, tmp_path):
+    """Lessons follow links to class folders, too."""
+    place = tmp_path / "linked"
+    place.mkdir()
+    (place / "bar 0").symlink_to(tmp_path / "january" / "bar 0")
+    (place / "other").mkdir()
+    (place / "other" / "bar 1").symlink_to(tmp_path / "january" / "bar 1")
+    (tmp_path / "january" / "bar 1" / "back").symlink_to(place)
+    (tmp_path / "january" / "bar 1" / "itself").symlink_to(tmp_path / "january" / "bar 1" / "itself")
+    (place / "broken.png").symlink_to("nowhere")
+    code, out, err = moca("predict", "bars", place, "--format", "csv")
+    images = [row["image"] for row in csv.DictReader(io.StringIO(out))]
+    assert [sum(name in image for image in images) for name in ("linked/bar 0", "linked/other/bar 1")] == [20, 20]
+    assert (code, len(images)) == (1, 41)
+    assert "1 of 41 images left out: " in err and "broken.png' cannot be used: a link to a file that does not ex" in err
+
+
 @pytest.mark.skipif(not os.geteuid(), reason="root may read everything")
 def test_a_folder_that_cannot_be_read_is_not_passed_over(moca, taught, tmp_path):
     (tmp_path / "january" / "bar 0").chmod(0)

@@ -254,22 +254,30 @@ def _is_one(data: Any, model: Shape | None, count: int | None) -> bool:
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """A file as it is; for a folder, all images in it and its subfolders, sorted, without hidden ones."""
+    """A file as it is; for a folder, all images in it and its subfolders, linked ones too, sorted, without hidden
+    ones."""
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
-    found = list[str]()
-    for folder, folders, names in os.walk(place, onerror=_unreadable):
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        files = (Path(folder, name) for name in names if name.lower().endswith(SUFFIXES) and not is_hidden(name))
-        found += [str(file) for file in files if file.is_file()]
-    if not found:
-        raise MocaError(f"there is no image in '{place}'; give images, or a folder that has some")
-    return sorted(found)
+    if found := sorted(map(str, _images_in(place, ()))):
+        return found
+    raise MocaError(f"there is no image in '{place}'; give images, or a folder that has some")
 
 
-def _unreadable(error: OSError) -> None:
-    raise MocaError(f"cannot read the folder {error.filename} ({error.strerror}); check its permissions")
+def _images_in(folder: Path, around: tuple[Path, ...]) -> Iterator[Path]:
+    """The images of a folder and its subfolders; `around` has the real paths of the folders that it was reached
+    through, since a link may lead back to one of them."""
+    if (here := folder.resolve()) in around:
+        return
+    try:
+        entries = [entry for entry in folder.iterdir() if not is_hidden(entry.name)]
+    except OSError as error:
+        raise MocaError(f"cannot read the folder {folder} ({error.strerror}); check its permissions") from None
+    for entry in entries:
+        if entry.is_dir():
+            yield from _images_in(entry, (*around, here))
+        elif entry.name.lower().endswith(SUFFIXES):
+            yield entry
 
 
 def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
