@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, classifier, images
+from moca.errors import MocaWarning
 from moca.learners.er_ace import ERACE
 from moca.perturb.gaussian import Gaussian
 from tests.classifier.conftest import SIDE, bars, lesson
@@ -94,6 +95,18 @@ def test_what_is_held_out_to_adjust_by_is_kept_and_forgotten_with_the_rest(small
     few, labels = lesson(5, seed=2)
     model.learn(few[:8], labels[:8])
     assert 4 not in model.learning_.held.y, "of eight images none can be spared"
+
+
+def test_images_of_unknown_classes_are_told_with_what_they_may_be(small):
+    x, y = lesson(0, 1)
+    model = small().learn(x, [("bird", "cat")[label] for label in y])
+    told = (
+        r"^20 of 40 images are of 1 class that the model does not know \(Bird\) and count as wrong; 'Bird' is spelt "
+        "almost like 'bird'$"
+    )
+    with pytest.warns(MocaWarning, match=told):
+        score = model.score(x, [("Bird", "cat")[label] for label in y])
+    assert score == model.score(x[20:], ["cat"] * 20) / 2
 
 
 def test_names_as_labels(small):

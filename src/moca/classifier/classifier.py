@@ -27,6 +27,7 @@ from moca.classifier.images import (
     pictures,
     vectors,
 )
+from moca.classifier.remarks import unknown_told
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests, keys
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -314,12 +315,15 @@ class Classifier:
         return np.asarray(self.classes_[self.decision_function(images).argmax(1)])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of images that are classified correctly."""
+        """The share of images that are classified correctly. Images of unknown classes are not, with a warning."""
         self._check_learnt()
         self.refuse_pictures(X)
         x, labels, _ = labelled(X, y, self.shape_)
+        labels = self.of_known_kind(labels)
+        if line := unknown_told(labels, self._names, "count as wrong"):
+            warnings.warn(MocaWarning(line), stacklevel=2)
         answers = self.classes_[self._scores(self._to_samples(x)).argmax(1)]
-        right = np.array([a == b for a, b in zip(answers.tolist(), self.of_known_kind(labels), strict=True)])
+        right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:

@@ -1,5 +1,5 @@
-"""What is remarked before a lesson is learnt: settings chosen for a new model, and classes that may be meant
-otherwise."""
+"""What is remarked before a lesson is learnt, or of images to test with: settings chosen for a new model, and classes
+that may be meant otherwise."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from moca.classifier.classifier import Classifier
+from moca.classifier.summary import counted, listed
 from moca.data.arrays import Label
 from moca.data.decode import FORMATS
 
 if TYPE_CHECKING:
     import os
+
+    from moca.classifier.classifier import Classifier
 
 _SIZES = 100
 """How many image files are looked at to tell how large the images are."""
@@ -43,12 +45,29 @@ def classes_within(
 
 def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
     """A note about new classes that may be known ones in another spelling; empty if there are none."""
-    pairs = [(new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news]
     return " ".join(
         f"'{new}' is a new class, spelt almost like '{old}'; if they are one, teach its images again as '{old}'."
-        for new, old in pairs
-        if old is not None
+        for new, old in _alike(news, known)
     )
+
+
+def unknown_told(labels: Sequence[Label], known: Sequence[Label], so: str) -> str:
+    """A note about images of classes that the model does not know, which may be known ones in another spelling, and
+    what becomes of them; empty if there are none."""
+    names = {*known}
+    strange = Counter(label for label in labels if label not in names)
+    if not strange:
+        return ""
+    classes = counted(len(strange), "class", "classes")
+    are = f"{strange.total()} of {counted(len(labels), 'image is', 'images are')} of {classes}"
+    alike = [f"; '{new}' is spelt almost like '{old}'" for new, old in _alike([*strange], known)]
+    return f"{are} that the model does not know ({listed([*strange])}) and {so}{''.join(alike)}"
+
+
+def _alike(news: Sequence[Label], known: Sequence[Label]) -> list[tuple[Label, Label]]:
+    """New names that are spelt almost like a known one, each with that one."""
+    pairs = ((new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news)
+    return [(new, old) for new, old in pairs if old is not None]
 
 
 def _spelt_alike(one: str, other: str) -> bool:
