@@ -19,7 +19,7 @@ from moca import __version__
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.cli import model as commands
 
-COMMANDS = ("show", "rollback", "prune", "forget", "export")
+COMMANDS = ("show", "test", "rollback", "prune", "forget", "export")
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory", "60", "--device", "cpu")
 
 
@@ -345,6 +345,25 @@ def test_the_version_is_never_mocas_own(moca, words):
     code, out, _ = moca(*words.split(), "--version", 1)
     assert (code > 0, out) == (True, "")
     assert moca("--version")[:2] == (0, f"{__version__}\n")
+
+
+def test_a_test_of_a_model(moca, taught, tmp_path):
+    moca("learn", taught("february", 2), "--model", "bars", "--tolerate", 1)
+    (tmp_path / "february" / "bar 2" / "text.png").write_text("no image")
+    code, out, err = moca("model", "test", "bars", "february", "--format", "json")
+    told = json.loads(out)
+    assert (code, err, told["version"], told["images"], len(told["left_out"])) == (0, "", 2, 20, 1)
+    assert told["accuracy"] == told["correct"] / 20
+    assert told["classes"] == [{"class": "bar 2", "correct": told["correct"], "images": 20}]
+    assert sum(one["images"] for one in told["confused"]) == 20 - told["correct"]
+    code, out, _ = moca("model", "test", "bars", "february")
+    assert code == 0
+    assert out.startswith(f"Version 2 of bars: {told['correct']} of 20 images are classified correctly (")
+    assert "\n1 image left out: 'february/bar 2/text.png' cannot be used" in out
+    assert "\n20 images were learnt or held out by this model and test little.\n" in out
+    code, _, err = moca("model", "test", "bars", "february", "--version", 1)
+    assert (code, "20 of 20 images are of 1 class that the model does not know (bar 2)" in err) == (1, True)
+    assert taught("february", 1) and moca("model", "test", "bars", "february", "--version", 1)[0] == 0
 
 
 def test_back_to_an_earlier_version(moca, taught):

@@ -56,9 +56,9 @@ def _quoted(names: Sequence[Label]) -> str:
     return listed([f"'{name}'" for name in names])
 
 
-def left_out_told(lesson: Lesson) -> str:
+def left_out_told(lines: Sequence[str]) -> str:
     """A sentence that names the first images that could not be read; empty if there are none."""
-    return f"{counted(len(lesson.left_out), 'image')} left out: {first_of(lesson.left_out)}" if lesson.left_out else ""
+    return f"{counted(len(lines), 'image')} left out: {first_of(lines)}" if lines else ""
 
 
 def otherwise_told(lesson: Lesson) -> str:

@@ -6,17 +6,31 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
-from moca.cli.model_tables import command, show_lesson, show_model, show_predictions, write_facts, write_json
+from moca.cli.model_tables import (
+    command,
+    show_lesson,
+    show_model,
+    show_predictions,
+    show_test,
+    write_facts,
+    write_json,
+    write_test,
+)
 from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 
+if TYPE_CHECKING:
+    from moca.classifier.classifier import Classifier
+
 app = App(
-    name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.", version_flags=()
+    name="model",
+    help="A model that keeps learning: show, test, roll back, forget a class, prune, export.",
+    version_flags=(),
 )
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
@@ -160,8 +174,7 @@ def predict(
     if top < 1:
         raise MocaError(f"--top {top}: must be 1 or more")
     classifier = Classifier.load(model, version=version, device=device)
-    if classifier.takes_vectors:
-        raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
+    _refuse_vectors(model, classifier)
     files = [file for path in images for file in files_of(path)]
     names, answers = classifier.classes_, []
     with Stages(after=_NO_BAR_BELOW) as bars:
@@ -180,6 +193,38 @@ def predict(
     if errors:
         sys.stderr.write(f"moca: {left_out([str(error) for error in errors.values()], len(files))}\n")
     return 1 if errors else 0
+
+
+@app.command
+def test(
+    model: Model,
+    images: Annotated[Path, Parameter(help="folder with one subfolder of images per class")],
+    /,
+    *,
+    version: Version = None,
+    format: Format = "table",
+    device: Device = "auto",
+) -> int:
+    """Test a model on a folder of images: accuracy, of each class too, and what is confused most often."""
+    with loading():
+        from moca.classifier.classifier import Classifier
+        from moca.classifier.tested import examine
+        from moca.engine.progress import Stages
+
+    classifier = Classifier.load(model, version=version, device=device)
+    _refuse_vectors(model, classifier)
+    with Stages(after=_NO_BAR_BELOW) as bars:
+        result = examine(classifier, images, bars)
+    if format == "json":
+        write_test(model, classifier.version_, result)
+    else:
+        show_test(model, classifier.version_, result)
+    return 0
+
+
+def _refuse_vectors(model: Path, classifier: Classifier) -> None:
+    if classifier.takes_vectors:
+        raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
 
 
 @app.command

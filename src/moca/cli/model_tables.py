@@ -20,6 +20,10 @@ from moca.cli.show import console, in_bytes, say
 if TYPE_CHECKING:
     from moca.classifier.facts import Facts
     from moca.classifier.record import Lesson
+    from moca.classifier.tested import Tested
+
+_CONFUSED = 5
+"""How many confusions a test names."""
 
 
 def show_lesson(lesson: Lesson, model: Path) -> None:
@@ -38,9 +42,9 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         twice_told,
     )
 
-    for told in (left_out_told, otherwise_told, twice_told, copies_told, forgotten_told):
-        if warning := told(lesson):
-            say(warning, "red")
+    told = [tell(lesson) for tell in (otherwise_told, twice_told, copies_told, forgotten_told)]
+    for warning in filter(None, (left_out_told(lesson.left_out), *told)):
+        say(warning, "red")
     if not lesson.images:
         known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
         if lesson.forgotten:
@@ -108,6 +112,37 @@ def show_predictions(
             for place, (name, share) in enumerate(predicted):
                 table.add_row(Text("" if place else file, overflow="fold"), Text(str(name)), _percent(share))
         console.print(table)
+
+
+def write_test(model: Path, version: int | None, result: Tested) -> None:
+    """Print the result of a test as JSON."""
+    facts = result._asdict() | {
+        "classes": [{"class": name, "correct": right, "images": held} for name, right, held in result.classes],
+        "confused": [{"class": name, "as": other, "images": count} for name, other, count in result.confused],
+        "unknown": [{"class": name, "images": count} for name, count in result.unknown.items()],
+    }
+    del facts["unknown_told"]
+    write_json({"model": str(model), "version": version, "accuracy": result.correct / result.images} | facts)
+
+
+def show_test(model: Path, version: int | None, result: Tested) -> None:
+    """Print the accuracy on test images, of each class, and the most frequent confusions."""
+    from moca.classifier.summary import counted, left_out_told
+
+    which = model if version is None else f"Version {version} of {model}"
+    good = f"{result.correct} of {counted(result.images, 'image is', 'images are')} classified correctly"
+    say(f"{which}: {good} ({_percent(result.correct / result.images)}).")
+    table = _table("class", "correct", "")
+    for name, right, held in result.classes:
+        table.add_row(Text(str(name)), f"{right} of {held}", _percent(right / held))
+    console.print(table)
+    if result.confused:
+        some = ", ".join(f"{name} for {other} ({count})" for name, other, count in result.confused[:_CONFUSED])
+        say(f"Most often taken: {some}.")
+    learnt = f"{counted(result.learnt, 'image was', 'images were')} learnt or held out by this model and test little."
+    warnings = result.unknown_told and f"{result.unknown_told}.", left_out_told(result.left_out)
+    for warning in filter(None, (*warnings, learnt * bool(result.learnt))):
+        say(warning, "red")
 
 
 def write_facts(model: Path, facts: Facts) -> None:
