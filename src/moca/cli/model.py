@@ -50,6 +50,8 @@ _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
 _AT_ONCE = 256
 """How many images are predicted between two updates of the progress bar."""
+_REJECTED = 3
+"""Exit code of a lesson that forgot too much: 1 is an error, and 2 a command that cannot be understood."""
 _KEEP = 5
 """How many versions pruning keeps by default."""
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
@@ -103,7 +105,7 @@ def learn(
     """Train a model on what is new in a folder of images; creates the model if there is none.
 
     Images that it has learnt before are skipped. Every lesson saves a new version of the model; moca model rollback
-    returns to an earlier one.
+    returns to an earlier one. The exit code is 3 if a lesson forgot too much and is not put to use.
     """
     check_shares(held_out, tolerate)
     with loading():
@@ -136,7 +138,7 @@ def learn(
         write_json(asdict(lesson))
     else:
         show_lesson(lesson, model)
-    return 0 if lesson.used else 1
+    return 0 if lesson.used else _REJECTED
 
 
 def check_shares(held_out: float, tolerate: float) -> None:
