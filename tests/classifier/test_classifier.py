@@ -330,6 +330,30 @@ def test_bad_lessons(small, images, labels, said):
         model.predict(bars(0, 1))
 
 
+def test_options_are_not_changed_between_lessons(small, tmp_path):
+    model = small(epochs=1, perturb=Gaussian()).learn(*lesson(0, 1, count=4))
+    model.set_params(memory=10, lr=0.1)
+    with pytest.raises(MocaError, match="memory=, lr= cannot be changed after the first lesson; set it back, or use"):
+        model.learn(*lesson(2, count=4))
+    model.set_params(memory=60, lr=None, epochs=2).learn(*lesson(2, count=4))
+    assert (model.epochs_, model.classes_.tolist()) == (2, [0, 1, 2])
+    assert model.set_params(memory=10).fit(*lesson(0, 1, count=8)).learning_.memory.size == 10
+    model.save(tmp_path / "kept")
+    loaded = moca.load_model(tmp_path / "kept", device="cpu").learn(*lesson(3, count=4))
+    with pytest.raises(MocaError, match="seed= cannot be changed"):
+        deepcopy(loaded).set_params(seed=7).learn(*lesson(4, count=4))
+
+
+@pytest.mark.filterwarnings("always::moca.errors.MocaWarning")
+def test_a_memory_with_fewer_places_than_classes_is_told(small, recwarn):
+    model = small(epochs=1, memory=3).learn(*lesson(0, 1, count=4)).learn(*lesson(2, count=4))
+    small(epochs=1, memory=3, learner="lwf", perturb="none").learn(*lesson(0, 1, 2, 3, count=4))
+    assert not recwarn, "or has none"
+    told = "the memory has 3 places for 4 classes, so some classes are not replayed; begin a model with a larger memory"
+    with pytest.warns(MocaWarning, match=told):
+        model.learn(*lesson(3, count=4))
+
+
 def test_a_lesson_has_at_least_one_pass(small):
     with pytest.raises(MocaError, match="epochs = 0: must be 1 or more"):
         small(epochs=0).learn(*lesson(0, 1))

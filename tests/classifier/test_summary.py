@@ -54,6 +54,9 @@ def test_on_how_little_it_rests():
     assert told(held=9) == "The accuracies rest on few held-out images: 9 of this lesson."
     assert told(held=1, old_held=4).endswith("held-out images: 4 of the old classes and 1 of this lesson.")
     assert told(held=0).startswith("There were too few images to hold any out")
+    assert told(held=0).endswith("; a larger share (--held-out) may hold some out.")
+    one_each = told(held=0, images=3, new_classes=["bar", "ring"], came_again=["cube"])
+    assert one_each.endswith("; two or more images of a class are needed.")
     assert told(unjudged=["ring", 7]) == "No image of 'ring', '7' is held out, so their accuracy is not known."
     assert told(unjudged=["ring"]) == "No image of 'ring' is held out, so its accuracy is not known."
     assert told(correct=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image of 'bar' is classified correctly."

@@ -59,6 +59,9 @@ made 50 steps in the recipe's 50 epochs: 6 % of its other images and 85 % of the
 correctly, and 94 % and 100 % after 150 steps."""
 
 
+_OPTIONS = ("learner", "perturb", "memory", "encoder", "frozen", "optimiser", "lr", "image_size", "augment", "device",
+            "seed")  # fmt: skip
+"""Options that only the first lesson uses: all but `epochs`."""
 _ROUNDING = 1e-4
 """Relative distance up to which two feature vectors count as the same image: features vary a little with the batch and
 the device."""
@@ -88,6 +91,8 @@ class Classifier:
     version_: int | None = None
     """Which version of a model this is; None if it has changed since it was loaded or saved."""
     _names: list[Label]
+    _options: dict[str, Any]
+    """The options as they were at the first lesson, or when it was loaded."""
     _not_fitted: type[MocaError] = MocaError
     """Error to raise when a method needs a trained classifier and there has been no lesson yet."""
 
@@ -130,6 +135,7 @@ class Classifier:
         """
         known = self.__sklearn_is_fitted__()
         if known:
+            self._refuse_changed_options()
             self.refuse_pictures(images)
         x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
         y, digests = self.of_known_kind(y), digests_of(x)
@@ -142,6 +148,7 @@ class Classifier:
             if not y:
                 return self
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
+        self._warn_of_small_memory(len(names))
         task = self._stream(x, y, names)
         task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
@@ -156,6 +163,19 @@ class Classifier:
             raise
         self._names, self.kept_, self.version_ = names, self.kept_.relearnt(digests, y), None
         return self
+
+    def _refuse_changed_options(self) -> None:
+        """Raise if an option that only the first lesson uses was changed since."""
+        before = vars(self).get("_options", {})
+        if changed := [f"{name}=" for name, value in before.items() if getattr(self, name) != value]:
+            raise MocaError(f"{', '.join(changed)} cannot be changed after the first lesson; set it back, or use fit")
+
+    def _warn_of_small_memory(self, classes: int) -> None:
+        """Warn if there are more classes than places in memory, before a lesson."""
+        memory = self.learning_.memory
+        if memory is not None and memory.size < classes:
+            places = f"the memory has {memory.size} places for {classes} classes, so some classes are not replayed"
+            warnings.warn(MocaWarning(f"{places}; begin a model with a larger memory"), stacklevel=3)
 
     def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:
         """Labels of the same type and spelling as the known classes. Numbers may come as strings, because the names of
@@ -205,6 +225,7 @@ class Classifier:
     def _build(
         self, settings: Run, protocol: Protocol, shape: Shape, classes: int, frozen: Frozen | None = None
     ) -> None:
+        self._options = {name: getattr(self, name) for name in _OPTIONS}
         self.protocol_, self.frozen_, self.shape_ = protocol, frozen, frozen.shape if frozen else shape
         self.learning_ = Learning(settings, protocol, shape, classes, balanced=True)
         self.settings_ = self.learning_.settings

@@ -131,15 +131,17 @@ def basis_told(lesson: Lesson) -> str:
         return ""
     warnings = []
     if not lesson.held and lesson.held_out:
-        warnings.append(
-            "There were too few images to hold any out, so how well this lesson was learnt is not known; "
-            "a larger share (--held-out) may hold some out."
+        one_each = lesson.images == len(lesson.new_classes) + len(lesson.came_again)
+        remedy = (
+            "two or more images of a class are needed" if one_each else "a larger share (--held-out) may hold some out"
         )
-    few = [f"{number} of {whose}"
-           for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
-           if 0 < number < _FEW]  # fmt: skip
-    if few:
-        warnings.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
+        few = "There were too few images to hold any out, so how well this lesson was learnt is not known"
+        warnings.append(f"{few}; {remedy}.")
+    counts = [f"{number} of {whose}"
+              for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
+              if 0 < number < _FEW]  # fmt: skip
+    if counts:
+        warnings.append(f"The accuracies rest on few held-out images: {' and '.join(counts)}.")
     if lesson.held and lesson.unjudged:
         whose = "its" if len(lesson.unjudged) == 1 else "their"
         warnings.append(f"No image of {_quoted(lesson.unjudged)} is held out, so {whose} accuracy is not known.")
