@@ -21,8 +21,9 @@ from moca.classifier.erasure import forget
 from moca.classifier.images import digests_of
 from moca.classifier.lesson import _tolerable, surely_lost, teach
 from moca.classifier.record import Lesson
-from moca.classifier.remarks import alike_told
+from moca.classifier.remarks import alike_told, not_read_told
 from moca.classifier.summary import copies_told, twice_told
+from moca.errors import MocaWarning
 from tests.classifier.conftest import bars, lesson
 
 OPTIONS = {"perturb": "none", "encoder": "convnet:width=4,features=8", "epochs": 8, "memory": 60}
@@ -625,6 +626,14 @@ def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):
     assert "bar 0/0-4.png' cannot be used: a pipe, socket or device, not a file" in pipe
     with pytest.warns(UserWarning, match="2 of 40 images left out"):
         ContinualClassifier(**OPTIONS | {"epochs": 1}, device="cpu").learn(place)
+
+
+def test_what_is_not_read_is_told_in_python_too(folder, small):
+    place = folder("jan", 0, 1, count=4)
+    assert not_read_told(place) == ""
+    (place / "bar 2").mkdir()
+    with pytest.warns(MocaWarning, match="^not read: the empty folder bar 2$"):
+        assert small(epochs=1).learn(place).classes_.tolist() == ["bar 0", "bar 1"]
 
 
 def test_a_new_class_that_may_be_a_known_one_misspelt_is_named(model, folder, tmp_path):

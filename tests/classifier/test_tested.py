@@ -24,7 +24,7 @@ def test_every_image_counts_once_for_its_class(folder, tmp_path):
     ]
     known = [(name, answer) for name, answer in told if name != "bar 5"]
     seen = []
-    result = examine(classifier, place, lambda *told: seen.append(told))
+    result = examine(classifier, place, watch=lambda *told: seen.append(told))
     assert (result.images, result.correct) == (28, sum(name == answer for name, answer in known))
     assert result.classes == [
         (name, sum(pair == (name, name) for pair in known), 9 + (name == "bar 2"))

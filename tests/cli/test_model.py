@@ -134,6 +134,10 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     assert [row["image"] for row in rows if row["error"]] == bad
     assert len(rows) == 2 * 40 + 5
     assert rows[-1] == {"image": bad[-1], "class": "", "share": "", "error": entries[-1]["error"]}
+    code, out, err = moca("predict", "bars", "january")
+    first, *lines = err.splitlines()
+    assert (code, first, len(lines)) == (1, "moca: 5 of 45 images left out", 5)
+    assert all(f"moca: '{name}' cannot be used: not an image" in line for name, line in zip(bad, lines, strict=True))
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: must be 1 or more\n")
@@ -182,6 +186,26 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     assert (code, len(out.splitlines())) == (1, 22)
     assert "1 of 21 images left out:" in err
     assert "scan.TIFF" in err and "scan.TIFF" in out
+
+
+def test_what_a_lesson_does_not_read_is_told(moca, taught, folder):  # noqa: F811
+    place = folder("february", 2, count=4)
+    for name in ("bar 2/0-0.png", "bar 2/0-1.png"):
+        (place / name).rename(place / Path(name).name)
+    (place / "bar 2" / "0-2.png").rename(place / "bar 2" / "IMG_2")
+    for name in ("notes.txt", ".hidden.png", "bar 2/Thumbs.db", "bar 2/.cache/a", "bar 2/within/c"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).touch()
+    (place / "bar 0").mkdir()
+    (place / "bar 1").mkdir()
+    code, out, err = moca("learn", place, "--model", "bars")
+    assert (code, "Learnt 1 image of 1 new class (bar 2), 0 held out." in out) == (0, True)
+    assert err == (
+        f"not read: 2 images beside the class folders (the first: {place}/0-0.png); 2 files without the suffix of an "
+        f"image (the first: {place}/bar 2/IMG_2); the empty folders bar 0, bar 1\n"
+    )
+    assert moca("model", "test", "bars", place)[2] == err
+    assert "only 1 of the 3 folders in" in moca("learn", place, "--model", "new")[2], "they are probably no classes"
 
 
 def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):

@@ -27,7 +27,7 @@ from moca.classifier.images import (
     pictures,
     vectors,
 )
-from moca.classifier.remarks import unknown_told
+from moca.classifier.remarks import not_read_told, unknown_told
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests, keys
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -137,7 +137,9 @@ class Classifier:
         if known:
             self._refuse_changed_options()
             self.refuse_pictures(images)
-        x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
+        x, y, files = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
+        if labels is None and files and (line := not_read_told(images)):
+            warnings.warn(MocaWarning(line), stacklevel=2)
         y, digests = self.of_known_kind(y), digests_of(x)
         x = self._to_samples(x, watch) if known else self._start(x, y, watch)
         if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():

@@ -25,7 +25,7 @@ from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.place import readable as spelt
 from moca.data.progress import Watch, silent
-from moca.data.readers.folder import has_classes, images_by_class, is_hidden, splits, why_not
+from moca.data.readers.folder import files_by_class, has_classes, is_hidden, refuse_mostly_empty, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -104,7 +104,10 @@ def labelled(
 def _of_folder(
     path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], watch: Watch
 ) -> Labelled:
-    files = [(file, name) for name, group in images_by_class(path).items() for file in group]
+    by_class = files_by_class(path)
+    if shape is None:  # later lessons may have few of the classes
+        refuse_mostly_empty(path, by_class)
+    files = [(file, name) for name, group in by_class.items() for file in group]
     images, errors = readable([file for file, _ in files], shape, size, watch)
     lines = list(map(str, errors.values()))
     if not images:

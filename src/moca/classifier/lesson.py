@@ -17,7 +17,7 @@ from moca.classifier.folder import ModelFolder
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
 from moca.classifier.record import Lesson, share_of
-from moca.classifier.remarks import alike_told, chosen_settings, classes_within
+from moca.classifier.remarks import alike_told, chosen_settings, classes_within, not_read_told
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
@@ -48,7 +48,7 @@ def teach(
     The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
     lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
     changes nothing. Images of classes that were forgotten on request are skipped unless `relearn`. `names` are used in
-    messages for images without a file. `say` gets notes of one line: the settings
+    messages for images without a file. `say` gets notes of one line: files that are not read, the settings
     chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
     called while files are read, and as by `Classifier.learn`.
     """
@@ -66,6 +66,8 @@ def teach(
         given = _Images(x, classifier.of_known_kind(y), digests_of(x), names)
         forgotten = classifier.kept_.forgotten_among(given.digests, given.labels) if not relearn else ()
         given = given.at([index for index in range(len(y)) if index not in forgotten]) if forgotten else given
+        if say and files and (line := not_read_told(images)):
+            say(line)
         if say and files and (line := classes_within(images, given.names, given.labels, before)):
             say(line)
         if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):

@@ -15,13 +15,17 @@ from PIL import Image
 
 from moca.classifier.summary import counted, listed
 from moca.data.arrays import Label
-from moca.data.decode import FORMATS
+from moca.data.decode import FORMATS, SUFFIXES
+from moca.data.place import readable
+from moca.data.readers.folder import files_by_class, is_hidden
 
 if TYPE_CHECKING:
     import os
 
     from moca.classifier.classifier import Classifier
 
+_OF_SYSTEMS = {"thumbs.db", "desktop.ini"}
+"""Files that Windows puts into folders of images."""
 _SIZES = 100
 """How many image files are looked at to tell how large the images are."""
 
@@ -41,6 +45,27 @@ def classes_within(
                 f"as one class; if those folders are the classes, give {Path(folder, str(label))}"
             )
     return ""
+
+
+def not_read_told(folder: str | os.PathLike[str]) -> str:
+    """A note about files in a folder of classes that may be images but are not read, and about classes without images;
+    empty if there are none."""
+    place = Path(folder).expanduser()
+    beside = [file for file in place.glob("*") if _is_image(file)]
+    inside = [file for pattern in ("*/*", "*/*/*") for file in place.glob(pattern) if not _is_image(file)]
+    notes = []
+    for files, one in ((beside, "image beside the class folders"), (inside, "file without the suffix of an image")):
+        meant = [file for file in files if file.is_file() and not any(map(is_hidden, file.relative_to(place).parts))]
+        if meant := [file for file in meant if file.name.lower() not in _OF_SYSTEMS]:
+            kind, _, where = one.partition(" ")
+            notes.append(f"{counted(len(meant), kind)} {where} (the first: {readable(str(min(meant)))})")
+    if empty := [name for name, files in files_by_class(place).items() if not files]:
+        notes.append(f"the empty {'folder' if len(empty) == 1 else 'folders'} {listed(empty)}")
+    return f"not read: {'; '.join(notes)}" if notes else ""
+
+
+def _is_image(file: Path) -> bool:
+    return file.name.lower().endswith(SUFFIXES)
 
 
 def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:

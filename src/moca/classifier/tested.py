@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
-from moca.classifier.remarks import unknown_told
+from moca.classifier.remarks import not_read_told, unknown_told
 from moca.classifier.summary import listed
 from moca.data.arrays import Label
 from moca.data.progress import Watch, silent
@@ -40,10 +41,18 @@ class Tested(NamedTuple):
     """A line for each image that could not be read."""
 
 
-def examine(classifier: Classifier, folder: str | os.PathLike[str], watch: Watch = silent) -> Tested:
-    """Test a classifier on a folder with a subfolder of images for each class."""
+def examine(
+    classifier: Classifier,
+    folder: str | os.PathLike[str],
+    say: Callable[[str], None] | None = None,
+    watch: Watch = silent,
+) -> Tested:
+    """Test a classifier on a folder with a subfolder of images for each class. `say` gets a note of what is not
+    read."""
     left_out = list[str]()
     x, labels, _ = labelled(folder, None, classifier.shape_, say=lambda lines, _: left_out.extend(lines), watch=watch)
+    if say and (line := not_read_told(folder)):
+        say(line)
     labels, classes = classifier.of_known_kind(labels), classifier.classes_.tolist()
     note, known = unknown_told(labels, classes, "are not counted"), {*classes}
     rows = [row for row, label in enumerate(labels) if label in known]

@@ -192,8 +192,12 @@ def predict(
     rows = list(zip(read, answers, strict=True))
     unreadable = [(spelt(files[place]), error.why) for place, error in errors.items()]
     show_predictions(rows, unreadable, format)
-    if errors:
-        sys.stderr.write(f"moca: {left_out([str(error) for error in errors.values()], len(files))}\n")
+    lines = list(map(str, errors.values()))
+    if len(lines) > 1 and format == "table":  # the other formats list them
+        lines = [f"{len(lines)} of {len(files)} images left out", *lines]
+    elif lines:
+        lines = [left_out(lines, len(files))]
+    sys.stderr.writelines(f"moca: {line}\n" for line in lines)
     return 1 if errors else 0
 
 
@@ -216,7 +220,7 @@ def test(
     classifier = Classifier.load(model, version=version, device=device)
     _refuse_vectors(model, classifier)
     with Stages(after=_NO_BAR_BELOW) as bars:
-        result = examine(classifier, images, bars)
+        result = examine(classifier, images, aside, bars)
     if format == "json":
         write_test(model, classifier.version_, result)
     else:
