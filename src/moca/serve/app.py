@@ -83,8 +83,8 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     @app.get("/api/health")
     async def health() -> answers.Health:
-        """Whether the service is up; needs no key."""
-        return answers.Health()
+        """Whether the service is up, and with which version; needs no key."""
+        return answers.Health(version=in_use.version.number, trouble=in_use.trouble is not None)
 
     @app.get("/api/model")
     def model() -> answers.About:
@@ -273,31 +273,12 @@ def _lesson(status: Status, known: Sequence[Label]) -> answers.LessonStatus:
         left_out=list(status.left_out),
         done=status.done,
         steps=status.steps,
-        told=_describe(status),
+        told=status.told,
         otherwise={} if lesson is None else lesson.otherwise,
         warnings=[*filter(None, warned)],
         basis="" if lesson is None else basis_told(lesson),
         **{key: None if lesson is None else getattr(lesson, key) for key in keys},
     )
-
-
-def _describe(status: Status) -> str:
-    version, in_use = (status.lesson.version, status.lesson.in_use) if status.lesson else (None, None)
-    match status.state:
-        case "none":
-            return "there has been no lesson yet"
-        case "running":
-            return f"step {status.done} of {status.steps}" if status.steps else "the lesson is starting"
-        case "used":
-            return f"version {version} is in use"
-        case "refused":
-            return f"version {version} forgot too much; it is saved but not in use, version {in_use} still is"
-        case "nothing new":
-            return "nothing new: all images were learnt before"
-        case "stopped":
-            return "the lesson was stopped; the model is unchanged"
-        case _:
-            return f"{status.why}; the model is unchanged"
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:
