@@ -19,7 +19,7 @@ from moca import __version__
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.cli import model as commands
 
-COMMANDS = ("show", "test", "rollback", "prune", "forget", "export")
+COMMANDS = ("show", "test", "rollback", "prune", "forget", "rename", "export")
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory", "60", "--device", "cpu")
 
 
@@ -447,6 +447,40 @@ def test_a_class_is_forgotten(moca, taught):
     assert "Learnt 36 images of 2 new classes" in moca("learn", "january", "--model", "bars", "--relearn")[1]
     code, _, err = moca("model", "forget", "bars", "bor 2")
     assert (code, "there is no class 'bor 2'" in err) == (1, True)
+
+
+def test_a_class_is_renamed(moca, taught, tmp_path):
+    moca("learn", taught("february", 2), "--model", "bars", "--tolerate", 1)
+    image = tmp_path / "january" / "bar 0" / "0-3.png"
+    before = json.loads(moca("predict", "bars", image, "--top", 3, "--format", "json")[1])[0]["classes"]
+    code, out, _ = moca("model", "rename", "bars", "bar 0", " rod ")
+    assert (code, out.splitlines()[0]) == (0, "'bar 0' is now 'rod'; version 3 of bars is in use.")
+    after = json.loads(moca("predict", "bars", image, "--top", 3, "--format", "json")[1])[0]["classes"]
+    other = {"bar 0": "rod"}
+    assert after == [one | {"class": other.get(one["class"], one["class"])} for one in before], "only the name differs"
+    two, three = (ModelFolder(Path("bars")).load(ContinualClassifier, number, device="cpu") for number in (2, 3))
+    for one, same in zip(two.learning_.model.parameters(), three.learning_.model.parameters(), strict=True):
+        assert one.equal(same)
+    kept = three.memory_contents()
+    assert {other.get(name, name): len(images) for name, images in two.memory_contents().items()} == {
+        name: len(images) for name, images in kept.items()
+    }
+    shown = json.loads(moca("model", "show", "bars", "--format", "json")[1])
+    assert [(one["class"], one["version"]) for one in shown["classes"]] == [("rod", 1), ("bar 1", 1), ("bar 2", 2)]
+    assert all(one["held"] == 2 for one in shown["classes"])
+    assert shown["versions"][2]["what"] == "renamed bar 0 to rod"
+    (tmp_path / "january" / "bar 0").rename(tmp_path / "january" / "rod")
+    assert "Nothing new: all 40 images were learnt before." in moca("learn", "january", "--model", "bars")[1]
+    for words, said in {
+        ("rod", "bar 1"): "there is a class 'bar 1' already; to join them, teach the images of 'rod' as 'bar 1'",
+        ("rad", "x"): "there is no class 'rad'; did you mean 'rod'?",
+        ("rod", " "): "a class needs a name",
+    }.items():
+        assert moca("model", "rename", "bars", *words) == (1, "", f"moca: {said}\n")
+    code, out, _ = moca("model", "forget", "bars", "rod", "--all-versions")
+    assert out.endswith("; to remove that: moca model forget bars 'bar 0' --all-versions\n")
+    assert "'bar 0'" not in moca("model", "forget", "bars", "bar 0", "--all-versions")[1].partition("\n")[2]
+    assert not [path for path in Path("bars").rglob("*.json") if {"bar 0", "rod"} & {*path.read_text().split('"')}]
 
 
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811

@@ -352,15 +352,30 @@ class Classifier:
     def forget(self, label: Label) -> Self:
         """Remove a class from head, memory, prototypes and held-out images. The other weights, which were trained with
         it, stay."""
-        self._check_learnt()
-        if label not in self._names:
-            raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
+        self._check_known(label)
         if len(self._names) == 1:
             raise MocaError(f"{label!r} is the only class; remove the model instead")
         self.learning_ = without(self.learning_, self._names.index(label), self._fresh_learning)
         self._names = [name for name in self._names if name != label]
         self.kept_, self.version_ = self.kept_.without(label), None
         return self
+
+    def rename(self, label: Label, name: Label) -> Self:
+        """Give a class another name. Nothing else changes."""
+        self._check_known(label)
+        (name,) = self.of_known_kind([name])
+        if name in self._names:
+            raise MocaError(
+                f"there is a class {name!r} already; to join them, teach the images of {label!r} as {name!r}"
+            )
+        self._names = [name if one == label else one for one in self._names]
+        self.kept_, self.version_ = self.kept_.renamed(label, name), None
+        return self
+
+    def _check_known(self, label: Label) -> None:
+        self._check_learnt()
+        if label not in self._names:
+            raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
 
     def unlearn(self, images: Tensor, digests: Digests) -> None:
         """Remove mislabelled images from the memory and the held-out images. Weights that were trained with them

@@ -132,11 +132,15 @@ class ModelFolder:
     def taught_in(self, version: int | None = None) -> dict[Label, int]:
         """For each class of a version, by default the one in use, the version that last brought it. Classes whose
         version was deleted or cannot be read are left out."""
-        last, came = self.about(version), dict[Label, int]()
+        last, came, names = self.about(version), dict[Label, int](), dict[Label, Label]()
         known = {about["version"]: about for about in self.readable()[0]}
         about: dict[str, Any] | None = last
         while about is not None:
-            came = dict.fromkeys(Lesson.of(about).new_classes, about["version"]) | came  # the nearest wins
+            lesson = Lesson.of(about)
+            if lesson.renamed:
+                old, new = lesson.renamed
+                names[old] = names.pop(new, new)
+            came = {names.get(name, name): about["version"] for name in lesson.new_classes} | came  # the nearest wins
             about = known.get(about["parent"])
         return {name: came[name] for name in last["classes"] if name in came}
 

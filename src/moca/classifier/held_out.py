@@ -140,6 +140,11 @@ class Kept:
         marks = [_mark(key, name) for key, name in self._taught().items() if name == label]
         return replace(self._only(stay, known), forgotten=_digests([*before, *marks]))
 
+    def renamed(self, label: Label, name: Label) -> Kept:
+        """With another name for a class."""
+        labels, seen_of = ([name if one == label else one for one in row] for row in (self.labels, self.seen_of))
+        return replace(self, labels=labels, seen_of=seen_of)
+
     def forgotten_among(self, digests: Digests, labels: Sequence[Label]) -> set[int]:
         """Indices of images that were forgotten with their class, and are given as of this class again."""
         marks = set[bytes]() if self.forgotten is None else {*keys(self.forgotten.numpy())}

@@ -16,7 +16,7 @@ which texts tell of it could only be guessed), or other versions, which may be d
 @dataclass(frozen=True)
 class Lesson:
     """The result of a lesson, or of any other change that made a version: one saved from Python, or a class that was
-    forgotten. Accuracies are shares of held-out images; None if there are none."""
+    forgotten or renamed. Accuracies are shares of held-out images; None if there are none."""
 
     images: int = 0
     """Images trained on."""
@@ -74,6 +74,8 @@ class Lesson:
     """Images skipped because they were forgotten on request, with their class."""
     forgot: Label | None = None
     """The class that was forgotten on request."""
+    renamed: list[Label] = field(default_factory=list)
+    """The old and the new name of the class that was renamed on request."""
 
     @property
     def missed(self) -> list[Label]:

@@ -30,13 +30,14 @@ def learnt_from(lesson: Lesson) -> str:
 
 
 def what_it_was(about: dict[str, Any]) -> str:
-    """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon"; its parent, if that is not the
-    version before it; and whether it forgot too much. Classes that were since removed from all versions are not
-    named."""
+    """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon", "renamed bar to rod"; its
+    parent, if that is not the version before it; and whether it forgot too much. Classes that were since removed from
+    all versions are not named."""
     lesson, has, parent = Lesson.of(about), about["classes"], about["parent"]
     news = [name for name in lesson.new_classes if name in has]
     more = [name for name in lesson.came_again if name in has]
     notes = [f"forgot {lesson.forgot}"] if lesson.forgot is not None else []
+    notes += ["renamed {} to {}".format(*lesson.renamed)] if lesson.renamed else []
     notes += [f"+ {listed(news)}"] * bool(news) + [f"more of {listed(more)}"] * bool(more)
     fixed = sum(lesson.otherwise.values())
     notes += [counted(fixed, "label corrected", "labels corrected")] * bool(fixed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 app = App(
     name="model",
-    help="A model that keeps learning: show, test, roll back, forget a class, prune, export.",
+    help="A model that keeps learning: show, test, roll back, forget or rename a class, prune, export.",
     version_flags=(),
 )
 
@@ -324,19 +325,52 @@ def forget(
 ) -> int:
     """Forget a class: remove it from the memory, the head, the prototypes and the held-out images."""
     with loading():
-        from moca.classifier.erasure import forget
+        from moca.classifier.erasure import forget, former_names
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.images import class_name
 
     folder = ModelFolder(model)
     folder.check()  # before `forget` would create the folder of a model that does not exist
-    known = (label for about in folder.versions for label in about["classes"])
-    # Models taught in Python may have numbers, or names in another spelling.
-    label = next((label for label in known if class_name(str(label)) == class_name(name)), name)
+    label = _label(folder.versions, name)
+    former = former_names(folder, label)
     version = forget(folder, label, all_versions=all_versions, device="cpu")
     earlier = "" if all_versions else " Earlier versions still have it; repeat with --all-versions to remove it there."
     say(f"'{name}' is forgotten; version {version} of {model} is in use.{earlier}")
+    if former:
+        whole = command("forget", model, former[0], "--all-versions")
+        say(f"Before it was renamed it was '{former[0]}', which versions still have; to remove that: {whole}", "red")
     return 0
+
+
+@app.command
+def rename(
+    model: Annotated[Path, Parameter(help="folder of a model")],
+    old: Annotated[str, Parameter(help="class to rename")],
+    new: Annotated[str, Parameter(help="its new name")],
+    /,
+) -> int:
+    """Rename a class, in a new version. Nothing else changes."""
+    with loading():
+        from moca.classifier.folder import ModelFolder
+        from moca.classifier.images import class_name
+        from moca.classifier.renaming import rename
+
+    folder = ModelFolder(model)
+    folder.check()  # before `rename` would create the folder of a model that does not exist
+    if not new.strip():
+        raise MocaError("a class needs a name")
+    new = class_name(new)
+    version = rename(folder, _label([folder.about()], old), new)
+    say(f"'{old}' is now '{new}'; version {version} of {model} is in use.")
+    say(f"Rename its folder of images, too: to a lesson, images in a folder '{old}' are of another class.", "dim")
+    return 0
+
+
+def _label(abouts: Sequence[dict[str, Any]], name: str) -> int | str:
+    """The class that is meant: models taught in Python may have numbers, or names in another spelling."""
+    from moca.classifier.images import class_name
+
+    known: Iterator[int | str] = (label for about in abouts for label in about["classes"])
+    return next((label for label in known if class_name(str(label)) == class_name(name)), name)
 
 
 @app.command
