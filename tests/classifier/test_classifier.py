@@ -1,7 +1,9 @@
 """A classifier that keeps learning: what it knows, in whatever form images and labels come."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,6 +175,35 @@ def test_one_image_is_one_image_as_an_array_too(small):
         np.testing.assert_array_equal(model.decision_function(same), model.decision_function(one))
     assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
     assert model.score(torch.from_numpy(x[:3]), y[:3]) == np.mean(model.predict(x[:3]) == y[:3]), "as are labels"
+
+
+def test_images_that_are_read_at_once_keep_their_order_and_errors(tmp_path):
+    files = [str(tmp_path / f"{number}.png") for number in range(30)]
+    for number, file in enumerate(files):  # the first take longest
+        Image.new("L", (900 - 30 * number,) * 2, number).save(file)
+    for number in (3, 17):
+        Path(files[number]).write_bytes(b"no image")
+    told = []
+    found, errors = images.readable(files, (1, 4, 4), None, lambda *stage: told.append(stage))
+    assert [image[0, 0, 0] for image in found] == [number for number in range(30) if number not in (3, 17)]
+    assert [(number, files[number] in str(error)) for number, error in errors.items()] == [(3, True), (17, True)]
+    assert told == [("reading images", done, 30) for done in range(1, 31)]
+    with pytest.raises(MocaError, match=r"3\.png' cannot be used"):
+        images.pictures(files, (1, 4, 4))
+
+
+def test_reading_stops_at_once(tmp_path, monkeypatch):
+    """After Ctrl-C, images that have not begun to be read are not."""
+    begun, read = [], images._read
+    monkeypatch.setattr(images, "_read", lambda *given: begun.append(time.sleep(0.005)) or read(*given))
+    Image.new("L", (4, 4)).save(tmp_path / "1.png")
+
+    def stopped(*stage):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        images.readable([str(tmp_path / "1.png")] * 1000, None, None, stopped)
+    assert len(begun) < 100
 
 
 def test_one_file_as_its_content(taught, tmp_path):

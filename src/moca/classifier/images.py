@@ -10,6 +10,7 @@ import os
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from moca.cores import cores
 from moca.data.arrays import Label, given, labels_of
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.fingerprint import Digests, image_digests
@@ -32,6 +34,8 @@ from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
+_MOST_THREADS = 4
+"""Small images spend most of their time in Python, and are slower with many threads (benchmarks/data_import.py)."""
 _NAMED = 3
 """How many skipped images a message names."""
 
@@ -126,18 +130,35 @@ def class_name(text: str) -> str:
 
 
 def readable(
-    files: Sequence[str], shape: Shape | None, size: int | None, watch: Watch = silent
+    files: Sequence[str | bytes], shape: Shape | None, size: int | None, watch: Watch = silent
 ) -> tuple[list[Pixels], dict[int, Unreadable]]:
     """The images that can be read, and the errors of the others by their index in `files`; `watch(stage,
     done, total)` is called after each file."""
     images, errors = list[Pixels](), dict[int, Unreadable]()
-    for index, file in enumerate(files):
-        try:
-            images.append(_read(file, index, shape, size))
-        except Unreadable as error:
-            errors[index] = error
+    for index, found in enumerate(_decoded(files, shape, size)):
+        if isinstance(found, Unreadable):
+            errors[index] = found
+        else:
+            images.append(found)
         watch("reading images", index + 1, len(files))
     return images, errors
+
+
+def _decoded(files: Sequence[str | bytes], shape: Shape | None, size: int | None) -> Iterator[Pixels | Unreadable]:
+    """Each image or why it cannot be read, in order, decoded in threads: Pillow releases the GIL for most of the
+    work."""
+
+    def attempt(number: int) -> Pixels | Unreadable:
+        try:
+            return _read(files[number], number, shape, size)
+        except Unreadable as error:
+            return error
+
+    pool = ThreadPoolExecutor(min(cores(), _MOST_THREADS), "decode")
+    try:
+        yield from pool.map(attempt, range(len(files)))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, only the images that were begun are waited for
 
 
 def left_out(lines: Sequence[str], count: int) -> str:
@@ -241,6 +262,13 @@ def pictures(data: Any, shape: Shape | None = None, size: int | None = None, cou
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
+        if len(files) > 1 and all(isinstance(one, str | bytes) for one in files):
+            images = list[Pixels]()
+            for found in _decoded(files, shape, size):
+                if isinstance(found, Unreadable):
+                    raise found
+                images.append(found)
+            return _shaped(images, shape, size)
         return _shaped([_read(one, number, shape, size) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
