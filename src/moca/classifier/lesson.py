@@ -188,8 +188,8 @@ def _what_is_new(classifier: Classifier, given: _Images) -> tuple[_Images, dict[
 
 
 def _tolerable(before: float | None, after: float | None, held: int, tolerate: float) -> bool:
-    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate` and chance
-    explain."""
+    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate`, or by what
+    may be chance."""
     return before is None or after is None or surely_lost(before - after, held) <= tolerate + 1e-9
 
 
