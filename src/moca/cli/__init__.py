@@ -245,6 +245,7 @@ for _number, (_title, _commands) in enumerate(_COMMANDS.items()):
     for _place, (_name, _command) in enumerate(_commands.items()):
         app.command(_command, name=None if isinstance(_command, App) else _name)
         app[_name].group, app[_name].sort_key = _group, _place
+        app[_name].version_flags = ()  # `moca predict --version 1` is a model's; moca's own is `moca --version`
         if _name in ("run", "compare", "learn"):
             app[_name].help_epilogue = _CHOICES
 app["--help"].group = app["--version"].group = Group("Options", sort_key=len(_COMMANDS))
