@@ -26,7 +26,7 @@ docs: $(DEV)            ## a site of the pages in docs/, in site/index.html; any
 	$(BIN)/sphinx-build -W --keep-going --fresh-env --quiet -b html docs site
 
 $(READY): requirements.lock pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit("moca needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -c 'import sys; sys.exit("moca needs Python 3.11.4 or newer" if sys.version_info < (3, 11, 4) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .

@@ -20,7 +20,7 @@ def names(monkeypatch, tmp_path):
 
 
 def test_every_example_works_as_it_stands(names):
-    assert len(BLOCKS) == 12
+    assert len(BLOCKS) == 14
     compared = []
     for block in BLOCKS:
         exec(compile(block, "docs/extend.md", "exec"), names)

@@ -1,5 +1,6 @@
 """Branches of a recorded graph, with the GPU's part left out: every fork is joined."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -75,3 +76,13 @@ def test_without_a_recording_there_is_no_branch(log, monkeypatch):
     with graph_branch.step(), graph_branch.branch():
         pass
     assert not log
+
+
+def test_the_step_of_another_thread_has_no_branch_here(log):
+    def work():
+        with graph_branch.branch():
+            log.append("work")
+
+    with ThreadPoolExecutor(1) as another, graph_branch.step():
+        another.submit(work).result()
+    assert log == ["work"]

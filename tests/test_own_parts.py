@@ -53,6 +53,21 @@ class Silent(Plain):
         self.classes = task.classes
 
 
+class Some(Plain):
+    """Leaves out the scores of some classes."""
+
+    def predict(self, x):
+        scores = self.model(x)
+        return scores[:, : min(6, scores.shape[1] - 1)]
+
+
+class Picked(Plain):
+    """Returns the classes themselves instead of their scores."""
+
+    def predict(self, x):
+        return self.model(x).argmax(1)
+
+
 class Back(moca.Perturbation):
     """Towards the feature before."""
 
@@ -236,6 +251,9 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
         ({"model": nn.Conv2d(1, 3, 3)}, "must make one feature vector of each image.*; wrap it in a module that"),
         ({"learner": Silent}, r"begin_task of 'Silent' must call super\(\).begin_task\(task\) first"),
         ({"learner": f"teacher:of={__name__}.Silent"}, "begin_task of 'Silent' must call super"),
+        ({"learner": Some}, r"predict of '.*Some' must .* each of the 10 classes: \(n, 10\), not \(n, 6\)$"),
+        ({"learner": Picked}, r"each of the 10 classes: \(n, 10\), not \(n,\)$"),
+        ({"learner": Some, "classes": "unknown", "tasks": (4, 6)}, r"the 4 classes: \(n, 4\), not \(n, 3\)$"),
         ({"model": nn.Sequential(nn.Flatten(), nn.Linear(5, 3))}, "cannot take images of 1x8x8"),
         ({"model": net((1, 8, 8)).double()}, r"moca hands it float32: make it so with .float\(\)"),
         *(
@@ -260,6 +278,50 @@ def test_mistakes_are_one_line(settings, said, tmp_path, monkeypatch):
     with pytest.raises(MocaError, match=said) as error:
         moca.run(**SMALL | {"epochs": 1, "batch": 64} | settings)
     assert "\n" not in str(error.value)
+
+
+def defining(base, name, method):
+    return type("Mine", (base,), {name: method})
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "method", "wanted", "defined"),
+    [
+        (Back, "direction", lambda self, replay: replay.features, "self, replay, new", "self, replay"),
+        (Back, "direction", lambda replay, new: replay.features, "self, replay, new", "replay, new"),
+        (Back, "__call__", lambda self, replay: replay.features, "self, replay, new", "self, replay"),
+        (Plain, "losses", lambda self, new, replay: {}, "self, new, *replays", "self, new, replay"),
+        (Plain, "losses", lambda self, new: {}, "self, new, *replays", "self, new"),
+        (Plain, "begin_task", lambda self: None, "self, task", "self"),
+        (Plain, "end_task", lambda self: None, "self, samples", "self"),
+        (Plain, "predict", lambda self, *, x: x, "self, x", "self, *, x"),
+        (Plain, "update", lambda self, losses: None, "self, losses, optimiser", "self, losses"),
+    ],
+)
+def test_a_method_that_does_not_take_what_it_is_given(base, name, method, wanted, defined, tmp_path):
+    """Told before anything is learnt: the traceback would show only lines of moca."""
+    told = f"'Mine' must define {name}({wanted}), not {name}({defined})"
+    with pytest.raises(MocaError, match=f"^{re.escape(told)}$"):
+        moca.run(**{"learner" if base is Plain else "perturb": defining(base, name, method)}, out=tmp_path / "a", **FEW)
+    assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    ("draws", "losses"),
+    [
+        (1, lambda self, new, replay=None: {}),
+        (2, lambda self, new, one=None, other=None: {}),
+        (0, lambda self, new: {}),
+        (1, lambda self, *batches, **options: {}),
+        (1, torch.no_grad()(lambda self, new, *replays: {})),
+    ],
+)
+def test_methods_may_take_it_in_their_own_way(draws, losses):
+    from moca.learners.base import Learner
+    from moca.signatures import refuse_misfits
+
+    mine = type("Mine", (Plain,), {"losses": losses, "draws": draws})
+    refuse_misfits(mine(), Learner, ["losses"], several=draws)
 
 
 def test_a_run_on_a_stream_goes_on(tmp_path):
@@ -327,6 +389,14 @@ def test_a_misspelt_name_of_what_is_remembered_is_told_before_anything_is_learnt
     with pytest.raises(MocaError, match=re.escape(told)):
         moca.run(**{"learner" if base is Plain else "perturb": Mine}, out=tmp_path / "a", **SMALL)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("base", [Plain, Back])
+def test_what_is_remembered_must_be_there_from_the_start(base, tmp_path):
+    mine = {"learner" if base is Plain else "perturb": type("Mine", (base,), {"remembers": ("mean",)})}
+    told = "'Mine' remembers 'mean', but has none; begin with mean = None in the class, or in a learner's prepare()"
+    with pytest.raises(MocaError, match=f"^{re.escape(told)}$"):
+        moca.run(**mine, out=tmp_path / "a", **SMALL)
 
 
 def test_a_run_where_gradients_are_off_says_so(tmp_path):

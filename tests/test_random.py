@@ -1,6 +1,7 @@
 """SplitMix64 against plain Python integers; distributions against scipy's, with fixed seeds."""
 
 import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from moca.random import Random, derive
+from moca.random import Random, derive, seeded
 
 MASK = (1 << 64) - 1
 
@@ -180,3 +181,22 @@ def test_permutation_is_uniform():
     for _ in range(4800):
         counts[tuple(random.permutation(4).tolist())] += 1
     assert stats.chisquare(list(counts.values())).pvalue > 1e-3
+
+
+def test_threads_that_seed_torch_do_not_mix_up_their_numbers():
+    def drawn(seed: int, meanwhile=lambda: None) -> list[float]:
+        with seeded(seed):
+            first = torch.rand(())
+            meanwhile()
+            return [first.item(), torch.rand(()).item()]
+
+    expected = [drawn(0), drawn(1)]
+    with ThreadPoolExecutor(1) as another:
+        others = []
+
+        def start_another():
+            others.append(another.submit(drawn, 1))
+            with pytest.raises(TimeoutError):  # it waits
+                others[0].result(timeout=0.05)
+
+        assert [drawn(0, start_another), others[0].result()] == expected

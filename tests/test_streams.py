@@ -1,12 +1,17 @@
 """Streams: which class, which sample, in which task."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moca import MocaError, Stream, class_incremental
+import moca
+from moca import MocaError, Stream, Task, class_incremental, domain_incremental
+from moca.data import Split
 
 UNEVEN = (5, 9, 7, 12, 6, 8, 10)
 ORDERS = ["natural", "random", (6, 0, 3, 1, 5, 2, 4)]
@@ -192,4 +197,143 @@ class TestMistakesInPython:
     def test_what_is_no_data_set_yet(self, given):
         with pytest.raises(MocaError, match=r"moca.load\(name\) or moca.dataset") as error:
             class_incremental(given, 2)
+        assert_one_line(error)
+
+
+class TestMadeByHand:
+    """A stream of one's own is checked where it is made."""
+
+    def made(self, data, tasks=None, **changed):
+        given = {"train": data.train, "test": data.test, "names": data.classes} | changed
+        return Stream(data, (self.task(data),) if tasks is None else tasks, **given)
+
+    def task(self, data, **changed):
+        """The first two classes."""
+        train, test = ((split.labels < 2).nonzero().flatten() for split in (data.train, data.test))
+        return Task(**{"classes": (0, 1), "train": train, "test": test} | changed)
+
+    def test_what_is_right_is_accepted(self, make_dataset):
+        data = make_dataset((4, 4, 4))
+        assert len(self.made(data)[0].train) == 8
+        assert len(self.made(data, [self.task(data)] * 2)) == 2, "the same task twice"
+        assert self.made(data, names=np.array(["a", "b", "c"])).names == ("a", "b", "c")
+        assert self.task(data, classes=range(2)).tested == range(2)
+        vectors = Split(torch.zeros(12, 5, 1, 1), data.train.labels), Split(torch.zeros(9, 5, 1, 1), data.test.labels)
+        wide = replace(data, train=vectors[0], test=vectors[1])
+        assert self.made(wide).shape == (5, 1, 1)
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"classes": ("cat", "dog")}, r"classes of task 1 are class numbers, positions in the 3 names, such as"),
+            ({"classes": (0, 3)}, "class numbers, positions in the 3 names"),
+            ({"classes": 2}, "class numbers, positions in the 3 names"),
+            ({"classes": (0,)}, r"train of task 1 has samples of class 1, but its classes are \(0,\); add it"),
+            ({"tested": (1,)}, r"test of task 1 has samples of class 0, but its classes are \(1,\)"),
+            ({"train": [0, 1]}, r"train of task 1 is a tensor of indices, int64 of \(n,\), not a list"),
+            ({"train": torch.tensor([0.0])}, r"int64 of \(n,\), not float32 of \(1,\)"),
+            ({"test": torch.tensor([0, 9])}, "test of task 1 has indices from 0 to 9, but there are 9 samples"),
+            ({"train": torch.tensor([-1])}, "has indices from -1 to -1"),
+            ({"train": torch.ones(12, dtype=torch.bool)}, r"is a mask; give the indices: mask.nonzero\(\).flatten\(\)"),
+            ({"train": torch.arange(0)}, "task 1 has no training sample; give it some, or leave it out"),
+        ],
+    )
+    def test_mistakes_in_a_task(self, make_dataset, change, says):
+        data = make_dataset((4, 4, 4))
+        with pytest.raises(MocaError, match=says) as error:
+            self.made(data, [self.task(data, **change)])
+        assert_one_line(error)
+
+    def test_mistakes_in_a_stream(self, make_dataset):
+        data = make_dataset((4, 4, 4))
+        images, labels = data.train.images, data.train.labels
+        wrong = {
+            "float32 of (12, 1, 4, 4); moca.dataset((images, labels)) makes": {"train": Split(images / 255, labels)},
+            "bytes from 0 to 255, uint8 of (n, channels, height, width)": {"test": Split(images[:, 0], labels)},
+            "not a ndarray": {"train": Split(images.numpy(), labels)},
+            "are (1, 2, 4), and those of the stream's data set (1, 4, 4)": {"train": Split(images[:, :, :2], labels)},
+            "labels of train are class numbers, int64 of (12,)": {"train": Split(images, labels.float())},
+            "one for each image, not int64 of (11,)": {"train": Split(images, labels[:-1])},
+            "not a list": {"train": Split(images, labels.tolist())},
+            "labels of train are 0 to 2, but must be positions in the 2 names": {"names": ("a", "b")},
+            "train of a stream is a moca.data.Split(images, labels), not a tuple": {"train": (images, labels)},
+            "task 1 of a stream is a moca.Task(classes, train, test), not a tuple": {"tasks": [((0, 1), [0], [0])]},
+        }
+        for says, changed in wrong.items():
+            with pytest.raises(MocaError, match=re.escape(says)) as error:
+                self.made(data, **changed)
+            assert_one_line(error)
+        with pytest.raises(MocaError, match=r"a stream is over a moca\.Dataset") as error:
+            Stream("digits", [], data.train, data.test, data.classes)
+
+    def test_a_run_needs_a_task_and_test_samples_of_each(self, make_dataset):
+        data = make_dataset((4, 4, 4))
+        stream = self.made(data)
+        with pytest.raises(MocaError, match="a stream without a task; a run needs at least one") as error:
+            moca.run(data=stream[5:])
+        assert_one_line(error)
+        untested = self.made(data, [self.task(data), self.task(data, test=torch.arange(0))])
+        with pytest.raises(MocaError, match="task 2 of the stream has no test sample; give it some") as error:
+            moca.run(data=untested)
+        assert_one_line(error)
+
+
+def test_all_in_one_task_is_tested_on_what_the_tasks_are(make_dataset):
+    """A class may be tested in a task that has none of its training samples, if boundaries are blurred."""
+    stream = class_incremental(make_dataset((4, 4, 4)), 3)
+    late = stream.with_tasks([replace(stream[0], train=stream[1].train, classes=(1,)), *stream[1:]])
+    assert late[:2].merged()[0].tested == (0, 1)
+
+
+class TestDomainIncremental:
+    def test_tasks_are_the_data_sets(self, make_dataset):
+        sets = [make_dataset((4, 5, 6)), make_dataset((7, 2, 3), test_counts=(1, 2, 3))]
+        stream = domain_incremental(one for one in sets)
+        assert [task.classes for task in stream] == [(0, 1, 2)] * 2
+        assert stream.names == sets[0].classes
+        for task, one in zip(stream, sets, strict=True):
+            for index, ours, theirs in ((task.train, stream.train, one.train), (task.test, stream.test, one.test)):
+                assert ours.images[index].equal(theirs.images)
+                assert ours.labels[index].equal(theirs.labels)
+        assert len(stream.dataset.protocol.tasks) == 2, "on which the recipe's epochs depend"
+
+    def test_a_task_may_lack_a_class(self, make_dataset):
+        whole = make_dataset((4, 4, 4))
+        kept = whole.train.labels != 1
+        stream = domain_incremental(
+            [whole, replace(whole, train=Split(whole.train.images[kept], whole.train.labels[kept]))]
+        )
+        assert (stream[1].classes, stream[1].tested) == ((0, 2), (0, 1, 2))
+
+    def test_a_run_is_told_when_any_of_the_data_sets_has_changed(self, make_dataset):
+        one, other = (replace(make_dataset(), fingerprint=of) for of in "ab")
+        prints = {domain_incremental(sets).dataset.fingerprint for sets in ([one, one], [one, other], [other, one])}
+        assert len(prints) == 3
+        assert domain_incremental([one, make_dataset()]).dataset.fingerprint == ""
+
+    def test_a_run_learns_them_one_after_the_other(self, make_dataset, tmp_path):
+        stream = domain_incremental([make_dataset((20, 20)), make_dataset((20, 21))])
+        result = moca.run(data=stream, perturb="gaussian", epochs=2, out=tmp_path / "a", memory=10)
+        assert result.task_classes == [2, 2]
+        assert np.shape(result.accuracy_matrix) == (3, 2)
+        assert result.accuracy_matrix == result.task_il_matrix, "every task has all classes"
+
+    def test_mistakes(self, make_dataset):
+        one = make_dataset((4, 4))
+        wrong = {
+            "takes moca.Dataset objects, one for each task": ([], one, [one, "digits"], 3),
+            "data set 2 has other classes than the first": ([one, make_dataset((4, 4, 4))],),
+            "data set 3 and the first have samples of 1x5x5 and 1x4x4": ([one, one, make_dataset((4, 4), side=5)],),
+        }
+        for says, several in wrong.items():
+            for sets in several:
+                with pytest.raises(MocaError, match=says) as error:
+                    domain_incremental(sets)
+                assert_one_line(error)
+
+    @pytest.mark.parametrize("form", ["pairs", "sets"])
+    def test_several_data_sets_given_as_one_are_told(self, make_dataset, form):
+        pair = np.zeros((8, 4, 4), np.uint8), np.arange(8) % 2
+        with pytest.raises(MocaError, match=r"; for one data set for each task, give moca.domain_incremental") as error:
+            moca.run(data={"pairs": [pair, pair, pair], "sets": [make_dataset()] * 2}[form])
         assert_one_line(error)

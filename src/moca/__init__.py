@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from moca.parts import option, register
     from moca.perturb import Perturbation, perturbation
     from moca.report.comparison import Comparison
-    from moca.streams import Stream, Task, class_incremental
+    from moca.streams import Stream, Task, class_incremental, domain_incremental
     from moca.trackers import Tracker
 
 _HOME = {
@@ -50,6 +50,7 @@ _HOME = {
     "class_incremental": "moca.streams",
     "compare": "moca.api",
     "dataset": "moca.data.from_python",
+    "domain_incremental": "moca.streams",
     "load": "moca.data",
     "load_model": "moca.classifier",
     "option": "moca.parts",
@@ -81,6 +82,7 @@ __all__ = [
     "compare",
     "data",
     "dataset",
+    "domain_incremental",
     "load",
     "load_model",
     "option",

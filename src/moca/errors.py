@@ -43,15 +43,21 @@ class MocaWarning(UserWarning):
     """Something the user should know that does not affect the run."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A hint with the closest known name, or one that has a similar word, or all names if none is close; ++ is read as
-    pp."""
+def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The closest known name, or one that has a similar word, if any is close; ++ is read as pp."""
     known, name = sorted(known), name.lower().replace("++", "pp")
     words = {word: one for one in reversed(known) for word in one.split("_")}
-    close = get_close_matches(name, known, n=1, cutoff=0.6) or [
+    close = get_close_matches(name, known, n=1, cutoff=cutoff) or [
         words[word] for word in get_close_matches(name, words, n=1, cutoff=0.8)
     ]
-    return f"did you mean '{close[0]}'?" if close else "known: " + ", ".join(known)
+    return close[0] if close else None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint with the closest known name, or all names if none is close."""
+    known = sorted(known)
+    close = closest(name, known)
+    return f"did you mean '{close}'?" if close else "known: " + ", ".join(known)
 
 
 def first_line(error: BaseException) -> str:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
-_beginning: torch.cuda.Event | None = None
-_branched = False
-"""Whether the step has already had a branch."""
+
+class _Now(threading.local):
+    """The step that a thread is in; several threads may train."""
+
+    beginning: torch.cuda.Event | None = None
+    branched = False
+    """Whether the step has already had a branch."""
+
+
+_now = _Now()
 _branches: dict[int, torch.cuda.Stream] = {}
 """The second stream for each stream on which steps are recorded; consecutive runs on that stream share it."""
 
@@ -17,29 +25,27 @@ _branches: dict[int, torch.cuda.Stream] = {}
 @contextmanager
 def step() -> Iterator[None]:
     """Wraps a step; its first branch starts where the step does."""
-    global _beginning, _branched
-    before, _beginning, _branched = _beginning, _recorded_event(), False
+    before, _now.beginning, _now.branched = _now.beginning, _recorded_event(), False
     try:
         yield
     finally:
-        _beginning = before
+        _now.beginning = before
 
 
 @contextmanager
 def branch() -> Iterator[None]:
     """Run the work inside on a parallel branch. It may use nothing computed so far in the step except the batches and
     their transforms."""
-    if _beginning is None:
+    if _now.beginning is None:
         yield
         return
-    global _branched
     main = torch.cuda.current_stream()
     second = _second(main)
-    if _branched:  # the results of the previous branch may still be in use, and its memory may have been freed
+    if _now.branched:  # the results of the previous branch may still be in use, and its memory may have been freed
         second.wait_stream(main)
     else:
-        second.wait_event(_beginning)
-    _branched = True
+        second.wait_event(_now.beginning)
+    _now.branched = True
     try:
         with torch.cuda.stream(second):
             yield

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from pydantic import Field
 from pydantic.fields import FieldInfo
 
+from moca.elsewhere import learner_meant
 from moca.errors import SEVERAL, MocaError, first_line, nearest
 
 PLUGINS = "moca.plugins"
@@ -183,6 +184,8 @@ class Kind:
         for kind in KINDS.values():
             if name in kind.built_in and name != "none":
                 alike = f"it is a {kind.name}: {kind.setting}={name}"
+        if self in (LEARNERS, ENCODERS):  # Mammoth's --model is our learner
+            alike = learner_meant(name) or alike
         if len(name.replace(",", " ").split()) > 1:
             alike = SEVERAL
         raise MocaError(f"unknown {self.name} {name!r}; {alike}")

@@ -7,6 +7,9 @@ The numbers are SplitMix64's: a bijective mix of an equidistributed 64-bit count
 
 import hashlib
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
 
 import torch
 from torch import Tensor
@@ -16,11 +19,23 @@ from moca.state import Stateful
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+_one_at_a_time = RLock()
 
 
 def derive(seed: int, purpose: str) -> int:
     """A 64-bit seed for one purpose of a run, unrelated to those of its other purposes."""
     return int.from_bytes(hashlib.blake2b(f"{seed}/{purpose}".encode(), digest_size=8).digest(), "little")
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Inside, torch's own generator on the CPU starts from this seed; afterwards it is as before.
+
+    It belongs to the process, so threads wait for each other.
+    """
+    with _one_at_a_time, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
 
 
 def _signed(value: int) -> int:

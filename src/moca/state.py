@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from moca.errors import MocaError, nearest
+from moca.errors import MocaError, closest
 
 Path = tuple[Any, ...]
 """The keys and indices that lead to a tensor in a nested state."""
@@ -28,8 +28,10 @@ class Stateful:
         """The live state: its tensors are the object's own, which it keeps modifying. For a copy use `state_dict`."""
         for name in self._remembered():
             if not hasattr(self, name):
-                known = [other for other in vars(self) if not other.startswith("_")]
-                raise MocaError(f"'{type(self).__name__}' remembers '{name}', but has none; {nearest(name, known)}")
+                close = closest(name, [other for other in vars(self) if not other.startswith("_")])
+                begin = f"begin with {name} = None in the class, or in a learner's prepare()"
+                hint = f"did you mean '{close}'?" if close else begin
+                raise MocaError(f"'{type(self).__name__}' remembers '{name}', but has none; {hint}")
         return {name: _state_of(getattr(self, name)) for name in self._remembered()}
 
     def state_dict(self) -> dict[str, Any]:

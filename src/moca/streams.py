@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import overload
 
 import torch
@@ -13,6 +14,7 @@ from moca.data import Dataset, Split
 from moca.data.protocol import Protocol, deal
 from moca.errors import MocaError
 from moca.random import Random
+from moca.stream_checks import refuse_unfit
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,12 +50,23 @@ class Stream(Sequence[Task]):
         train: The images and labels that `Task.train` indexes; labels are positions in `names`.
         test: The same for `Task.test`.
         names: The class names, in order of arrival.
+
+    Example:
+        >>> digits = moca.load("digits")
+        >>> tasks = []
+        >>> for classes in [(0, 1), (7, 1), (2, 7)]:
+        ...     train, test = (torch.isin(s.labels, torch.tensor(classes)) for s in (digits.train, digits.test))
+        ...     tasks.append(moca.Task(classes, train.nonzero().flatten(), test.nonzero().flatten()))
+        >>> moca.Stream(digits, tasks, digits.train, digits.test, digits.classes)
+        Stream of 3 tasks over 'digits', classes: 2, 2, 2
     """
 
     def __init__(
-        self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: tuple[str, ...]
+        self, dataset: Dataset, tasks: Sequence[Task], train: Split, test: Split, names: Sequence[str]
     ) -> None:
-        self.dataset, self.tasks, self.train, self.test, self.names = dataset, tuple(tasks), train, test, names
+        self.dataset, self.train, self.test = dataset, train, test
+        self.tasks, self.names = tuple(tasks), tuple(map(str, names))
+        refuse_unfit(self)
 
     @property
     def classes(self) -> int:
@@ -92,7 +105,8 @@ class Stream(Sequence[Task]):
     def merged(self) -> Stream:
         """The same data as one task, for joint training."""
         classes = tuple(dict.fromkeys(c for task in self for c in task.classes))
-        whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]))
+        tested = tuple(dict.fromkeys(c for task in self for c in task.tested))
+        whole = Task(classes, torch.cat([t.train for t in self]), torch.cat([t.test for t in self]), tested)
         return self.with_tasks([whole])
 
     def with_tasks(self, tasks: Sequence[Task]) -> Stream:
@@ -153,6 +167,59 @@ def class_incremental(
         if len(task.test) == 0:
             raise MocaError(f"task {number} of '{dataset.name}' has no test sample; add some, or set validation=0.1")
     return Stream(dataset, dealt, train, test, names)
+
+
+def domain_incremental(datasets: Iterable[Dataset]) -> Stream:
+    """A domain-incremental stream: one data set for each task, all with the same classes.
+
+    Each task is tested on the test set of its own data set. All images are normalised as those of the first.
+
+    Args:
+        datasets: The data sets, in order: permuted or rotated copies of one, photographs and drawings, ...
+
+    Example:
+        >>> digits = moca.load("digits")
+        >>> moca.domain_incremental([digits, digits])
+        Stream of 2 tasks over 'digits', classes: 10, 10
+    """
+    sets = list(datasets) if isinstance(datasets, Iterable) else []
+    if not sets or not all(isinstance(one, Dataset) for one in sets):
+        raise MocaError(
+            "domain_incremental takes moca.Dataset objects, one for each task; moca.dataset((images, labels)) makes one"
+        )
+    first = sets[0]
+    for number, one in enumerate(sets, 1):
+        if one.classes != first.classes:
+            raise MocaError(f"data set {number} has other classes than the first; give all the same, with classes=")
+        if (one.shape, one.vectors) != (first.shape, first.vectors):
+            shapes = " and ".join("x".join(map(str, of.shape)) for of in (one, first))
+            raise MocaError(f"data set {number} and the first have samples of {shapes}; make all alike")
+    (train, learn), (test, judge) = (_joined([getattr(one, name) for one in sets]) for name in ("train", "test"))
+    tasks = [
+        Task(_classes(train, of_train), of_train, of_test, _classes(test, of_test))
+        for of_train, of_test in zip(learn, judge, strict=True)
+    ]
+    prints = [one.fingerprint for one in sets]
+    whole = replace(
+        first,
+        name="+".join(dict.fromkeys(one.name for one in sets)),
+        train=train,
+        test=test,
+        protocol=replace(first.protocol, tasks=(len(first.classes),) * len(sets)),
+        fingerprint=sha256("".join(prints).encode()).hexdigest() if all(prints) else "",
+        notes=tuple(dict.fromkeys(note for one in sets for note in one.notes)),
+    )
+    return Stream(whole, tasks, train, test, first.classes)
+
+
+def _classes(split: Split, index: Tensor) -> tuple[int, ...]:
+    return tuple(split.labels[index].unique().tolist())
+
+
+def _joined(splits: Sequence[Split]) -> tuple[Split, Sequence[Tensor]]:
+    """Several splits as one, and the indices that each has in it."""
+    whole = Split(torch.cat([split.images for split in splits]), torch.cat([split.labels for split in splits]))
+    return whole, torch.arange(len(whole)).split([len(split) for split in splits])
 
 
 def _arrival(order: str | Sequence[int], dataset: Dataset, seed: int) -> list[int]:

@@ -28,9 +28,10 @@ def in_a_line(error: BaseException) -> str:
 
 
 def from_theirs_on(error: BaseException) -> str:
-    """The traceback from the user's code on, without notes; the full one if it did not pass through user code."""
+    """The traceback from the user's code on, without notes; if it did not pass through user code, from the innermost
+    line of moca on."""
     raised, theirs = _raised(error)
-    trimmed = traceback.TracebackException(type(raised), raised, theirs or error.__traceback__)
+    trimmed = traceback.TracebackException(type(raised), raised, theirs or _innermost_of_ours(raised.__traceback__))
     trimmed.__notes__ = []
     return "".join(trimmed.format())
 
@@ -59,6 +60,15 @@ def _raised(error: BaseException) -> tuple[BaseException, TracebackType | None]:
                 return before, trace
         before = before.__context__
     return error, None
+
+
+def _innermost_of_ours(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the last frame in moca on; the full one if there is none."""
+    innermost = trace
+    while trace is not None:
+        innermost = trace if _package(trace.tb_frame) == "moca" else innermost
+        trace = trace.tb_next
+    return innermost
 
 
 def _inside(trace: TracebackType | None) -> Iterator[TracebackType]:

@@ -1,7 +1,9 @@
 """A classifier that keeps learning: what it knows, in whatever form images and labels come."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 import moca
 from moca import MocaError
 from moca.classifier import ContinualClassifier, classifier, images
+from moca.errors import MocaWarning
 from moca.learners.er_ace import ERACE
 from moca.perturb.gaussian import Gaussian
 from tests.classifier.conftest import SIDE, bars, lesson
@@ -96,6 +99,18 @@ def test_what_is_held_out_to_adjust_by_is_kept_and_forgotten_with_the_rest(small
     assert 4 not in model.learning_.held.y, "of eight images none can be spared"
 
 
+def test_images_of_unknown_classes_are_told_with_what_they_may_be(small):
+    x, y = lesson(0, 1)
+    model = small().learn(x, [("bird", "cat")[label] for label in y])
+    told = (
+        r"^20 of 40 images are of 1 class that the model does not know \(Bird\) and count as wrong; 'Bird' is spelt "
+        "almost like 'bird'$"
+    )
+    with pytest.warns(MocaWarning, match=told):
+        score = model.score(x, [("Bird", "cat")[label] for label in y])
+    assert score == model.score(x[20:], ["cat"] * 20) / 2
+
+
 def test_names_as_labels(small):
     x, y = lesson(0, 1)
     model = small().learn(x, [("pear", "apple")[label] for label in y])
@@ -110,7 +125,9 @@ def taught(small):
     return small().learn(*lesson(0, 1))
 
 
-@pytest.mark.parametrize("form", ["uint8", "float", "tensor", "channels", "pictures", "files", "pairs", "folder"])
+@pytest.mark.parametrize(
+    "form", ["uint8", "float", "tensor", "channels", "pictures", "files", "names", "contents", "pairs", "folder"]
+)
 def test_images_in_any_form_are_the_same_images(small, taught, folder, tmp_path, form):
     (x, y), model = lesson(0, 1), taught
     if form == "folder":
@@ -129,6 +146,8 @@ def test_images_in_any_form_are_the_same_images(small, taught, folder, tmp_path,
         "channels": x[..., None],
         "pictures": [Image.fromarray(image) for image in x],
         "files": files,
+        "names": np.array(list(map(str, files))),
+        "contents": [file.read_bytes() for file in files],
         "pairs": x,
     }
     np.testing.assert_allclose(model.decision_function(forms[form]), model.decision_function(x), atol=1e-5)
@@ -150,10 +169,53 @@ def test_one_image_is_one_image_as_an_array_too(small):
     colour = np.repeat(x[..., None], 3, axis=3)
     model = small(epochs=5).learn(colour, y)
     clear = np.concatenate([colour[0], colour[0][..., :1]], axis=2)
-    for same in (colour[0], torch.from_numpy(colour[0]), clear):
-        one = Image.fromarray(np.asarray(same))
+    channels_first = torch.from_numpy(colour[0]).permute(2, 0, 1)
+    for same in (colour[0], torch.from_numpy(colour[0]), channels_first, clear):
+        one = Image.fromarray(clear if same is clear else colour[0])
         np.testing.assert_array_equal(model.decision_function(same), model.decision_function(one))
     assert model.predict(x[:3]).shape == (3,), "grey images are as many as there are"
+    assert model.score(torch.from_numpy(x[:3]), y[:3]) == np.mean(model.predict(x[:3]) == y[:3]), "as are labels"
+
+
+def test_images_that_are_read_at_once_keep_their_order_and_errors(tmp_path):
+    files = [str(tmp_path / f"{number}.png") for number in range(30)]
+    for number, file in enumerate(files):  # the first take longest
+        Image.new("L", (900 - 30 * number,) * 2, number).save(file)
+    for number in (3, 17):
+        Path(files[number]).write_bytes(b"no image")
+    told = []
+    found, errors = images.readable(files, (1, 4, 4), None, lambda *stage: told.append(stage))
+    assert [image[0, 0, 0] for image in found] == [number for number in range(30) if number not in (3, 17)]
+    assert [(number, files[number] in str(error)) for number, error in errors.items()] == [(3, True), (17, True)]
+    assert told == [("reading images", done, 30) for done in range(1, 31)]
+    with pytest.raises(MocaError, match=r"3\.png' cannot be used"):
+        images.pictures(files, (1, 4, 4))
+
+
+def test_reading_stops_at_once(tmp_path, monkeypatch):
+    """After Ctrl-C, images that have not begun to be read are not."""
+    begun, read = [], images._read
+    monkeypatch.setattr(images, "_read", lambda *given: begun.append(time.sleep(0.005)) or read(*given))
+    Image.new("L", (4, 4)).save(tmp_path / "1.png")
+
+    def stopped(*stage):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        images.readable([str(tmp_path / "1.png")] * 1000, None, None, stopped)
+    assert len(begun) < 100
+
+
+def test_one_file_as_its_content(taught, tmp_path):
+    Image.fromarray(bars(0, 1)[0]).save(tmp_path / "1.png")
+    content = (tmp_path / "1.png").read_bytes()
+    np.testing.assert_array_equal(taught.decision_function(content), taught.decision_function(tmp_path / "1.png"))
+
+
+def test_a_loader_is_told_to_give_its_images(taught):
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.from_numpy(bars(0, 4))))
+    with pytest.raises(MocaError, match=r"a DataLoader holds no images; .* \(of a DataLoader the images of a batch\)"):
+        taught.predict(loader)
 
 
 def test_left_and_right_can_be_told_apart(small, tmp_path):
@@ -288,6 +350,7 @@ def test_a_finished_run_is_one(tmp_path):
         (np.full((2, 4, 4), 7.0), [0, 1], "not from 0 to 1"),
         (bars(0, 2), [0.5, 1.5], "labels are whole numbers or names"),
         ((image for image in bars(0, 2)), [0, 1], "a generator holds no images; give an array, a tensor, pictures"),
+        (b"no image", ["a"], r"'data\[0\]' cannot be used: not an image of a known format"),
     ],
 )
 def test_bad_lessons(small, images, labels, said):
@@ -296,6 +359,30 @@ def test_bad_lessons(small, images, labels, said):
         model.learn(images, labels)
     with pytest.raises(MocaError, match="learnt nothing yet"):
         model.predict(bars(0, 1))
+
+
+def test_options_are_not_changed_between_lessons(small, tmp_path):
+    model = small(epochs=1, perturb=Gaussian()).learn(*lesson(0, 1, count=4))
+    model.set_params(memory=10, lr=0.1)
+    with pytest.raises(MocaError, match="memory=, lr= cannot be changed after the first lesson; set it back, or use"):
+        model.learn(*lesson(2, count=4))
+    model.set_params(memory=60, lr=None, epochs=2).learn(*lesson(2, count=4))
+    assert (model.epochs_, model.classes_.tolist()) == (2, [0, 1, 2])
+    assert model.set_params(memory=10).fit(*lesson(0, 1, count=8)).learning_.memory.size == 10
+    model.save(tmp_path / "kept")
+    loaded = moca.load_model(tmp_path / "kept", device="cpu").learn(*lesson(3, count=4))
+    with pytest.raises(MocaError, match="seed= cannot be changed"):
+        deepcopy(loaded).set_params(seed=7).learn(*lesson(4, count=4))
+
+
+@pytest.mark.filterwarnings("always::moca.errors.MocaWarning")
+def test_a_memory_with_fewer_places_than_classes_is_told(small, recwarn):
+    model = small(epochs=1, memory=3).learn(*lesson(0, 1, count=4)).learn(*lesson(2, count=4))
+    small(epochs=1, memory=3, learner="lwf", perturb="none").learn(*lesson(0, 1, 2, 3, count=4))
+    assert not recwarn, "or has none"
+    told = "the memory has 3 places for 4 classes, so some classes are not replayed; begin a model with a larger memory"
+    with pytest.warns(MocaWarning, match=told):
+        model.learn(*lesson(3, count=4))
 
 
 def test_a_lesson_has_at_least_one_pass(small):

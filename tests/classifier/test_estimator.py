@@ -2,11 +2,12 @@
 
 import pickle
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
@@ -61,6 +62,12 @@ def test_a_misspelt_keyword_is_answered_with_the_nearest():
         with pytest.raises(MocaError, match=f"^unknown option '{given}' of ContinualClassifier; {hint}"):
             ContinualClassifier(**{given: "adam"})
     assert ContinualClassifier("er", memory=5).get_params()["learner"] == "er", "its own are what they were"
+
+
+def test_file_names_in_an_array_are_cross_validated(small, folder):
+    files = np.array([str(file) for file in sorted(folder("all", 0, 1).rglob("*.png"))])
+    labels = np.array([Path(file).parent.name for file in files])
+    assert cross_val_score(small(epochs=20), files, labels, cv=2).mean() > 0.8
 
 
 def test_pickled_it_goes_on_as_if_nothing_had_happened(small):

@@ -259,6 +259,8 @@ def test_on_the_command_line(taught, opened, tmp_path, monkeypatch, capfd):
     model.learn(*lesson(4)).save("birds")
     assert command("model", "export", "birds") == 0
     assert capfd.readouterr().out.endswith("\nIt takes the place of version 1 with 4 classes (0, 1, 2, 3).\n")
+    assert command("model", "export", "birds", "--version", 1, "--out", "first.onnx") == 0
+    assert "first.onnx (version 1): " in capfd.readouterr().out
     taught("icarl").save("others/birds")
     assert command("model", "export", "others/birds") == 0
     assert capfd.readouterr().out.endswith("\nIt takes the place of version 2 with 5 classes (0, 1, 2, 3, 4).\n")

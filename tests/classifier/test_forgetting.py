@@ -13,7 +13,7 @@ from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.erasure import forget, without_class
 from moca.classifier.lesson import teach
 from moca.classifier.record import Lesson
-from moca.classifier.summary import what_it_was
+from moca.classifier.summary import forgotten_told, what_it_was
 from moca.learners.er import ER
 from tests.classifier.conftest import bars, lesson
 
@@ -182,8 +182,31 @@ def test_in_every_version(folder, tmp_path):
         images = [*kept.images, *classifier.learning_.memory.fields["image"]]
         assert not secret & {image[0].numpy().tobytes() for image in images}
         assert "bar 2" not in kept.labels + kept.seen_of
-    again = teach(model, folder("jan", 2), held_out=0.2, tolerate=1, device="cpu")
+    january = folder("jan", 2)
+    skipped = teach(model, january, held_out=0.2, tolerate=1, device="cpu")
+    assert (skipped.forgotten, skipped.images, skipped.known) == (40, 0, 20)
+    again = teach(model, january, held_out=0.2, tolerate=1, relearn=True, device="cpu")
     assert again.new_classes == ["bar 1", "bar 2"], "January's folder has both, and what was forgotten is new"
+
+
+def test_a_growing_folder_does_not_bring_back_what_was_forgotten(folder, tmp_path):
+    model = ModelFolder(tmp_path / "model")
+    everything = folder("all", 0, 1, 2, count=5)
+    teach(model, everything, options=QUICK, device="cpu")
+    forget(model, "bar 1", all_versions=True, device="cpu")
+    folder("all", 0, 3, count=5, seed=1)
+    said = []
+    grown = teach(model, everything, tolerate=1, device="cpu", say=said.append)
+    assert (grown.forgotten, grown.new_classes, grown.came_again, said) == (5, ["bar 3"], ["bar 0"], [])
+    assert forgotten_told(grown) == (
+        "5 images were forgotten with their class and skipped; --relearn teaches them after all."
+    )
+    folder("all", 1, count=5, seed=1)
+    assert teach(model, everything, tolerate=1, device="cpu").new_classes == ["bar 1"], "other images are new"
+    (everything / "bar 1").rename(everything / "ring")
+    right = teach(model, everything, tolerate=1, device="cpu")
+    assert (right.forgotten, right.new_classes) == (0, ["ring"]), "a class that was forgotten for its wrong name"
+    assert right.otherwise == {"bar 1": 5}
 
 
 def test_a_class_that_only_one_earlier_version_has(folder, tmp_path):

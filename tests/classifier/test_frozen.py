@@ -77,19 +77,25 @@ def test_frozen_weights_stay_and_each_image_passes_once():
 
 
 def test_features_are_made_in_float32(monkeypatch):
-    """On a GPU torch would round the factors of convolutions, and choose among algorithms by timing them."""
+    """Torch could round the factors of products, and on a GPU choose among algorithms by timing them."""
     found = []
 
     class Asking(Own):
         def forward(self, x):
-            found.append((cudnn.allow_tf32, cudnn.deterministic, cudnn.benchmark))
+            found.append((cudnn.allow_tf32, torch.get_float32_matmul_precision(), cudnn.deterministic, cudnn.benchmark))
             return super().forward(x)
 
     monkeypatch.setattr(cudnn, "benchmark", True)
-    model = ContinualClassifier(frozen=Asking(), **OPTIONS | {"epochs": 1}).learn(*lesson(0, 1))
-    found.clear()
-    model.predict(bars(0, 2))
-    assert found == [(False, True, False)]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        model = ContinualClassifier(frozen=Asking(), **OPTIONS | {"epochs": 1}).learn(*lesson(0, 1))
+        found.clear()
+        model.predict(bars(0, 2))
+        assert torch.get_float32_matmul_precision() == "medium", "as it was"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert found == [(False, "highest", True, False)]
     assert (cudnn.allow_tf32, cudnn.benchmark) == (True, True), "as they were"
 
 

@@ -3,7 +3,14 @@
 import pytest
 
 from moca.classifier.record import Lesson
-from moca.classifier.summary import basis_told, cost_told, emptied_told, otherwise_told, what_it_was
+from moca.classifier.summary import (
+    basis_told,
+    cost_told,
+    emptied_told,
+    otherwise_told,
+    passed_over_told,
+    what_it_was,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +54,9 @@ def test_on_how_little_it_rests():
     assert told(held=9) == "The accuracies rest on few held-out images: 9 of this lesson."
     assert told(held=1, old_held=4).endswith("held-out images: 4 of the old classes and 1 of this lesson.")
     assert told(held=0).startswith("There were too few images to hold any out")
+    assert told(held=0).endswith("; a larger share (--held-out) may hold some out.")
+    one_each = told(held=0, images=3, new_classes=["bar", "ring"], came_again=["cube"])
+    assert one_each.endswith("; two or more images of a class are needed.")
     assert told(unjudged=["ring", 7]) == "No image of 'ring', '7' is held out, so their accuracy is not known."
     assert told(unjudged=["ring"]) == "No image of 'ring' is held out, so its accuracy is not known."
     assert told(correct=[("bar", 0, 3), ("ring", 1, 3)]) == "No held-out image of 'bar' is classified correctly."
@@ -61,6 +71,19 @@ def test_classes_without_images_are_told_with_how_to_remove_them():
     assert told("ring") == "No images of 'ring' are left; to remove the class: forget ring"
     assert told("ring", 7) == "No images of 'ring', '7' are left; to remove the first: forget ring"
     assert told() == told("ring", used=False) == ""
+
+
+def test_versions_that_are_no_part_of_a_lesson_are_told_with_their_classes():
+    def told(*passed_over):
+        return passed_over_told(Lesson(9, passed_over=[*passed_over]), lambda number: f"use {number}")
+
+    assert told() == ""
+    assert told((2, ["cat", "deer"])) == (
+        "Version 2 (cat, deer) was not put to use and is not part of this one; teach its images again, or use it "
+        "instead: use 2"
+    )
+    assert told((2, ["cat"]), (3, [7])).startswith("Versions 2 (cat), 3 (7) were not put to use and are not part of ")
+    assert told((2, ["cat"]), (3, [7])).endswith("; teach their images again, or use the last instead: use 3")
 
 
 def test_images_of_another_class_are_told_with_their_class():

@@ -210,13 +210,22 @@ def test_ls_of_a_data_set(moca, monkeypatch, tmp_path):
     [
         ("er_aces", "nothing is called 'er_aces'; did you mean 'er_ace'?"),
         ("cifar1000", "nothing is called 'cifar1000'; did you mean 'cifar100'?"),
-        ("zzzz", "nothing is called 'zzzz'; known: "),
+        ("zzzz", "nothing is called 'zzzz'; moca ls, without a name, lists what there is"),
+        ("mocka", "nothing is called 'mocka'; moca ls, without a name"),
+        ("naive", "nothing is called 'naive'; it is called --learner finetune here"),
+        ("seq-mnist", "nothing is called 'seq-mnist'; it is --data mnist here"),
     ],
 )
 def test_ls_of_an_unknown_name_is_one_line(moca, name, says):
     code, out, err = moca("ls", name)
     assert (code, out) == (1, "")
     assert err.startswith(f"moca: {says}") and err.count("\n") == 1
+
+
+def test_ls_shows_what_is_written_with_options_and_several_names(moca):
+    assert moca("ls", "wap:lambda=1")[1] == moca("ls", "wap")[1]
+    both = moca("ls", "er", "wap")
+    assert both == (0, moca("ls", "er")[1] + moca("ls", "wap")[1], "")
 
 
 def test_the_help_of_ls_says_what_it_shows(moca):
@@ -313,6 +322,21 @@ MISTAKES = [
     ("run --buffer_size 200", "--buffer_size is called --memory here."),
     ("run --minibatch-size 32", "--minibatch-size is called --replay-batch here."),
     ("run --name mine", "--name is called --out here."),
+    ("run --learning_rate 0.1", "--learning_rate is called --lr here."),
+    ("run --train-mb-size 10", "--train-mb-size is called --batch here."),
+    ("run --joint 1", "--joint is a learner here: --learner joint."),
+    ("run --permute_classes 1", "--permute_classes is an order of classes here: --class-order random."),
+    ("run --momentum 0.9", "--momentum is an option of what --optimiser names: --optimiser NAME:momentum=..."),
+    ("run --learner sgd", "unknown learner 'sgd'; it is called --learner finetune here"),
+    ("run --learner Naive", "unknown learner 'Naive'; it is called --learner finetune here"),
+    ("run --learner replay", "unknown learner 'replay'; it is called --learner er here"),
+    ("run --model sgd", "unknown model 'sgd'; it is called --learner finetune here"),
+    ("run --data split_mnist", "it is --data mnist here, which --tasks splits"),
+    ("run --data seq-tinyimg", "it is --data tinyimagenet here, which --tasks splits"),
+    (
+        "run --data PermutedMNIST",
+        "from mnist, moca.domain_incremental makes it in Python, of one data set for each task",
+    ),
     ("run --task 5", "Unknown option: --task. Did you mean --tasks?"),
     ("run --model derpp", "unknown model 'derpp'; it is a learner: --learner derpp"),
     ("compare --seeds 0 1 2", "unexpected arguments '1', '2'; --help shows what can be given. --seeds sets how many"),
@@ -339,6 +363,11 @@ MISTAKES = [
     ("resume used", "'used' is not a run folder"),
     ("resume nowhere", "'nowhere' is not a run folder"),
     ("compare --perturb none gausian", "did you mean 'gaussian'?"),
+    ("compare --seeds 3.5", "--seeds 3.5 is not a whole number"),
+    ("compare --seed 0 1.5", "--seed 1.5 is not a whole number"),
+    ("compare --jobs 1.6", "--jobs 1.6 is not a whole number"),
+    ("predict used used --top 1.5", "--top 1.5 is not a whole number"),
+    ("compare --seeds 3 --seed 5", "give --seeds, how many there are, or --seed, which ones; not both"),
     ("compare --seeds 0", "nothing to run"),
     ("compare --jobs 0", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --jobs 0 --dry-run", "jobs must be a whole number from 1 on (it is 0)"),

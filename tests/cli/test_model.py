@@ -15,10 +15,11 @@ import pytest
 from PIL import Image
 from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
+from moca import __version__
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.cli import model as commands
 
-COMMANDS = ("show", "rollback", "prune", "forget", "export")
+COMMANDS = ("show", "test", "rollback", "prune", "forget", "rename", "export")
 QUICK = ("--encoder", "convnet:width=4,features=8", "--epochs", "10", "--memory", "60", "--device", "cpu")
 
 
@@ -56,6 +57,23 @@ def test_a_model_learns_and_tells(moca, taught, tmp_path):
     assert len(told["classes"]) == 3
     assert told["classes"][0]["share"] >= told["classes"][1]["share"]
     assert "bar 0" in moca("predict", "bars", images[0])[1]
+
+
+def test_links_are_followed_but_not_in_circles(moca, taught, tmp_path):
+    """Lessons follow links to class folders, too."""
+    place = tmp_path / "linked"
+    place.mkdir()
+    (place / "bar 0").symlink_to(tmp_path / "january" / "bar 0")
+    (place / "other").mkdir()
+    (place / "other" / "bar 1").symlink_to(tmp_path / "january" / "bar 1")
+    (tmp_path / "january" / "bar 1" / "back").symlink_to(place)
+    (tmp_path / "january" / "bar 1" / "itself").symlink_to(tmp_path / "january" / "bar 1" / "itself")
+    (place / "broken.png").symlink_to("nowhere")
+    code, out, err = moca("predict", "bars", place, "--format", "csv")
+    images = [row["image"] for row in csv.DictReader(io.StringIO(out))]
+    assert [sum(name in image for image in images) for name in ("linked/bar 0", "linked/other/bar 1")] == [20, 20]
+    assert (code, len(images)) == (1, 41)
+    assert "1 of 41 images left out: " in err and "broken.png' cannot be used: a link to a file that does not ex" in err
 
 
 @pytest.mark.skipif(not os.geteuid(), reason="root may read everything")
@@ -116,6 +134,10 @@ def test_what_cannot_be_read_is_named_and_the_rest_told(moca, taught, tmp_path):
     assert [row["image"] for row in rows if row["error"]] == bad
     assert len(rows) == 2 * 40 + 5
     assert rows[-1] == {"image": bad[-1], "class": "", "share": "", "error": entries[-1]["error"]}
+    code, out, err = moca("predict", "bars", "january")
+    first, *lines = err.splitlines()
+    assert (code, first, len(lines)) == (1, "moca: 5 of 45 images left out", 5)
+    assert all(f"moca: '{name}' cannot be used: not an image" in line for name, line in zip(bad, lines, strict=True))
     code, out, err = moca("predict", "bars", "january/bar 0/text.png")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert moca("predict", "bars", "january", "--top", 0)[::2] == (1, "moca: --top 0: must be 1 or more\n")
@@ -164,6 +186,26 @@ def test_kinds_that_are_not_read_are_named_and_hidden_files_are_not(moca, taught
     assert (code, len(out.splitlines())) == (1, 22)
     assert "1 of 21 images left out:" in err
     assert "scan.TIFF" in err and "scan.TIFF" in out
+
+
+def test_what_a_lesson_does_not_read_is_told(moca, taught, folder):  # noqa: F811
+    place = folder("february", 2, count=4)
+    for name in ("bar 2/0-0.png", "bar 2/0-1.png"):
+        (place / name).rename(place / Path(name).name)
+    (place / "bar 2" / "0-2.png").rename(place / "bar 2" / "IMG_2")
+    for name in ("notes.txt", ".hidden.png", "bar 2/Thumbs.db", "bar 2/.cache/a", "bar 2/within/c"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).touch()
+    (place / "bar 0").mkdir()
+    (place / "bar 1").mkdir()
+    code, out, err = moca("learn", place, "--model", "bars")
+    assert (code, "Learnt 1 image of 1 new class (bar 2), 0 held out." in out) == (0, True)
+    assert err == (
+        f"not read: 2 images beside the class folders (the first: {place}/0-0.png); 2 files without the suffix of an "
+        f"image (the first: {place}/bar 2/IMG_2); the empty folders bar 0, bar 1\n"
+    )
+    assert moca("model", "test", "bars", place)[2] == err
+    assert "only 1 of the 3 folders in" in moca("learn", place, "--model", "new")[2], "they are probably no classes"
 
 
 def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
@@ -263,8 +305,8 @@ def test_for_programs(moca, taught, tmp_path):
     ]  # fmt: skip
     assert sum(one["in_memory"] for one in model["classes"]) == 54
     assert [about["what"] for about in model["versions"]] == ["+ bar 0, bar 1", "+ bar 2"]
-    files = {"left_out", "first_otherwise", "first_twice", "first_copy"}  # named when a lesson ends, and not kept
-    assert model["versions"][1]["lesson"] == {name: value for name, value in lesson.items() if name not in files}
+    once = {"left_out", "first_otherwise", "first_twice", "first_copy", "passed_over"}  # told, and not kept
+    assert model["versions"][1]["lesson"] == {name: value for name, value in lesson.items() if name not in once}
     for words in (("learn", "nowhere", "--model", "bars"), ("model", "show", "nothing")):
         code, out, err = moca(*words, "--format", "json")
         assert (code, out, err.count("\n")) == (1, "", 1)
@@ -310,6 +352,42 @@ def test_an_earlier_version_can_be_asked(moca, taught):
     assert code == 0
     assert "bar 2," not in out
     assert "has no version 7; it has 1, 2" in moca("predict", "bars", february, "--version", 7)[2]
+    out = moca("model", "show", "bars", "--version", 1)[1]
+    assert out.startswith("Version 1 is not in use: ") and " bar 2" not in out.partition("\n version")[0]
+    assert "2 *" in out
+    shown = json.loads(moca("model", "show", "bars", "--version", 1, "--format", "json")[1])
+    assert (shown["version"], shown["in_use"], len(shown["classes"])) == (1, 2, 2)
+    assert "has no version 7" in moca("model", "show", "bars", "--version", 7)[2]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["learn january --model bars", "serve bars", "model show bars", "model rollback bars", "model export bars"],
+)
+def test_the_version_is_never_mocas_own(moca, words):
+    """A command with it was done with exit code 0, without having done anything."""
+    code, out, _ = moca(*words.split(), "--version", 1)
+    assert (code > 0, out) == (True, "")
+    assert moca("--version")[:2] == (0, f"{__version__}\n")
+
+
+def test_a_test_of_a_model(moca, taught, tmp_path):
+    moca("learn", taught("february", 2), "--model", "bars", "--tolerate", 1)
+    (tmp_path / "february" / "bar 2" / "text.png").write_text("no image")
+    code, out, err = moca("model", "test", "bars", "february", "--format", "json")
+    told = json.loads(out)
+    assert (code, err, told["version"], told["images"], len(told["left_out"])) == (0, "", 2, 20, 1)
+    assert told["accuracy"] == told["correct"] / 20
+    assert told["classes"] == [{"class": "bar 2", "correct": told["correct"], "images": 20}]
+    assert sum(one["images"] for one in told["confused"]) == 20 - told["correct"]
+    code, out, _ = moca("model", "test", "bars", "february")
+    assert code == 0
+    assert out.startswith(f"Version 2 of bars: {told['correct']} of 20 images are classified correctly (")
+    assert "\n1 image left out: 'february/bar 2/text.png' cannot be used" in out
+    assert "\n20 images were learnt or held out by this model and test little.\n" in out
+    code, _, err = moca("model", "test", "bars", "february", "--version", 1)
+    assert (code, "20 of 20 images are of 1 class that the model does not know (bar 2)" in err) == (1, True)
+    assert taught("february", 1) and moca("model", "test", "bars", "february", "--version", 1)[0] == 0
 
 
 def test_back_to_an_earlier_version(moca, taught):
@@ -363,8 +441,46 @@ def test_a_class_is_forgotten(moca, taught):
     assert (code, "version 5 of bars is in use" in out) == (0, True), "nothing new to put to use"
     versions = ModelFolder(Path("bars")).versions
     assert [about["classes"] for about in versions if {"bar 0", "bar 1"} & {*about["classes"]}] == []
+    out = moca("learn", "january", "--model", "bars")[1]
+    assert out.startswith("40 images were forgotten with their class and skipped; --relearn teaches them after all.\n")
+    assert "Nothing new. Model: bars" in out
+    assert "Learnt 36 images of 2 new classes" in moca("learn", "january", "--model", "bars", "--relearn")[1]
     code, _, err = moca("model", "forget", "bars", "bor 2")
     assert (code, "there is no class 'bor 2'" in err) == (1, True)
+
+
+def test_a_class_is_renamed(moca, taught, tmp_path):
+    moca("learn", taught("february", 2), "--model", "bars", "--tolerate", 1)
+    image = tmp_path / "january" / "bar 0" / "0-3.png"
+    before = json.loads(moca("predict", "bars", image, "--top", 3, "--format", "json")[1])[0]["classes"]
+    code, out, _ = moca("model", "rename", "bars", "bar 0", " rod ")
+    assert (code, out.splitlines()[0]) == (0, "'bar 0' is now 'rod'; version 3 of bars is in use.")
+    after = json.loads(moca("predict", "bars", image, "--top", 3, "--format", "json")[1])[0]["classes"]
+    other = {"bar 0": "rod"}
+    assert after == [one | {"class": other.get(one["class"], one["class"])} for one in before], "only the name differs"
+    two, three = (ModelFolder(Path("bars")).load(ContinualClassifier, number, device="cpu") for number in (2, 3))
+    for one, same in zip(two.learning_.model.parameters(), three.learning_.model.parameters(), strict=True):
+        assert one.equal(same)
+    kept = three.memory_contents()
+    assert {other.get(name, name): len(images) for name, images in two.memory_contents().items()} == {
+        name: len(images) for name, images in kept.items()
+    }
+    shown = json.loads(moca("model", "show", "bars", "--format", "json")[1])
+    assert [(one["class"], one["version"]) for one in shown["classes"]] == [("rod", 1), ("bar 1", 1), ("bar 2", 2)]
+    assert all(one["held"] == 2 for one in shown["classes"])
+    assert shown["versions"][2]["what"] == "renamed bar 0 to rod"
+    (tmp_path / "january" / "bar 0").rename(tmp_path / "january" / "rod")
+    assert "Nothing new: all 40 images were learnt before." in moca("learn", "january", "--model", "bars")[1]
+    for words, said in {
+        ("rod", "bar 1"): "there is a class 'bar 1' already; to join them, teach the images of 'rod' as 'bar 1'",
+        ("rad", "x"): "there is no class 'rad'; did you mean 'rod'?",
+        ("rod", " "): "a class needs a name",
+    }.items():
+        assert moca("model", "rename", "bars", *words) == (1, "", f"moca: {said}\n")
+    code, out, _ = moca("model", "forget", "bars", "rod", "--all-versions")
+    assert out.endswith("; to remove that: moca model forget bars 'bar 0' --all-versions\n")
+    assert "'bar 0'" not in moca("model", "forget", "bars", "bar 0", "--all-versions")[1].partition("\n")[2]
+    assert not [path for path in Path("bars").rglob("*.json") if {"bar 0", "rod"} & {*path.read_text().split('"')}]
 
 
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
@@ -373,14 +489,17 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     code, _, err = moca("model", "show", "bars", "--sheet", "memory.png")
     assert (code, "the memory of 'bars' holds no images; leave out --sheet" in err) == (1, True)
     code, out, _ = moca("learn", folder("february", 2, 3), "--model", "bars")
-    assert code == 1
+    assert code == 3
     assert "Version 2 forgot too much and is kept, but not in use; version 1 still is. To use version 2" in out
     assert "moca model rollback bars --to 2" in out
     code, again, _ = moca("learn", "february", "--model", "bars")
-    assert (code, len(ModelFolder(Path("bars")).versions)) == (1, 2)
+    assert (code, len(ModelFolder(Path("bars")).versions)) == (3, 2)
     learnt = "36 images of 2 new classes (bar 2, bar 3), 4 held out"
     assert again.startswith(f"Not taught again: version 2 has learnt {learnt}, already.\n")
     assert again.partition("\n")[2] == out.partition("\n")[2], "the accuracies and what to do"
+    code, out, _ = moca("learn", folder("march", 4), "--model", "bars")
+    told = "Version 2 (bar 2, bar 3) was not put to use and is not part of this one; teach its images again, or use it "
+    assert (code, f"{told}instead: moca model rollback bars --to 2\n" in out) == (3, True)
     code, out, _ = moca("learn", "february", "--model", "bars", "--tolerate", 1)
     assert (code, "Version 2 of bars is in use." in out) == (0, True)
 

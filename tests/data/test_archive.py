@@ -1,14 +1,12 @@
-import gzip
 import io
 import os
 import stat
 import tarfile
-import tracemalloc
 import zipfile
 
 import pytest
 
-from moca.data import add, archive, decompression
+from moca.data import add, decompression
 from moca.data.archive import extract, is_archive
 from moca.errors import MocaError
 from tests.data import made
@@ -30,10 +28,8 @@ def tar_of(path, *entries):
 HOSTILE = {
     "parent": member("../escaped", size=1),
     "deep parent": member("a/../../escaped", size=1),
-    "absolute": member("/tmp/escaped", size=1),
-    "backslash": member("..\\escaped", size=1),
-    "drive": member("C:escaped", size=1),
     "symbolic link": member("link", tarfile.SYMTYPE, "/etc/passwd"),
+    "link to a parent": member("link", tarfile.SYMTYPE, "../escaped"),
     "hard link": member("link", tarfile.LNKTYPE, "/etc/passwd"),
     "character device": member("device", tarfile.CHRTYPE),
     "block device": member("device", tarfile.BLKTYPE),
@@ -42,10 +38,11 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_tars_that_leave_the_folder_or_hold_links_are_refused(kind, tmp_path):
+def test_tars_that_leave_the_folder_or_hold_devices_are_refused(kind, tmp_path):
     path = tar_of(tmp_path / "a.tar.gz", member("good", size=1), HOSTILE[kind])
-    with pytest.raises(MocaError, match=r"is refused: .*(leads out of its folder|is a link or device)"):
+    with pytest.raises(MocaError, match=r"is refused: .*; extract it yourself if you trust it") as error:
         extract(path, tmp_path / "deep" / "out")
+    assert "\n" not in str(error.value)
     assert not (tmp_path / "deep" / "escaped").exists() and not (tmp_path / "escaped").exists()
 
 
@@ -53,38 +50,40 @@ def test_a_link_then_a_file_through_it_writes_nothing_outside(tmp_path):
     (tmp_path / "outside").mkdir()
     link = member("dir", tarfile.SYMTYPE, str(tmp_path / "outside"))
     path = tar_of(tmp_path / "a.tar.gz", link, member("dir/file", size=1))
-    with pytest.raises(MocaError, match=r"is a link or device"):
+    with pytest.raises(MocaError, match=r"'dir' is a link to an absolute path"):
         extract(path, tmp_path / "out")
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["../escaped", "/tmp/escaped", "a/../../escaped", "..\\escaped"])
-def test_zips_that_leave_the_folder_are_refused(name, tmp_path):
-    path = tmp_path / "a.zip"
+@pytest.mark.parametrize("name", ["../escaped", "{}/escaped", "a/../../escaped"])
+def test_zips_stay_in_their_folder(name, tmp_path):
+    path, outside = tmp_path / "a.zip", tmp_path / "deep"
     with zipfile.ZipFile(path, "w") as out:
-        out.writestr(name, "x")
-    with pytest.raises(MocaError, match=r"leads out of its folder"):
-        extract(path, tmp_path / "deep" / "out")
-    assert not (tmp_path / "deep" / "escaped").exists()
+        out.writestr(name.format(outside), "x")
+    extract(path, outside / "out")
+    assert not (outside / "escaped").exists()
 
 
-def test_a_link_in_a_zip_is_refused(tmp_path):
+def test_an_absolute_name_in_a_tar_stays_in_its_folder(tmp_path):
+    path = tar_of(tmp_path / "a.tar.gz", member(str(tmp_path / "escaped"), size=1))
+    extract(path, tmp_path / "out")
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_a_link_in_a_zip_is_no_link_when_it_is_extracted(tmp_path):
     path = tmp_path / "a.zip"
     entry = zipfile.ZipInfo("link")
     entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     with zipfile.ZipFile(path, "w") as out:
         out.writestr(entry, "/etc/passwd")
-    with pytest.raises(MocaError, match=r"'link' is a link or device"):
-        extract(path, tmp_path / "out")
+    extract(path, tmp_path / "out")
+    assert not (tmp_path / "out" / "link").is_symlink()
 
 
-def test_a_file_twice_is_refused(tmp_path):
-    path = tar_of(tmp_path / "a.tar.gz", member("a", size=1), member("a", size=1))
-    with pytest.raises(MocaError, match=r"it has 'a' twice"):
-        extract(path, tmp_path / "out")
+def test_a_file_where_a_folder_should_be_is_one_clear_line(tmp_path):
     path = tar_of(tmp_path / "b.tar.gz", member("a", size=1), member("a/b", size=1))
-    with pytest.raises(MocaError, match=r"it has .* twice"):
-        extract(path, tmp_path / "other")
+    with pytest.raises(MocaError, match=r"cannot be extracted"):
+        extract(path, tmp_path / "out")
 
 
 @pytest.mark.parametrize("kind", ["zip", "tar"])
@@ -98,13 +97,6 @@ def test_bombs_are_refused(kind, tmp_path, monkeypatch):
         with tarfile.open(path, "w:gz") as out:
             out.addfile(member("zeros", size=16 << 20), io.BytesIO(bytes(16 << 20)))
     with pytest.raises(MocaError, match=r"it grows to more than 100 times its size"):
-        extract(path, tmp_path / "out")
-
-
-def test_too_many_files_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "_MEMBERS", 3)
-    path = tar_of(tmp_path / "a.tar.gz", *(member(f"f{i}", size=1) for i in range(5)))
-    with pytest.raises(MocaError, match=r"more than 3 files"):
         extract(path, tmp_path / "out")
 
 
@@ -173,56 +165,6 @@ def test_a_plain_tar_cut_between_two_files_is_noticed(tmp_path):
         extract(tmp_path / "a.tar", tmp_path / "out")
 
 
-def test_a_name_of_a_gigabyte_is_refused_before_it_is_read(tmp_path):
-    head = member("././@LongLink", b"L", size=1 << 30).tobuf(tarfile.GNU_FORMAT)
-    (tmp_path / "a.tar").write_bytes(head + bytes(10240))
-    with pytest.raises(MocaError, match=r"a name in it is too long"):
-        extract(tmp_path / "a.tar", tmp_path / "out")
-
-
-@pytest.mark.parametrize("kind", [tarfile.DIRTYPE, tarfile.REGTYPE])
-def test_headers_of_every_kind_count(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "_MEMBERS", 3)
-    path = tar_of(tmp_path / "a.tar.gz", *(member(f"d{i}", kind) for i in range(5)))
-    with pytest.raises(MocaError, match=r"more than 3 files and folders"):
-        extract(path, tmp_path / "out")
-
-
-def test_folders_and_attributes_are_forgotten_once_they_are_read(tmp_path):
-    head = member("d", tarfile.DIRTYPE).tobuf(tarfile.USTAR_FORMAT)
-    word = b"%d comment=" + b"x" * 400 + b"\n"
-    shared = word % (len(word) + 1)
-    note = member("g", tarfile.XGLTYPE, size=len(shared)).tobuf(tarfile.USTAR_FORMAT) + shared.ljust(512, b"\0")
-    (tmp_path / "a.tar").write_bytes((note + head) * 5_000 + bytes(10240))
-    tracemalloc.start()
-    extract(tmp_path / "a.tar", tmp_path / "out")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 2 << 20
-
-
-@pytest.mark.parametrize("where", ["between", "after"])
-def test_bytes_that_belong_to_no_file_count_too(where, tmp_path, monkeypatch):
-    monkeypatch.setattr(decompression, "_SMALL", 1 << 20)
-    size = 16 << 20
-    body = member("d", tarfile.DIRTYPE, size=size).tobuf(tarfile.USTAR_FORMAT) if where == "between" else b""
-    with gzip.open(tmp_path / "a.tar.gz", "wb") as out:
-        out.write(member("a").tobuf() + body + bytes(size + 10240))
-    with pytest.raises(MocaError, match=r"it grows to more than 100 times its size"):
-        extract(tmp_path / "a.tar.gz", tmp_path / "out")
-
-
-def test_a_file_full_of_holes_is_refused_before_its_map_is_read(tmp_path):
-    head = bytearray(member("holes", tarfile.GNUTYPE_SPARSE).tobuf(tarfile.GNU_FORMAT))
-    head[482] = 1
-    head[148:156] = b"%06o\0 " % tarfile.calc_chksums(bytes(head))[0]
-    more = bytearray(b"00000000000\0" * 42 + bytes(8))
-    more[504] = 1
-    (tmp_path / "a.tar").write_bytes(bytes(head) + bytes(more) * 5_000)
-    with pytest.raises(MocaError, match=r"a name in it is too long"):
-        extract(tmp_path / "a.tar", tmp_path / "out")
-
-
 @pytest.mark.parametrize("name", ["x" * 400, "/".join(["y" * 200] * 30), "a\x1b[31m" + "z" * 400])
 @pytest.mark.parametrize("kind", ["zip", "tar"])
 def test_a_name_that_no_disk_takes_is_one_clear_line(kind, name, tmp_path):
@@ -232,6 +174,6 @@ def test_a_name_that_no_disk_takes_is_one_clear_line(kind, name, tmp_path):
     else:
         with zipfile.ZipFile(path, "w") as out:
             out.writestr(name, "x")
-    with pytest.raises(MocaError, match=r"cannot be a file's name here") as error:
+    with pytest.raises(MocaError, match=r"cannot be extracted \(File name too long\)") as error:
         extract(path, tmp_path / "out")
     assert str(error.value).isprintable() and len(str(error.value)) < 300

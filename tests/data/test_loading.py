@@ -74,6 +74,18 @@ def test_mistakes(name, message):
         load(name)
 
 
+def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(tmp_path):
+    folder = made.folder(tmp_path / "my--pics", made.small_set())
+    bad = folder / "train" / "class0" / "a--b.png"
+    bad.write_bytes(b"no image")
+    with pytest.raises(MocaError, match=r"leave it out with --skip-bad \(options of: moca data add NAME --from .*\)$"):
+        load(folder)
+    bad.unlink()
+    (folder / "train" / "empty").mkdir()
+    with pytest.raises(MocaError, match=r"'empty' has no image \(.*\); remove the folder or add images to it$"):
+        load(folder)
+
+
 def test_listing_and_adding_never_load_torch(tmp_path):
     made.npz(tmp_path / "a.npz", made.small_set())
     code = (

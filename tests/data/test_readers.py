@@ -344,6 +344,23 @@ def test_parquet_that_cannot_be_read(tmp_path):
         add("mine", tmp_path / "c.parquet")
 
 
+def test_parquet_files_are_closed(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    opened, whole = [], pq.ParquetFile
+
+    class Listed(whole):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            opened.append(self)
+
+    monkeypatch.setattr(pq, "ParquetFile", Listed)
+    add("mine", made.parquet(tmp_path / "p", CIFAR, NAMES))
+    assert len(opened) == 4, "each of the two once for the labels, once for the images"
+    assert all(file.closed for file in opened)
+
+
 def test_one_parquet_file_is_split(tmp_path):
     pytest.importorskip("pyarrow")
     made.parquet(tmp_path / "p", CIFAR, NAMES)
@@ -443,7 +460,7 @@ def test_a_huge_label_is_one_line(label, tmp_path):
     whole = (source / "data_batch_1").read_bytes()
     at = whole.index(b"U\x06labels](") + 10
     (source / "data_batch_1").write_bytes(whole[:at] + label + whole[at + 5 :])
-    with pytest.raises(MocaError, match=r"data_batch_1 (is not a CIFAR file|and on run from)"):
+    with pytest.raises(MocaError, match=r"data_batch_1 has no labels from 0 to 99"):
         add("mine", source)
 
 

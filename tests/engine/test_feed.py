@@ -51,4 +51,4 @@ def test_streamed_like_resident(streamed, count):
 
 
 def test_off_a_gpu_everything_is_resident():
-    assert Feed(SPLIT, torch.device("cpu"), batch=4, room=0).resident
+    assert Feed(SPLIT, torch.device("cpu"), batch=4).resident

@@ -7,7 +7,7 @@ import torch
 
 import moca
 from moca import MocaError
-from moca.engine.numerics import Numerics
+from moca.numerics import Numerics
 
 
 def switches():

@@ -1,6 +1,7 @@
 """Same seed, same run; another seed for one purpose changes that alone; a state goes on exactly."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -162,3 +163,14 @@ def test_the_global_random_state_is_left_alone(make_trainer, train):
     torch.manual_seed(7)
     train(make_trainer(perturb="gaussian"))
     assert torch.rand(3).equal(expected)
+
+
+def test_runs_in_threads_are_the_runs_alone(make_trainer, train):
+    """Their batches for BatchNorm have different sizes."""
+
+    def losses(batch):
+        return train(make_trainer(batch=batch, perturb="wap"))
+
+    alone = [losses(batch) for batch in (6, 7)]
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(losses, (6, 7))) == alone

@@ -258,3 +258,49 @@ def test_methods_that_lack_what_they_need():
     with pytest.raises(MocaError, match="has no method direction"):
         moca.run(**SHORT, perturb=type("Empty", (moca.Perturbation,), {}), out="empty")
     assert not Path("empty").exists(), "it is refused before the first task, which moves nothing"
+
+
+class TestALossThatIsNotFinite:
+    """What it is blamed on: the term, and who made it so."""
+
+    def told(self, **settings):
+        result = moca.run(**SHORT | settings)
+        assert result.status == "diverged"
+        assert "\n" not in result.message
+        return result.message
+
+    @pytest.mark.parametrize(
+        ("step", "advice"),
+        [
+            (1, "step 1 (task 1, epoch 1): losses['mine']; nothing was trained before, so it is not lr: look at the"),
+            (3, "step 3 (task 1, epoch 1): losses['mine']; lower lr, or look at your own code. The metrics"),
+        ],
+    )
+    def test_the_term_is_named(self, step, advice):
+        class Mistaken(moca.Learner):
+            def prepare(self):
+                self.steps = 0
+
+            def losses(self, new, *replays):
+                self.steps += 1
+                term = new.features.mean() / (self.steps != step)
+                return {"new": torch.nn.functional.cross_entropy(new.logits, new.y), "mine": term}
+
+        assert advice in self.told(learner=Mistaken)
+
+    def test_a_direction_that_is_not_finite(self):
+        class Mistaken(moca.Perturbation):
+            def direction(self, replay, new):
+                return replay.features / 0
+
+        told = self.told(perturb=Mistaken, batch=16)
+        assert "(task 2, epoch 1): losses['replay']; 'Mistaken' made finite features NaN or infinite; look at" in told
+
+    def test_a_direction_is_not_blamed_for_features_that_were_not(self):
+        class Sound(moca.Perturbation):
+            def direction(self, replay, new):
+                return replay.features
+
+        told = self.told(perturb=Sound, lr=1e30, head="linear")
+        assert "losses['new']" in told
+        assert "; lower lr or lambda, or look at your own code. The metrics up to there are in" in told

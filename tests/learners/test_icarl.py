@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from moca import Batch, LinearHead, Model
+from moca.inference_batches import MOST
 from moca.learners.icarl import ICaRL, alternating, herding
 from moca.memory import Memory, Past, Reservoir, Uniform
 from moca.random import Random
@@ -293,7 +294,7 @@ class TestExemplars:
 
 def test_the_whole_of_a_large_class_is_looked_at(make, monkeypatch):
     """Features are computed some images at a time."""
-    monkeypatch.setattr("moca.learners.base._AT_ONCE", 4)
+    monkeypatch.setitem(MOST, "cpu", 4)
     icarl, seen = make(6), []
     whole = icarl.view
     icarl.view = lambda raw: seen.append(len(raw)) or whole(raw)

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from moca.measures.batch_norm import Moments
 from moca.measures.calibration import reliability
@@ -22,6 +23,20 @@ def test_angles_between_classifiers_at_known_places():
     found = angles_between_tasks(vectors, [(0, 1), (2, 3), (4,)])
     expected = torch.tensor([[20, (90 + 130 + 70 + 110) / 4, 170], [100, 40, 70], [170, 70, math.nan]]).double()
     torch.testing.assert_close(found, expected, equal_nan=True, rtol=0, atol=1e-4)
+
+
+def test_many_long_classifiers_need_no_more_memory_than_themselves_and_their_pairs():
+    sizes = []
+
+    class Sizes(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **kwargs or {})
+            sizes.append(made.numel() if isinstance(made, torch.Tensor) else 0)
+            return made
+
+    with Sizes():
+        angles_between_tasks(torch.randn(30, 100), [range(15), range(15, 30)])
+    assert max(sizes) <= 30 * 100
 
 
 @pytest.mark.parametrize("unit", [False, True])

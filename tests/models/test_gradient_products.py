@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from moca import CosineHead, LinearHead, Model
-from moca.models import gradient_products
+from moca.models import gradient_products, per_sample
 from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.encoders.convnet import ConvNet
 from moca.models.encoders.mlp import MLP
@@ -160,7 +160,7 @@ def test_our_encoders_need_no_pass_of_the_whole_network_a_sample(name, monkeypat
 def test_however_many_are_held_at_once(monkeypatch):
     model = network("resnet18")
     expected = gradient_products.gradient_products(model, *samples())
-    monkeypatch.setattr(gradient_products, "_NUMBERS", 1)
+    monkeypatch.setattr(per_sample, "_NUMBERS", 1)
     torch.testing.assert_close(gradient_products.gradient_products(model, *samples()), expected)
 
 

@@ -395,6 +395,50 @@ class TestMistakes:
         with pytest.raises(TypeError, match=r"moves a moca.Batch\(features=h, old=...\), not Tensor"):
             perturbation("gaussian")(torch.ones(3, 4))
 
+    def test_nor_are_features_of_new_samples(self):
+        with pytest.raises(TypeError, match=r"the new samples are a moca.Batch\(features=h_new, ...\), not Tensor"):
+            perturbation("add_new")(Batch(features=torch.ones(3, 4)), torch.ones(3, 4))
+
+    def test_images_are_those_of_the_features(self):
+        replay, new = scene(network())
+        with pytest.raises(ValueError, match=f"x= has 2 samples and features= {ROWS} rows; give both of the same"):
+            make("wap", network())(replay.replace(x=replay.x[:2]), new)
+
+    @pytest.mark.parametrize(
+        ("lr", "says"),
+        [
+            ("0.1", "a number or a tensor of one, not '0.1'$"),
+            (torch.ones(2), "a number or a tensor of one, not a Tensor$"),
+            (torch.optim.SGD([torch.ones(2)], lr=0.1), r"not a SGD; of an optimiser .param_groups\[0\]\['lr'\]$"),
+        ],
+    )
+    def test_a_learning_rate_is_a_number(self, lr, says):
+        with pytest.raises(TypeError, match=says):
+            perturbation("wap", model=network(), lr=lr)
+
+    @pytest.mark.parametrize("classes", ["10", 0, 2.5, [0, 1], True])
+    def test_the_number_of_classes_is_one(self, classes):
+        with pytest.raises(TypeError, match=r"classes= is how many classes there are or will be, a whole number, not "):
+            perturbation("vt", classes=classes)
+
+    def test_a_model_is_of_modules(self):
+        with pytest.raises(TypeError, match=r"encoder of a moca.Model is a torch module, not a function; wrap it"):
+            Model(lambda x: x, nn.Linear(3, 4))
+        with pytest.raises(TypeError, match=r"head of a moca.Model is a torch module, not a Tensor"):
+            Model(nn.Identity(), torch.ones(3, 4))
+
+    @pytest.mark.parametrize(
+        ("spec", "says"),
+        [
+            ("gaussian", "takes options with the name: 'gaussian:lambda=2,cap=exact'$"),
+            ("wap:steps=2", "takes options with the name: 'wap:steps=2,lambda=2,cap=exact'$"),
+            (Gaussian, "takes options with the name: an object made with them$"),
+        ],
+    )
+    def test_options_belong_to_the_name(self, spec, says):
+        with pytest.raises(MocaError, match=says):
+            perturbation(spec, lam=2, cap="exact")
+
     @pytest.mark.parametrize(
         "old", [[True] * ROWS, torch.ones(ROWS), torch.ones(1, dtype=torch.bool), torch.ones(ROWS, 1, dtype=torch.bool)]
     )
@@ -605,3 +649,27 @@ def test_features_of_two_layers_are_refused():
     perturb, h = perturbation("doa_new"), torch.rand(8, 16)
     with pytest.raises(ValueError, match=r"new samples are \(8, 32\) and of replayed ones \(8, 16\); take both from"):
         perturb(Batch(features=h), Batch(features=torch.rand(8, 32)))
+
+
+class TestAStateOfAnother:
+    @pytest.mark.parametrize("state", [{}, {"weights": 1}, None, [1]])
+    def test_is_refused(self, state):
+        with pytest.raises(MocaError, match=r"^a state of 'Gaussian' holds random, not .*; load one of its own$"):
+            perturbation("gaussian").load_state_dict(state)
+
+    def test_kind_is_refused_and_changes_nothing(self):
+        gaussian, vt = perturbation("gaussian"), perturbation("vt", classes=CLASSES, seed=5)
+        before = gaussian.state_dict()
+        with pytest.raises(MocaError, match="holds random, not random, means, batches; load one of its own"):
+            gaussian.load_state_dict(vt.state_dict())
+        assert all(
+            torch.equal(gaussian.state_dict()["random"][name], value) for name, value in before["random"].items()
+        )
+
+    def test_number_of_classes_is_refused(self):
+        few, more = perturbation("vt", classes=4), perturbation("vt", classes=7)
+        fresh = few.state_dict()
+        few(Batch(features=torch.ones(4, 3)), Batch(features=torch.ones(4, 3), y=torch.arange(4)))
+        more.load_state_dict(fresh)  # it has no means yet
+        with pytest.raises(MocaError, match="this state has means of 4 classes, not 7; give classes=4"):
+            more.load_state_dict(few.state_dict())

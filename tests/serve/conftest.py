@@ -55,11 +55,11 @@ def model(template, tmp_path):
 
 
 @contextmanager
-def serving(path, *, limits=None, rules=None, key=None, taught=True):
+def serving(path, *, limits=None, rules=None, key=None, taught=True, version=None, log=str):
     """A client of a server that really listens."""
     rules = rules or LessonRules(device="cpu")
-    in_use = InUse(path, "cpu")
-    teacher = Teaching(in_use.folder, rules, in_use.look) if taught else None
+    in_use = InUse(path, "cpu", version, log)
+    teacher = Teaching(in_use.folder, rules, in_use.look, log) if taught else None
     server = server_of(service.create_app(in_use, teacher, limits or Limits(rate=0), key))
     with bound(socket.AF_INET, "127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

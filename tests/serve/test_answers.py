@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 
@@ -106,7 +107,7 @@ def test_what_it_says_of_itself(client, template):
     assert sum(one["remembered"] for one in classes) == 36
     correct = ModelFolder(template).about()["lesson"]["correct"]
     assert [[one["class"], one["correct"], one["held"]] for one in classes] == correct
-    assert client.get("/api/health").json() == {"status": "ok"}
+    assert client.get("/api/health").json() == {"status": "ok", "version": 1, "trouble": False}
     described = client.get("/openapi.json").json()["paths"]
     assert {*described} == {
         f"/api/{name}" for name in ("health", "model", "classes", "predict", "nearest", "teach", "use", "forget")
@@ -224,7 +225,8 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
     monkeypatch.setattr(service, "_POLL", 0.05)
     second = ContinualClassifier.load(model.path, device="cpu")
     model.add(second.learn(bars(2, 20), ["bar 2"] * 20), Lesson(used=False))
-    with serving(model.path, taught=False) as client:
+    log = []
+    with serving(model.path, taught=False, log=log.append) as client:
         told = lambda: client.get("/api/model").json()  # noqa: E731
         assert (told()["version"], len(told()["history"])) == (1, 2)
         model.use(2)
@@ -236,12 +238,26 @@ def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, mo
         about = until(told, lambda about: about["trouble"])
         assert about["version"] == 1
         assert "is damaged: versions/2/state.pt cannot be read" in about["trouble"]
+        assert client.get("/api/health").json() == {"status": "ok", "version": 1, "trouble": True}
         assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
         model.use(1)
         until(told, lambda about: about["trouble"] is None)
         assert client.post("/api/teach", files=files(0, 1), data={"class": "x"}).status_code == 403
         assert client.post("/api/forget", data={"class": "bar 0"}).status_code == 403
         assert client.post("/api/use", data={"version": 2}).status_code == 403
+    assert log[:2] == ["version 2 answers, after version 1: forgot too much",
+                       "version 1 answers, after version 2: + bar 0, bar 1"]  # fmt: skip
+    assert log[2] == about["trouble"] and log[3:] == ["version 1 answers, after version 1: + bar 0, bar 1"]
+
+
+def test_a_version_that_is_asked_for_stays(model, monkeypatch):
+    monkeypatch.setattr(service, "_POLL", 0.05)
+    with serving(model.path, version=1, taught=False) as client:
+        model.add(ContinualClassifier.load(model.path, device="cpu").learn(bars(2, 20), ["bar 2"] * 20))
+        time.sleep(0.2)
+        about = client.get("/api/model").json()
+        assert (about["version"], [past["in_use"] for past in about["history"]]) == (1, [True, False])
+        assert client.post("/api/predict", files=files(0, 1)).json()["version"] == 1
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '{"format": 99}'])

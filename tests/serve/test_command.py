@@ -6,6 +6,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from datetime import datetime
 
 import httpx
 import pytest
@@ -51,9 +52,11 @@ def test_ctrl_c_ends_it_during_a_lesson(model, capsys, monkeypatch):
     said = capsys.readouterr()
     assert seen == [200, 202, "learning"]
     assert (exit.value.code, said.err) == (0, "")
-    assert said.out.splitlines() == [
-        f"{model.path}, version 1, 2 classes: http://127.0.0.1:{port}", "Ctrl-C stops it.", "Stopped."
-    ]  # fmt: skip
+    first, second, logged, last = said.out.splitlines()
+    assert first == f"{model.path}, version 1, 2 classes: http://127.0.0.1:{port}"
+    assert (second, last) == ("Ctrl-C stops it.", "Stopped.")
+    assert datetime.fromisoformat(logged[:19]) <= datetime.now()
+    assert logged[19:] == " lesson of 'bar 2' from 6 images: the lesson was stopped; the model is unchanged"
     assert (model.current, model.next) == (1, 2)
     with model.teaching():
         pass

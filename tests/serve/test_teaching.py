@@ -27,7 +27,8 @@ def endless(model):
 
 
 def test_a_new_class_from_a_few_images(model):
-    with serving(model.path) as client:
+    log = []
+    with serving(model.path, log=log.append) as client:
         assert client.get("/api/teach").json()["state"] == "none"
         begun = client.post("/api/teach", files=files(2, 12), data={"class": " bar 2 "})
         assert begun.status_code == 202
@@ -65,6 +66,11 @@ def test_a_new_class_from_a_few_images(model):
         assert lesson["warnings"][0] == (
             "5 images were learnt before as another class, now corrected: 5 as 'bar 0' (the first: x.png)."
         )
+    assert log == [
+        "version 2 answers, after version 1: + bar 2",
+        "lesson of 'bar 0' from 5 images: nothing new: all images were learnt before",
+        "version 3 answers, after version 2: more of bar 1; 5 labels corrected",
+    ], "a line each, and none for predictions"
 
 
 def test_a_class_that_may_be_a_known_one_misspelt_is_named(model):
@@ -75,7 +81,8 @@ def test_a_class_that_may_be_a_known_one_misspelt_is_named(model):
 
 
 def test_another_version_and_forgetting(model):
-    with serving(model.path) as client:
+    log = []
+    with serving(model.path, log=log.append) as client:
         about = client.post("/api/forget", data={"class": "bar 0"}).json()
         assert (about["version"], [one["class"] for one in about["classes"]]) == (2, ["bar 1"])
         assert [one["what"] for one in about["history"]] == ["+ bar 0, bar 1", "forgot bar 0"]
@@ -90,6 +97,9 @@ def test_another_version_and_forgetting(model):
         with model.teaching():
             assert client.post("/api/use", data={"version": 2}).status_code == 409
     assert model.current == 1
+    assert log == [
+        "version 2 answers, after version 1: forgot bar 0", "version 1 answers, after version 2: + bar 0, bar 1"
+    ]  # fmt: skip
 
 
 def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeypatch):
@@ -122,7 +132,8 @@ def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeyp
 
 
 def test_a_lesson_that_does_harm_is_not_put_to_use(model):
-    with serving(model.path, rules=LessonRules(tolerate=-2, device="cpu")) as client:  # any change is harm
+    log = []
+    with serving(model.path, rules=LessonRules(tolerate=-2, device="cpu"), log=log.append) as client:  # all is harm
         client.post("/api/teach", files=files(2, 6), data={"class": "bar 2"})
         lesson = ended(client)
         assert (lesson["state"], lesson["version"]) == ("refused", 2)
@@ -130,6 +141,7 @@ def test_a_lesson_that_does_harm_is_not_put_to_use(model):
         about = client.get("/api/model").json()
         assert (about["version"], [one["version"] for one in about["history"]]) == (1, [1, 2])
         assert model.current == 1
+    assert log == [f"lesson of 'bar 2' from 6 images: {lesson['told']}"]
 
 
 def test_a_lesson_can_be_stopped_and_ends_with_the_service(model):

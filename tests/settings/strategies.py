@@ -135,7 +135,6 @@ def runs(draw: Any) -> Run:
     memory, unknown = given.get("memory", Memory()), given.get("classes") == "unknown"
     if made.has_memory and (memory.size == 0 or (unknown and memory.per == "class")):
         given.pop("memory")
-    schedule, epochs = given.get("schedule", default.schedule), given.get("epochs", 1)
-    if given.get("lr", 1) * max(schedule.factor(epoch, epochs) for epoch in (0, epochs - 1, 10**9)) > 1e30:
-        given.pop("schedule")
+    if not made.tests_model:  # statistics of the network that learns say nothing about the one that is tested
+        given["record"] = tuple(kind for kind in given.get("record", ()) if kind != "rules")
     return Run(**given)

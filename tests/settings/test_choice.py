@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from typing import Literal
 
 import pytest
@@ -284,3 +285,26 @@ def test_in_full_a_choice_tells_what_a_recipe_would_set():
     assert run(perturb="none").perturb.in_full() == "none"
     assert run(learner="er").learner.in_full() == "er"
     assert run(model="mlp:width=3").model.in_full() == "mlp:width=3"
+
+
+class WithAttribute(Learner):
+    """Mistakes an attribute for an option."""
+
+    alpha = 0.5
+    beta: float = option(1.0, "declared", ge=0)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: WithAttribute(alpha=1), lambda: validate(Run, {"learner": f"{HERE}.WithAttribute:alpha=1"})]
+)
+def test_an_attribute_is_no_option_and_says_how_to_become_one(make):
+    told = "is an attribute, not an option; declare it with moca.option: alpha: float = moca.option(0.5, 'what it is')"
+    with pytest.raises(MocaError, match=re.escape(told)):
+        make()
+
+
+@pytest.mark.parametrize("name", ["losses", "draws", "alfa"])
+def test_what_is_no_attribute_of_ones_own_is_unknown(name):
+    with pytest.raises(MocaError, match=f"unknown option '{name}' of '{HERE}.WithAttribute'; "):
+        validate(Run, {"learner": f"{HERE}.WithAttribute:{name}=1"})
+    assert WithAttribute(beta=2).alpha == 0.5

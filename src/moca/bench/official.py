@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from moca.data import Protocol
-from moca.engine.numerics import torch_defaults
 from moca.models import build_model
+from moca.numerics import torch_defaults
 from moca.perturb.gaussian import Gaussian
 from moca.perturb.wap import WAP
 from moca.settings import Run, validate

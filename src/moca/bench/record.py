@@ -14,9 +14,9 @@ from moca.bench.measure import Work
 from moca.bench.official import has_twin
 from moca.bench.workload import BATCHES, CLASSES, MEMORY, TASKS
 from moca.engine.device import pick_device
-from moca.engine.numerics import Numerics
 from moca.environment import hardware, versions
 from moca.errors import MocaError
+from moca.numerics import Numerics
 from moca.settings import Bench
 
 _WORKLOAD = {

@@ -27,6 +27,7 @@ from moca.classifier.images import (
     pictures,
     vectors,
 )
+from moca.classifier.remarks import not_read_told, unknown_told
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests, keys
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -42,6 +43,7 @@ from moca.engine.learning import Learning
 from moca.engine.schedule import batches_of
 from moca.engine.trainer import Trainer
 from moca.errors import MocaError, MocaWarning, nearest
+from moca.memory import Balanced, Even, Reservoir, Uniform
 from moca.models.frozen import Frozen
 from moca.models.model import Model
 from moca.settings import Run, validate
@@ -51,6 +53,9 @@ from moca.streams import Stream, Task
 if TYPE_CHECKING:
     import os
 
+_EVENLY = {Reservoir: Balanced, Uniform: Even}
+"""In lessons, where classes may be of very different sizes, they have even shares of the memory and equal parts in what
+is replayed."""
 _LOOK = 50
 """Steps between two checks of the loss; each check synchronises with the GPU."""
 _MIN_STEPS = 150
@@ -59,6 +64,9 @@ made 50 steps in the recipe's 50 epochs: 6 % of its other images and 85 % of the
 correctly, and 94 % and 100 % after 150 steps."""
 
 
+_OPTIONS = ("learner", "perturb", "memory", "encoder", "frozen", "optimiser", "lr", "image_size", "augment", "device",
+            "seed")  # fmt: skip
+"""Options that only the first lesson uses: all but `epochs`."""
 _ROUNDING = 1e-4
 """Relative distance up to which two feature vectors count as the same image: features vary a little with the batch and
 the device."""
@@ -82,12 +90,14 @@ class Classifier:
     epochs_: int
     """Epochs of the last lesson, even if it failed."""
     kept_: Kept = Kept()
-    """Held-out images and digests of all images taught so far; only filled by lessons from folders."""
+    """Digests of all images taught so far, and held-out images, which only lessons from folders have."""
     continues_: tuple[Path, int, str] | None = None
     """The folder and version that it was loaded from or last saved as, and when that was written."""
     version_: int | None = None
     """Which version of a model this is; None if it has changed since it was loaded or saved."""
     _names: list[Label]
+    _options: dict[str, Any]
+    """The options as they were at the first lesson, or when it was loaded."""
     _not_fitted: type[MocaError] = MocaError
     """Error to raise when a method needs a trained classifier and there has been no lesson yet."""
 
@@ -125,23 +135,28 @@ class Classifier:
     def learn(self, images: Any, labels: Any = None, *, watch: Watch = silent) -> Self:
         """Learn from labelled images while keeping the classes already known.
 
-        Images that lessons are evaluated on are left out, with a warning. A lesson that does not finish (Ctrl-C, or a
-        loss that is not finite) leaves the classifier unchanged. `watch(stage, done, total)` is called while images are
-        read, encoded by a frozen encoder, and learnt.
+        Images that lessons are evaluated on are left out, with a warning; `moca learn` will skip the others. A lesson
+        that does not finish (Ctrl-C, or a loss that is not finite) leaves the classifier unchanged.
+        `watch(stage, done, total)` is called while images are read, encoded by a frozen encoder, and learnt.
         """
         known = self.__sklearn_is_fitted__()
         if known:
+            self._refuse_changed_options()
             self.refuse_pictures(images)
-        x, y, _ = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
-        y = self.of_known_kind(y)
+        x, y, files = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
+        if labels is None and files and (line := not_read_told(images)):
+            warnings.warn(MocaWarning(line), stacklevel=2)
+        y, digests = self.of_known_kind(y), digests_of(x)
         x = self._to_samples(x, watch) if known else self._start(x, y, watch)
         if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():
             left_out = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
             warnings.warn(MocaWarning(left_out), stacklevel=2)
-            x, y = x[~held], [label for label, is_held in zip(y, held.tolist(), strict=True) if not is_held]
+            stay = [index for index, is_held in enumerate(held.tolist()) if not is_held]
+            x, y, digests = x[stay], [y[index] for index in stay], digests[stay]
             if not y:
                 return self
         names = [*self._names, *sorted(set(y) - set(self._names), key=_sortable)]
+        self._warn_of_small_memory(len(names))
         task = self._stream(x, y, names)
         task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
@@ -154,8 +169,21 @@ class Classifier:
                 self.learning_ = self._fresh_learning(len(self._names))
                 self.learning_.load_state_dict(before)
             raise
-        self._names, self.version_ = names, None
+        self._names, self.kept_, self.version_ = names, self.kept_.relearnt(digests, y), None
         return self
+
+    def _refuse_changed_options(self) -> None:
+        """Raise if an option that only the first lesson uses was changed since."""
+        before = vars(self).get("_options", {})
+        if changed := [f"{name}=" for name, value in before.items() if getattr(self, name) != value]:
+            raise MocaError(f"{', '.join(changed)} cannot be changed after the first lesson; set it back, or use fit")
+
+    def _warn_of_small_memory(self, classes: int) -> None:
+        """Warn if there are more classes than places in memory, before a lesson."""
+        memory = self.learning_.memory
+        if memory is not None and memory.size < classes:
+            places = f"the memory has {memory.size} places for {classes} classes, so some classes are not replayed"
+            warnings.warn(MocaWarning(f"{places}; begin a model with a larger memory"), stacklevel=3)
 
     def of_known_kind(self, labels: Sequence[Label]) -> list[Label]:
         """Labels of the same type and spelling as the known classes. Numbers may come as strings, because the names of
@@ -205,8 +233,9 @@ class Classifier:
     def _build(
         self, settings: Run, protocol: Protocol, shape: Shape, classes: int, frozen: Frozen | None = None
     ) -> None:
+        self._options = {name: getattr(self, name) for name in _OPTIONS}
         self.protocol_, self.frozen_, self.shape_ = protocol, frozen, frozen.shape if frozen else shape
-        self.learning_ = Learning(settings, protocol, shape, classes, balanced=True)
+        self.learning_ = Learning(settings, protocol, shape, classes, instead=_EVENLY)
         self.settings_ = self.learning_.settings
         if frozen is not None:
             self.settings_ = self.settings_.model_copy(update={"frozen": frozen.choice})
@@ -215,7 +244,7 @@ class Classifier:
         """Untrained `Learning` with the same settings, but `times` the memory size."""
         memory = self.settings_.memory.model_copy(update={"size": times * self.settings_.memory.size})
         settings = self.settings_.model_copy(update={"memory": memory})
-        return Learning(settings, self.protocol_, self.sample_shape, classes, balanced=True)
+        return Learning(settings, self.protocol_, self.sample_shape, classes, instead=_EVENLY)
 
     @property
     def sample_shape(self) -> Shape:
@@ -315,26 +344,44 @@ class Classifier:
         return np.asarray(self.classes_[self.decision_function(images).argmax(1)])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """The share of images that are classified correctly."""
+        """The share of images that are classified correctly. Images of unknown classes are not, with a warning."""
         self._check_learnt()
         self.refuse_pictures(X)
         x, labels, _ = labelled(X, y, self.shape_)
+        labels = self.of_known_kind(labels)
+        if line := unknown_told(labels, self._names, "count as wrong"):
+            warnings.warn(MocaWarning(line), stacklevel=2)
         answers = self.classes_[self._scores(self._to_samples(x)).argmax(1)]
-        right = np.array([a == b for a, b in zip(answers.tolist(), self.of_known_kind(labels), strict=True)])
+        right = np.array([a == b for a, b in zip(answers.tolist(), labels, strict=True)])
         return float(np.average(right, weights=sample_weight))
 
     def forget(self, label: Label) -> Self:
         """Remove a class from head, memory, prototypes and held-out images. The other weights, which were trained with
         it, stay."""
-        self._check_learnt()
-        if label not in self._names:
-            raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
+        self._check_known(label)
         if len(self._names) == 1:
             raise MocaError(f"{label!r} is the only class; remove the model instead")
         self.learning_ = without(self.learning_, self._names.index(label), self._fresh_learning)
         self._names = [name for name in self._names if name != label]
         self.kept_, self.version_ = self.kept_.without(label), None
         return self
+
+    def rename(self, label: Label, name: Label) -> Self:
+        """Give a class another name. Nothing else changes."""
+        self._check_known(label)
+        (name,) = self.of_known_kind([name])
+        if name in self._names:
+            raise MocaError(
+                f"there is a class {name!r} already; to join them, teach the images of {label!r} as {name!r}"
+            )
+        self._names = [name if one == label else one for one in self._names]
+        self.kept_, self.version_ = self.kept_.renamed(label, name), None
+        return self
+
+    def _check_known(self, label: Label) -> None:
+        self._check_learnt()
+        if label not in self._names:
+            raise MocaError(f"there is no class {label!r}; {nearest(str(label), list(map(str, self._names)))}")
 
     def unlearn(self, images: Tensor, digests: Digests) -> None:
         """Remove mislabelled images from the memory and the held-out images. Weights that were trained with them
@@ -473,7 +520,8 @@ def _shape(saved: Sequence[int]) -> Shape:
 def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
     """The first lesson as a data set of one task, from which the default recipe for user data is chosen."""
     names = sorted(set(y), key=_sortable)
-    labels = torch.tensor([names.index(label) for label in y])
+    number = {name: place for place, name in enumerate(names)}
+    labels = torch.tensor([number[label] for label in y])
     channels, height, width = x.shape[1:]
     if x.is_floating_point():
         protocol = vector_protocol(x)

@@ -46,6 +46,15 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
         return folder.current
 
 
+def former_names(folder: ModelFolder, label: Label) -> list[Label]:
+    """Other names that a class has in earlier versions, because it was renamed since."""
+    abouts, names = folder.versions, [label]
+    for about in reversed(abouts):
+        renamed = Lesson.of(about).renamed
+        names += renamed[:1] if renamed and renamed[1] == names[-1] else []
+    return [name for name in names[1:] if any(name in about["classes"] for about in abouts)]
+
+
 def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int], device: str) -> None:
     """Remove a class from the versions that have it, and its name from the records of all. The versions that have it
     come last: as long as there is one, the removal can be repeated."""
@@ -75,4 +84,5 @@ def without_class(lesson: Lesson, label: Label) -> Lesson:
         correct=[counts for counts in lesson.correct if counts[0] != label],
         otherwise={name: count for name, count in lesson.otherwise.items() if name != str(label)},
         forgot=UNNAMED if lesson.forgot == label else lesson.forgot,
+        renamed=[UNNAMED if name == label else name for name in lesson.renamed],
     )

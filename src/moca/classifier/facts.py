@@ -53,8 +53,10 @@ class Facts(NamedTuple):
     shape: Shape
     vectors: bool
     """Whether it takes vectors instead of images."""
+    version: int | None
+    """The version that these are the facts of; None for a finished run, which has none."""
     in_use: int | None
-    """The version; None for a finished run, which has none."""
+    """The version in use; None if that is not known."""
     classes: list[KnownClass]
     versions: list[PastVersion]
     """All versions that can be read, oldest first."""
@@ -77,7 +79,7 @@ def facts_of(folder: ModelFolder, classifier: Classifier) -> Facts:
         )
         for about in abouts
     ]
-    run, in_use = classifier.settings_, classifier.version_
+    run, version = classifier.settings_, classifier.version_
     return Facts(
         learner=str(run.learner),
         perturb=str(run.perturb),
@@ -87,8 +89,9 @@ def facts_of(folder: ModelFolder, classifier: Classifier) -> Facts:
         lr=run.lr,
         shape=classifier.shape_,
         vectors=classifier.takes_vectors,
-        in_use=in_use,
-        classes=_classes(folder, classifier, next((one.lesson for one in versions if one.version == in_use), None)),
+        version=version,
+        in_use=folder.current_if_known(),
+        classes=_classes(folder, classifier, next((one.lesson for one in versions if one.version == version), None)),
         versions=versions,
         damaged=damaged,
     )

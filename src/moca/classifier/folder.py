@@ -132,20 +132,23 @@ class ModelFolder:
     def taught_in(self, version: int | None = None) -> dict[Label, int]:
         """For each class of a version, by default the one in use, the version that last brought it. Classes whose
         version was deleted or cannot be read are left out."""
-        last, came = self.about(version), dict[Label, int]()
+        last, came, names = self.about(version), dict[Label, int](), dict[Label, Label]()
         known = {about["version"]: about for about in self.readable()[0]}
         about: dict[str, Any] | None = last
         while about is not None:
-            came = dict.fromkeys(Lesson.of(about).new_classes, about["version"]) | came  # the nearest wins
+            lesson = Lesson.of(about)
+            if lesson.renamed:
+                old, new = lesson.renamed
+                names[old] = names.pop(new, new)
+            came = {names.get(name, name): about["version"] for name in lesson.new_classes} | came  # the nearest wins
             about = known.get(about["parent"])
         return {name: came[name] for name in last["classes"] if name in came}
 
-    def rejected(self, held_out: float) -> Iterator[tuple[Lesson, dict[str, Any]]]:
-        """Of each version that continues the one in use but forgot too much, with this share held out: its lesson, and
-        what it keeps."""
+    def rejected(self) -> Iterator[tuple[Lesson, dict[str, Any]]]:
+        """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
         for about in self.readable()[0]:
             lesson = Lesson.of(about)
-            if about["parent"] == self.current and not lesson.used and lesson.held_out == held_out:
+            if about["parent"] == self.current and not lesson.used:
                 with suppress(MocaError):  # damaged
                     yield lesson, self.contents(about["version"])[1]["kept"]
 
@@ -457,7 +460,7 @@ class ModelFolder:
             raise self._damaged(path, "cannot be read") from None
         return state
 
-    def _current_if_known(self) -> int | None:
+    def current_if_known(self) -> int | None:
         """The version in use; None if model.json does not say."""
         try:
             number: int = json.loads((self.path / _MODEL).read_text(encoding="utf-8"))["current"]
@@ -483,7 +486,7 @@ class ModelFolder:
         remedy = "restore it"
         if path.name in (_ABOUT, _STATE):
             remedy = f"remove {path.parent}"
-            if path.parent.name == str(self._current_if_known()):
+            if path.parent.name == str(self.current_if_known()):
                 remedy = f"go back with: moca model rollback {self._typed}, and then {remedy}"
         elif path.name == _MODEL and (known := [number for number in self.numbers if self._loads(number)]):
             remedy = f"moca model rollback {self._typed} --to {known[-1]} (of {', '.join(map(str, known))}) rewrites it"

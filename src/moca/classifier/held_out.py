@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from moca.data.arrays import Label
-from moca.data.fingerprint import Digests, keys
+from moca.data.fingerprint import DIGEST, Digests, keys
 
 if TYPE_CHECKING:
     from moca.classifier.classifier import Classifier
@@ -29,13 +32,24 @@ class Kept:
     """Digests of all images that the model was taught with, in the order of `seen_of`."""
     seen_of: list[Label] = field(default_factory=list)
     """Classes of the images in `seen`."""
+    forgotten: Tensor | None = None
+    """Digests of images of forgotten classes, each together with its class, which cannot be read from them."""
 
     def judged(self, classifier: Classifier) -> list[bool]:
         """Which of the held-out images are classified correctly."""
-        if self.images is None or not self.labels:
+        return self.right(self.scores(classifier), classifier.classes_.tolist()) if self.labels else []
+
+    def scores(self, classifier: Classifier) -> NDArray[np.float32]:
+        """The classifier's scores of the held-out images."""
+        return np.empty((0, 0), np.float32) if self.images is None else classifier.decision_function(self.images)
+
+    def right(self, scores: NDArray[np.float32], classes: Sequence[Label]) -> list[bool]:
+        """Which of the first held-out images have their highest score for their own class, among the first classes.
+        There may be more scores: of more images, and of more classes."""
+        if not self.labels:
             return []
-        answers = classifier.predict(self.images).tolist()
-        return [answer == label for answer, label in zip(answers, self.labels, strict=True)]
+        highest = scores[: len(self.labels), : len(classes)].argmax(1).tolist()
+        return [classes[best] == label for best, label in zip(highest, self.labels, strict=True)]
 
     def by_class(self, right: Sequence[bool]) -> list[tuple[Label, int, int]]:
         """For each class: the number of its held-out images classified correctly, and of all of them."""
@@ -84,10 +98,14 @@ class Kept:
         """Whether both were taught with the same images as the same classes."""
         return self.seen_of == other.seen_of and self._seen_keys() == other._seen_keys()
 
+    def saw_all_of(self, other: Kept) -> bool:
+        """Whether it was taught with all the images that `other` was taught with, whatever their classes."""
+        return {*other._seen_keys()} <= {*self._seen_keys()}
+
     def beside(self, images: Tensor, labels: list[Label]) -> Kept:
         """With more held-out images, without a limit."""
         parts = [some for some in (self.images, images) if some is not None and len(some)]  # empty ones lack the shape
-        return Kept(torch.cat(parts) if parts else None, self.labels + labels, self.seen, self.seen_of)
+        return replace(self, images=torch.cat(parts) if parts else None, labels=self.labels + labels)
 
     def learnt(self, digests: Digests, taught: list[Label]) -> Kept:
         """After a lesson: with the digests and labels of its images, and at most `_HELD` held-out images per class, the
@@ -97,16 +115,41 @@ class Kept:
             count[name] = count.get(name, 0) + 1
             if count[name] <= _HELD:
                 chosen.append(index)
-        seen = torch.from_numpy(digests.copy())
-        seen = seen if self.seen is None else torch.cat([self.seen, seen])
-        held = None if self.images is None else self.images[chosen]
-        return Kept(held, [self.labels[i] for i in chosen], seen, [*self.seen_of, *taught])
+        held = self._only(chosen, list(range(len(self.seen_of))))
+        seen = _digests([*held._seen_keys(), *keys(digests)])
+        return replace(held, seen=seen, seen_of=[*self.seen_of, *taught])._remembering(digests, taught)
+
+    def relearnt(self, digests: Digests, labels: Sequence[Label]) -> Kept:
+        """After a lesson in Python, which may also bring images that were seen before: their latest class counts."""
+        known = self._taught() | dict(zip(keys(digests), labels, strict=True))
+        seen = replace(self, seen=_digests([*known]), seen_of=[*known.values()])
+        return seen._remembering(digests, labels)
+
+    def _remembering(self, digests: Digests, labels: Sequence[Label]) -> Kept:
+        """With these images no longer among those of forgotten classes."""
+        if self.forgotten is None:
+            return self
+        again = {*map(_mark, keys(digests), labels)}
+        return replace(self, forgotten=_digests([mark for mark in keys(self.forgotten.numpy()) if mark not in again]))
 
     def without(self, label: Label) -> Kept:
-        """Without a class."""
+        """Without a class, whose images are among the forgotten ones."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
         known = [i for i, name in enumerate(self.seen_of) if name != label]
-        return self._only(stay, known)
+        before = [] if self.forgotten is None else keys(self.forgotten.numpy())
+        marks = [_mark(key, name) for key, name in self._taught().items() if name == label]
+        return replace(self._only(stay, known), forgotten=_digests([*before, *marks]))
+
+    def renamed(self, label: Label, name: Label) -> Kept:
+        """With another name for a class."""
+        labels, seen_of = ([name if one == label else one for one in row] for row in (self.labels, self.seen_of))
+        return replace(self, labels=labels, seen_of=seen_of)
+
+    def forgotten_among(self, digests: Digests, labels: Sequence[Label]) -> set[int]:
+        """Indices of images that were forgotten with their class, and are given as of this class again."""
+        marks = set[bytes]() if self.forgotten is None else {*keys(self.forgotten.numpy())}
+        given = enumerate(zip(keys(digests), labels, strict=True))
+        return {index for index, (key, label) in given if marks and _mark(key, label) in marks}
 
     def less(self, digests: Digests, gone: Callable[[Tensor], Tensor]) -> Kept:
         """Without the images that have these digests; `gone` gives the mask of held-out images to remove."""
@@ -118,13 +161,25 @@ class Kept:
 
     def _only(self, held: list[int], seen: list[int]) -> Kept:
         """Only the held-out images and the digests at these indices."""
-        return Kept(
-            None if self.images is None else self.images[held],
-            [self.labels[i] for i in held],
-            None if self.seen is None else self.seen[seen],
-            [self.seen_of[i] for i in seen],
+        return replace(
+            self,
+            images=None if self.images is None else self.images[held],
+            labels=[self.labels[i] for i in held],
+            seen=None if self.seen is None else self.seen[seen],
+            seen_of=[self.seen_of[i] for i in seen],
         )
 
     def state(self) -> dict[str, Any]:
         """All fields as a dict, for `torch.save`."""
         return asdict(self)
+
+
+def _digests(rows: Sequence[bytes]) -> Tensor:
+    """The opposite of `keys`, as a tensor."""
+    return torch.from_numpy(np.frombuffer(bytearray().join(rows), np.uint8).reshape(-1, DIGEST))
+
+
+def _mark(key: bytes, label: Label) -> bytes:
+    """A digest of an image together with its class."""
+    name = str(label).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(key + name, digest_size=DIGEST).digest()

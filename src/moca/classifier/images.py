@@ -10,6 +10,7 @@ import os
 import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,18 +21,21 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from moca.cores import cores
 from moca.data.arrays import Label, given, labels_of
 from moca.data.decode import SUFFIXES, decode, pixels, reason
 from moca.data.fingerprint import Digests, image_digests
 from moca.data.place import readable as spelt
 from moca.data.progress import Watch, silent
-from moca.data.readers.folder import has_classes, images_by_class, is_hidden, splits, why_not
+from moca.data.readers.folder import files_by_class, has_classes, is_hidden, refuse_mostly_empty, splits, why_not
 from moca.data.sizing import HANDY, handy_side
 from moca.data.source import Pixels
 from moca.errors import MocaError
 
 Shape = tuple[int, int, int]
 """Channels, height, width."""
+_MOST_THREADS = 4
+"""Small images spend most of their time in Python, and are slower with many threads (benchmarks/data_import.py)."""
 _NAMED = 3
 """How many skipped images a message names."""
 
@@ -90,20 +94,24 @@ def labelled(
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
         return _of_folder(path, shape, size, say or _warn, watch)
+    data = _listed(data)
     if are_vectors(data):
         x = vectors(data)
         return Labelled(x, _classes(labels, len(x)), [])
     if labels is None:
         source = given(data, "data")
         return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels, [])
-    images = pictures(data, shape, size)
+    images = pictures(data, shape, size, len(labels) if hasattr(labels, "__len__") else None)
     return Labelled(images, labels_of(labels, len(images), "data"), [])
 
 
 def _of_folder(
     path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], watch: Watch
 ) -> Labelled:
-    files = [(file, name) for name, group in images_by_class(path).items() for file in group]
+    by_class = files_by_class(path)
+    if shape is None:  # later lessons may have few of the classes
+        refuse_mostly_empty(path, by_class)
+    files = [(file, name) for name, group in by_class.items() for file in group]
     images, errors = readable([file for file, _ in files], shape, size, watch)
     lines = list(map(str, errors.values()))
     if not images:
@@ -122,18 +130,35 @@ def class_name(text: str) -> str:
 
 
 def readable(
-    files: Sequence[str], shape: Shape | None, size: int | None, watch: Watch = silent
+    files: Sequence[str | bytes], shape: Shape | None, size: int | None, watch: Watch = silent
 ) -> tuple[list[Pixels], dict[int, Unreadable]]:
     """The images that can be read, and the errors of the others by their index in `files`; `watch(stage,
     done, total)` is called after each file."""
     images, errors = list[Pixels](), dict[int, Unreadable]()
-    for index, file in enumerate(files):
-        try:
-            images.append(_read(file, index, shape, size))
-        except Unreadable as error:
-            errors[index] = error
+    for index, found in enumerate(_decoded(files, shape, size)):
+        if isinstance(found, Unreadable):
+            errors[index] = found
+        else:
+            images.append(found)
         watch("reading images", index + 1, len(files))
     return images, errors
+
+
+def _decoded(files: Sequence[str | bytes], shape: Shape | None, size: int | None) -> Iterator[Pixels | Unreadable]:
+    """Each image or why it cannot be read, in order, decoded in threads: Pillow releases the GIL for most of the
+    work."""
+
+    def attempt(number: int) -> Pixels | Unreadable:
+        try:
+            return _read(files[number], number, shape, size)
+        except Unreadable as error:
+            return error
+
+    pool = ThreadPoolExecutor(min(cores(), _MOST_THREADS), "decode")
+    try:
+        yield from pool.map(attempt, range(len(files)))
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, only the images that were begun are waited for
 
 
 def left_out(lines: Sequence[str], count: int) -> str:
@@ -159,9 +184,17 @@ def digests_of(x: Tensor) -> Digests:
     return image_digests(rows if rows.dtype == np.uint8 else rows.view(np.uint8))
 
 
+def _listed(data: Any) -> Any:
+    """An array or column of file names as a list; anything else as it is."""
+    kind = getattr(getattr(data, "dtype", None), "kind", "")
+    names = np.asarray(data).tolist() if kind in ("U", "O") else None
+    return names if names and all(isinstance(name, str | os.PathLike) for name in names) else data
+
+
 def are_vectors(data: Any) -> bool:
     """Whether the data is a table of numbers with a row per sample; also true for a single row, which `vectors`
     refuses."""
+    data = _listed(data)
     if isinstance(data, list | tuple) and data:
         first = data[0]
         if isinstance(first, list | tuple):
@@ -214,44 +247,68 @@ def _in_one_line() -> Iterator[None]:
         raise kind(" ".join(str(error).split())) from None
 
 
-def pictures(data: Any, shape: Shape | None = None, size: int | None = None) -> Tensor:
-    """Images (n, channels, height, width) as bytes, from an array, a tensor, a file, a folder, or a list of these."""
-    several = [data] if isinstance(data, str | os.PathLike | Image.Image) or _is_one(data) else data
-    if not hasattr(several, "__len__"):
-        raise BadKind(f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list")
+def pictures(data: Any, shape: Shape | None = None, size: int | None = None, count: int | None = None) -> Tensor:
+    """Images (n, channels, height, width) as bytes, from an array, a tensor, a file or its content, a folder, or a list
+    of these. `count` is their number, if it is known."""
+    data = _listed(data)
+    alone = isinstance(data, str | bytes | os.PathLike | Image.Image) or _is_one(data, shape, count)
+    several = [data] if alone else data
+    if not isinstance(several, Sequence | np.ndarray | Tensor):
+        raise BadKind(
+            f"a {type(several).__name__} holds no images; give an array, a tensor, pictures, files or a list (of a "
+            "DataLoader the images of a batch)"
+        )
     if len(several) == 0:
         raise MocaError("there are no images; give at least one")
     if isinstance(several, Sequence):
         files = [file for one in several for file in (files_of(one) if isinstance(one, str | os.PathLike) else [one])]
+        if len(files) > 1 and all(isinstance(one, str | bytes) for one in files):
+            images = list[Pixels]()
+            for found in _decoded(files, shape, size):
+                if isinstance(found, Unreadable):
+                    raise found
+                images.append(found)
+            return _shaped(images, shape, size)
         return _shaped([_read(one, number, shape, size) for number, one in enumerate(files)], shape, size)
     source = given((several, [0] * len(several)), "data")
     return _shaped(list(source.take(np.arange(len(several)))), shape, size)
 
 
-def _is_one(data: Any) -> bool:
-    """Whether an array is a single colour image (height, width, channels): read as grey images (n, height, width), they
-    would be 3 or 4 pixels wide."""
+def _is_one(data: Any, model: Shape | None, count: int | None) -> bool:
+    """Whether an array is a single colour image instead of grey ones (n, height, width). These would be 3 or 4 pixels
+    wide; or it is a tensor of the three channels of a model's images. An array may well be of three grey images."""
     shape: tuple[int, ...] = getattr(data, "shape", ())
-    return len(shape) == 3 and shape[2] in (3, 4) and min(shape[:2]) > 4
+    if len(shape) != 3 or (count or 1) != 1:
+        return False
+    channels_first = isinstance(data, Tensor) and model is not None and shape[0] == model[0] == 3
+    return (shape[2] in (3, 4) and min(shape[:2]) > 4) or channels_first
 
 
 def files_of(path: str | os.PathLike[str]) -> list[str]:
-    """A file as it is; for a folder, all images in it and its subfolders, sorted, without hidden ones."""
+    """A file as it is; for a folder, all images in it and its subfolders, linked ones too, sorted, without hidden
+    ones."""
     place = Path(path).expanduser()
     if not place.is_dir():
         return [str(place)]
-    found = list[str]()
-    for folder, folders, names in os.walk(place, onerror=_unreadable):
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        files = (Path(folder, name) for name in names if name.lower().endswith(SUFFIXES) and not is_hidden(name))
-        found += [str(file) for file in files if file.is_file()]
-    if not found:
-        raise MocaError(f"there is no image in '{place}'; give images, or a folder that has some")
-    return sorted(found)
+    if found := sorted(map(str, _images_in(place, ()))):
+        return found
+    raise MocaError(f"there is no image in '{place}'; give images, or a folder that has some")
 
 
-def _unreadable(error: OSError) -> None:
-    raise MocaError(f"cannot read the folder {error.filename} ({error.strerror}); check its permissions")
+def _images_in(folder: Path, around: tuple[Path, ...]) -> Iterator[Path]:
+    """The images of a folder and its subfolders; `around` has the real paths of the folders that it was reached
+    through, since a link may lead back to one of them."""
+    if (here := folder.resolve()) in around:
+        return
+    try:
+        entries = [entry for entry in folder.iterdir() if not is_hidden(entry.name)]
+    except OSError as error:
+        raise MocaError(f"cannot read the folder {folder} ({error.strerror}); check its permissions") from None
+    for entry in entries:
+        if entry.is_dir():
+            yield from _images_in(entry, (*around, here))
+        elif entry.name.lower().endswith(SUFFIXES):
+            yield entry
 
 
 def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixels:
@@ -259,14 +316,14 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
     the first may be small or broken."""
     side = size or (shape[1] if shape is not None and shape[1] == shape[2] else None)
     try:
-        if isinstance(one, str):
+        if isinstance(one, str | bytes):
             image = decode(one, side, colour=True)
             handy = None if side or shape else handy_side(*image.shape[:2])
             return fitted(image, (3, handy, handy)) if handy else image
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
-        raise Unreadable(one, reason(error)) from None
+        raise Unreadable(f"data[{number}]" if isinstance(one, bytes) else one, reason(error)) from None
     given_one: Pixels = given(([one], [0]), f"data[{number}]").take(np.arange(1))[0]
     return given_one
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -16,12 +17,15 @@ from moca.classifier.folder import ModelFolder
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
 from moca.classifier.record import Lesson, share_of
-from moca.classifier.remarks import alike_told, chosen_settings, classes_within
+from moca.classifier.remarks import alike_told, chosen_settings, classes_within, not_read_told
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
 from moca.errors import MocaError
+
+_SURE = 1.645
+"""Standard errors beyond which 5 % of a normal distribution lie, on one side."""
 
 
 def teach(
@@ -34,15 +38,17 @@ def teach(
     tolerate: float = 0.2,
     device: str = "auto",
     names: Sequence[str] | None = None,
+    relearn: bool = False,
     say: Callable[[str], None] | None = None,
     watch: Watch = silent,
 ) -> Lesson:
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
     model takes only options with the values that it was created with. A finished run becomes the first version of one.
 
-    The new version is put into use unless the accuracy on old classes fell by more than `tolerate`; the same lesson is
-    then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails changes
-    nothing. `names` are used in messages for images without a file. `say` gets notes of one line: the settings
+    The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
+    lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
+    changes nothing. Images of classes that were forgotten on request are skipped unless `relearn`. `names` are used in
+    messages for images without a file. `say` gets notes of one line: files that are not read, the settings
     chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
     called while files are read, and as by `Classifier.learn`.
     """
@@ -56,19 +62,25 @@ def teach(
         x, y, files = labelled(
             images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), watch
         )
-        y = classifier.of_known_kind(y)
-        if say and files and (line := classes_within(images, files, y, before)):
+        names = files or names or [f"image {number}" for number in range(1, 1 + len(y))]
+        given = _Images(x, classifier.of_known_kind(y), digests_of(x), names)
+        forgotten = classifier.kept_.forgotten_among(given.digests, given.labels) if not relearn else ()
+        given = given.at([index for index in range(len(y)) if index not in forgotten]) if forgotten else given
+        if say and files and (line := not_read_told(images)):
             say(line)
-        if say and (line := alike_told([name for name in dict.fromkeys(y) if name not in before], before)):
+        if say and files and (line := classes_within(images, given.names, given.labels, before)):
             say(line)
-        new, told = _what_is_new(classifier, x, y, files or names)
-        told |= {"left_out": unreadable}
+        if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):
+            say(line)
+        new, told = _what_is_new(classifier, given)
+        told |= {"left_out": unreadable, "forgotten": len(forgotten)}
         if not new.labels:
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
-        rejected = _rejected_before(folder, after, held_out)
+        rejections = [(lesson, Kept(**contents)) for lesson, contents in folder.rejected()]
+        rejected = _rejected_before(rejections, after, held_out)
         if rejected is not None:
-            if _tolerable(rejected.old_before, rejected.old_after, tolerate):
+            if _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate):
                 folder.use(rejected.version)
                 rejected = replace(rejected, used=True, in_use=rejected.version)
                 folder.rewrite_lesson(rejected.version, rejected)
@@ -86,9 +98,10 @@ def teach(
         classifier.learn(taught.images, taught.labels, watch=watched)
         samples = classifier.prepared(judged.images) if judged.labels else judged.images
         both = kept.beside(samples, judged.labels)
-        right = both.judged(classifier)
+        scores = both.scores(classifier)
+        right, apart = both.right(scores, classifier.classes_.tolist()), kept.right(scores, before)
         old_after = share_of(right[: len(kept.labels)])
-        used = _tolerable(old_before, old_after, tolerate)
+        used = _tolerable(old_before, old_after, len(kept.labels), tolerate)
         classes = sorted(set(new.labels), key=str)
         if folder.is_run():  # only now: a lesson that fails or is stopped changes nothing
             run = folder.load(Classifier, device=device)
@@ -101,6 +114,7 @@ def teach(
             came_again=[name for name in classes if name in before],
             old_before=old_before,
             old_after=old_after,
+            old_apart=share_of(apart),
             new_after=share_of(right[len(kept.labels) :]),
             version=folder.next,
             used=used,
@@ -109,6 +123,7 @@ def teach(
             unjudged=[name for name in classes if name not in both.labels],
             correct=both.by_class(right),
             held_out=held_out,
+            passed_over=_passed_over(rejections, after),
             **told,
         )
         classifier.kept_ = both.learnt(new.digests, new.labels)
@@ -118,16 +133,21 @@ def teach(
 
 
 class _Images(NamedTuple):
-    """Labelled images and their digests."""
+    """Labelled images, their digests, and their names in messages."""
 
     images: Tensor
     labels: list[Label]
     digests: Digests
+    names: Sequence[str]
+
+    def at(self, indices: list[int]) -> _Images:
+        """Those at these indices."""
+        labels, names = [self.labels[index] for index in indices], [self.names[index] for index in indices]
+        return _Images(self.images[indices], labels, self.digests[indices], names)
 
     def only(self, mask: Tensor) -> _Images:
         """Those that the mask selects."""
-        indices = torch.nonzero(mask).flatten().tolist()
-        return _Images(self.images[indices], [self.labels[i] for i in indices], self.digests[indices])
+        return self.at(torch.nonzero(mask).flatten().tolist())
 
     def held_out(self, share: float) -> Tensor:
         """A mask of the images to hold out: this share of each class."""
@@ -137,12 +157,10 @@ class _Images(NamedTuple):
         return torch.from_numpy(splitting.held_out(numbers, self.digests, names, share, seed=0, least=0))
 
 
-def _what_is_new(
-    classifier: Classifier, x: Tensor, y: list[Label], names: Sequence[str] | None
-) -> tuple[_Images, dict[str, Any]]:
+def _what_is_new(classifier: Classifier, given: _Images) -> tuple[_Images, dict[str, Any]]:
     """The images that are to be learnt, and what `Lesson` says of all others, by its fields. Images that were learnt
     before as another class are new and are unlearnt: the newest label counts."""
-    digests = digests_of(x)
+    x, y, digests, names = given
     if relabelled := classifier.kept_.otherwise(digests, y):
         classifier.unlearn(x[list(relabelled)], digests[list(relabelled)])
     fresh, repeated = classifier.kept_.new_among(digests)
@@ -151,9 +169,9 @@ def _what_is_new(
     twice = sorted([*twice, *classifier.kept_.otherwise_too(digests, y)], key=lambda pair: pair[1])
 
     def named(indices: Iterable[int]) -> tuple[str, ...]:
-        return tuple(names[index] if names else f"image {index + 1}" for index in indices)
+        return tuple(names[index] for index in indices)
 
-    new = _Images(x[fresh], [y[i] for i in fresh], digests[fresh])
+    new = given.at(fresh)
     if emptied := {*relabelled.values()} - {*classifier.kept_.seen_of, *new.labels}:
         emptied -= classifier.memory_contents().keys()  # of lessons in Python
     told = {
@@ -169,18 +187,34 @@ def _what_is_new(
     return new, told
 
 
-def _tolerable(before: float | None, after: float | None, tolerate: float) -> bool:
-    """Whether the accuracy on old classes, if it is known, fell by no more than `tolerate`, up to rounding."""
-    return before is None or after is None or before - after <= tolerate + 1e-9
+def _tolerable(before: float | None, after: float | None, held: int, tolerate: float) -> bool:
+    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate`, or by what
+    may be chance."""
+    return before is None or after is None or surely_lost(before - after, held) <= tolerate + 1e-9
 
 
-def _rejected_before(folder: ModelFolder, after: Kept, held_out: float) -> Lesson | None:
+def surely_lost(share: float, count: int) -> float:
+    """How much accuracy is surely lost, if this share of `count` images is: Wilson's one-sided 95 % lower bound."""
+    share, doubt = max(0.0, share), _SURE**2 / max(1, count)
+    spread = math.sqrt(doubt * share * (1 - share) + doubt**2 / 4)
+    return (share + doubt / 2 - spread) / (1 + doubt)
+
+
+def _rejected_before(rejections: Sequence[tuple[Lesson, Kept]], after: Kept, held_out: float) -> Lesson | None:
     """The same lesson, if it was taught before from the version in use and forgot too much. `after` is what the model
     would have seen after it."""
-    for lesson, kept in folder.rejected(held_out):
-        if Kept(**kept).saw_the_same(after):
-            return lesson
-    return None
+    same = (lesson for lesson, kept in rejections if lesson.held_out == held_out and kept.saw_the_same(after))
+    return next(same, None)
+
+
+def _passed_over(rejections: Sequence[tuple[Lesson, Kept]], after: Kept) -> list[tuple[int, list[Label]]]:
+    """The rejected versions, with their classes, that had images which neither this lesson nor a later of them has."""
+    later, found = [after], []
+    for lesson, kept in reversed(rejections):
+        if not any(other.saw_all_of(kept) for other in later):
+            found.append((lesson.version, [*lesson.new_classes, *lesson.came_again]))
+        later.append(kept)
+    return found[::-1]
 
 
 def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -> Classifier:

@@ -8,15 +8,15 @@ from typing import Any
 
 from moca.data.arrays import Label
 
-_SAID_ONCE = {"left_out", "first_otherwise", "first_twice", "first_copy"}
-"""Fields that name files. They are told after the lesson and not recorded: a class may have to be erased some day, and
-which texts tell of it could only be guessed."""
+_SAID_ONCE = {"left_out", "first_otherwise", "first_twice", "first_copy", "passed_over"}
+"""Fields that are told after the lesson and not recorded. They name files (a class may have to be erased some day, and
+which texts tell of it could only be guessed), or other versions, which may be deleted."""
 
 
 @dataclass(frozen=True)
 class Lesson:
     """The result of a lesson, or of any other change that made a version: one saved from Python, or a class that was
-    forgotten. Accuracies are shares of held-out images; None if there are none."""
+    forgotten or renamed. Accuracies are shares of held-out images; None if there are none."""
 
     images: int = 0
     """Images trained on."""
@@ -33,6 +33,9 @@ class Lesson:
     """Accuracy on the images held out by earlier lessons, before this lesson."""
     old_after: float | None = None
     """The same after this lesson."""
+    old_apart: float | None = None
+    """The same with the scores of old classes only. Far above `old_after`, it says that old classes are confused with
+    new ones; as low, that they are forgotten."""
     new_after: float | None = None
     """Accuracy on the images held out by this lesson."""
     version: int = 0
@@ -65,8 +68,14 @@ class Lesson:
     """Classes that have no images left, because all were corrected to another class."""
     taught_before: bool = False
     """Whether the same lesson had been taught before and had forgotten too much; it is then not taught again."""
+    passed_over: list[tuple[int, list[Label]]] = field(default_factory=list)
+    """Versions that forgot too much, so that this lesson went on without them, and the classes that each was taught."""
+    forgotten: int = 0
+    """Images skipped because they were forgotten on request, with their class."""
     forgot: Label | None = None
     """The class that was forgotten on request."""
+    renamed: list[Label] = field(default_factory=list)
+    """The old and the new name of the class that was renamed on request."""
 
     @property
     def missed(self) -> list[Label]:

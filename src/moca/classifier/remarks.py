@@ -1,5 +1,5 @@
-"""What is remarked before a lesson is learnt: settings chosen for a new model, and classes that may be meant
-otherwise."""
+"""What is remarked before a lesson is learnt, or of images to test with: settings chosen for a new model, and classes
+that may be meant otherwise."""
 
 from __future__ import annotations
 
@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from moca.classifier.classifier import Classifier
+from moca.classifier.summary import counted, listed
 from moca.data.arrays import Label
-from moca.data.decode import FORMATS
+from moca.data.decode import FORMATS, SUFFIXES
+from moca.data.place import readable
+from moca.data.readers.folder import files_by_class, is_hidden
 
 if TYPE_CHECKING:
     import os
 
+    from moca.classifier.classifier import Classifier
+
+_OF_SYSTEMS = {"thumbs.db", "desktop.ini"}
+"""Files that Windows puts into folders of images."""
 _SIZES = 100
 """How many image files are looked at to tell how large the images are."""
 
@@ -41,14 +47,52 @@ def classes_within(
     return ""
 
 
+def not_read_told(folder: str | os.PathLike[str]) -> str:
+    """A note about files in a folder of classes that may be images but are not read, and about classes without images;
+    empty if there are none."""
+    place = Path(folder).expanduser()
+    beside = [file for file in place.glob("*") if _is_image(file)]
+    inside = [file for pattern in ("*/*", "*/*/*") for file in place.glob(pattern) if not _is_image(file)]
+    notes = []
+    for files, one in ((beside, "image beside the class folders"), (inside, "file without the suffix of an image")):
+        meant = [file for file in files if file.is_file() and not any(map(is_hidden, file.relative_to(place).parts))]
+        if meant := [file for file in meant if file.name.lower() not in _OF_SYSTEMS]:
+            kind, _, where = one.partition(" ")
+            notes.append(f"{counted(len(meant), kind)} {where} (the first: {readable(str(min(meant)))})")
+    if empty := [name for name, files in files_by_class(place).items() if not files]:
+        notes.append(f"the empty {'folder' if len(empty) == 1 else 'folders'} {listed(empty)}")
+    return f"not read: {'; '.join(notes)}" if notes else ""
+
+
+def _is_image(file: Path) -> bool:
+    return file.name.lower().endswith(SUFFIXES)
+
+
 def alike_told(news: Sequence[Label], known: Sequence[Label]) -> str:
     """A note about new classes that may be known ones in another spelling; empty if there are none."""
-    pairs = [(new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news]
     return " ".join(
         f"'{new}' is a new class, spelt almost like '{old}'; if they are one, teach its images again as '{old}'."
-        for new, old in pairs
-        if old is not None
+        for new, old in _alike(news, known)
     )
+
+
+def unknown_told(labels: Sequence[Label], known: Sequence[Label], so: str) -> str:
+    """A note about images of classes that the model does not know, which may be known ones in another spelling, and
+    what becomes of them; empty if there are none."""
+    names = {*known}
+    strange = Counter(label for label in labels if label not in names)
+    if not strange:
+        return ""
+    classes = counted(len(strange), "class", "classes")
+    are = f"{strange.total()} of {counted(len(labels), 'image is', 'images are')} of {classes}"
+    alike = [f"; '{new}' is spelt almost like '{old}'" for new, old in _alike([*strange], known)]
+    return f"{are} that the model does not know ({listed([*strange])}) and {so}{''.join(alike)}"
+
+
+def _alike(news: Sequence[Label], known: Sequence[Label]) -> list[tuple[Label, Label]]:
+    """New names that are spelt almost like a known one, each with that one."""
+    pairs = ((new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news)
+    return [(new, old) for new, old in pairs if old is not None]
 
 
 def _spelt_alike(one: str, other: str) -> bool:

@@ -26,13 +26,14 @@ def learnt_from(lesson: Lesson) -> str:
 
 
 def what_it_was(about: dict[str, Any]) -> str:
-    """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon"; its parent, if that is not the
-    version before it; and whether it forgot too much. Classes that were since removed from all versions are not
-    named."""
+    """How a version came about: "+ ring, square", "more of triangle", "forgot hexagon", "renamed bar to rod"; its
+    parent, if that is not the version before it; and whether it forgot too much. Classes that were since removed from
+    all versions are not named."""
     lesson, has, parent = Lesson.of(about), about["classes"], about["parent"]
     news = [name for name in lesson.new_classes if name in has]
     more = [name for name in lesson.came_again if name in has]
     notes = [f"forgot {lesson.forgot}"] if lesson.forgot is not None else []
+    notes += ["renamed {} to {}".format(*lesson.renamed)] if lesson.renamed else []
     notes += [f"+ {listed(news)}"] * bool(news) + [f"more of {listed(more)}"] * bool(more)
     fixed = sum(lesson.otherwise.values())
     notes += [counted(fixed, "label corrected", "labels corrected")] * bool(fixed)
@@ -52,9 +53,9 @@ def _quoted(names: Sequence[Label]) -> str:
     return listed([f"'{name}'" for name in names])
 
 
-def left_out_told(lesson: Lesson) -> str:
+def left_out_told(lines: Sequence[str]) -> str:
     """A sentence that names the first images that could not be read; empty if there are none."""
-    return f"{counted(len(lesson.left_out), 'image')} left out: {first_of(lesson.left_out)}" if lesson.left_out else ""
+    return f"{counted(len(lines), 'image')} left out: {first_of(lines)}" if lines else ""
 
 
 def otherwise_told(lesson: Lesson) -> str:
@@ -65,6 +66,14 @@ def otherwise_told(lesson: Lesson) -> str:
     were = counted(count, "image was", "images were")
     classes = listed([f"{number} as '{name}'" for name, number in lesson.otherwise.items()])
     return f"{were} learnt before as another class, now corrected: {classes} (the first: {lesson.first_otherwise})."
+
+
+def forgotten_told(lesson: Lesson) -> str:
+    """A sentence about images that were forgotten with their class; empty if there are none."""
+    were = counted(lesson.forgotten, "image was", "images were")
+    return (
+        f"{were} forgotten with their class and skipped; --relearn teaches them after all." if lesson.forgotten else ""
+    )
 
 
 def emptied_told(lesson: Lesson, how: Callable[[Label], str]) -> str:
@@ -101,21 +110,35 @@ def cost_told(lesson: Lesson, back: str) -> str:
     return f"The old classes lost {100 * lost:.0f} points; to go back: {back}" if lost > _COSTLY else ""
 
 
+def passed_over_told(lesson: Lesson, how: Callable[[int], str]) -> str:
+    """A sentence about versions that forgot too much and are no part of this one; `how` says how to use one."""
+    if not lesson.passed_over:
+        return ""
+    versions = ", ".join(f"{number} ({listed(classes)})" for number, classes in lesson.passed_over)
+    told = f"Version {versions} was not put to use and is not part of this one; teach its images again, or use it"
+    if len(lesson.passed_over) > 1:
+        told = f"Versions {versions} were not put to use and are not part of this one; teach their images again, or use"
+        told += " the last"
+    return f"{told} instead: {how(lesson.passed_over[-1][0])}"
+
+
 def basis_told(lesson: Lesson) -> str:
     """Warnings about accuracies that rest on few or no held-out images, and about classes that were missed."""
     if not lesson.images:
         return ""
     warnings = []
     if not lesson.held and lesson.held_out:
-        warnings.append(
-            "There were too few images to hold any out, so how well this lesson was learnt is not known; "
-            "a larger share (--held-out) may hold some out."
+        one_each = lesson.images == len(lesson.new_classes) + len(lesson.came_again)
+        remedy = (
+            "two or more images of a class are needed" if one_each else "a larger share (--held-out) may hold some out"
         )
-    few = [f"{number} of {whose}"
-           for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
-           if 0 < number < _FEW]  # fmt: skip
-    if few:
-        warnings.append(f"The accuracies rest on few held-out images: {' and '.join(few)}.")
+        few = "There were too few images to hold any out, so how well this lesson was learnt is not known"
+        warnings.append(f"{few}; {remedy}.")
+    counts = [f"{number} of {whose}"
+              for number, whose in ((lesson.old_held, "the old classes"), (lesson.held, "this lesson"))
+              if 0 < number < _FEW]  # fmt: skip
+    if counts:
+        warnings.append(f"The accuracies rest on few held-out images: {' and '.join(counts)}.")
     if lesson.held and lesson.unjudged:
         whose = "its" if len(lesson.unjudged) == 1 else "their"
         warnings.append(f"No image of {_quoted(lesson.unjudged)} is held out, so {whose} accuracy is not known.")

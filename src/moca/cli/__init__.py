@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, Token, convert
 
 from moca import __version__
 from moca.cli.analyse import analyse
@@ -30,6 +30,16 @@ from moca.importing import loading
 from moca.paths import from_here
 from moca.user_tracebacks import from_theirs_on, noted
 
+
+def _exactly(kind: Any, tokens: Sequence[Token]) -> Any:
+    """Convert what was given to an option, as cyclopts does, which alone would round 2.5 seeds to 2."""
+    if int in (kind, *get_args(kind)):
+        for token in tokens:
+            if "." in token.value:
+                raise MocaError(f"{token.keyword} {token.value} is not a whole number")
+    return convert(kind, tokens)
+
+
 app = App(
     name="moca",
     version=__version__,
@@ -37,6 +47,7 @@ app = App(
     "To start: moca run trains on the bundled digits in seconds, moca run --data path/to/folder on your images, one "
     "subfolder per class.",
     suppress_keyboard_interrupt=False,  # `main` handles it
+    default_parameter=Parameter(converter=_exactly),
 )
 
 _CHOICES = "A part's own options follow its name: --perturb wap:lambda=1.5,steps=2. To list them: moca ls wap"
@@ -149,6 +160,8 @@ def compare(
     several GPUs or machines that see the folder, and they share the runs. With --choose the options are tuned first,
     without the test images. Combinations of a learner and a perturbation that are incompatible are skipped.
     """
+    if seeds is not None and seed:
+        raise MocaError("give --seeds, how many there are, or --seed, which ones; not both")
     own = {"seeds": seed or seeds, "methods": methods, "jobs": jobs, "out": out, "track": track, "choose": choose}
     with with_config({**given(options), **own}, config, None if dry_run else save_config) as settings:
         with loading():
@@ -188,26 +201,26 @@ def demo(
     return _show_unfinished(comparison)
 
 
-def ls(name: str | None = None, /) -> None:
-    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or describe one.
+def ls(*names: str) -> None:
+    """List learners, perturbations, models, trackers, heads, optimisers, schedules and data sets; or describe some.
 
     The description has a summary, the paper, the path of the card, the options with their defaults, the recipes, and
     what it cannot be combined with and why.
 
     Parameters
     ----------
-    name
+    names
         Any of these, such as er_ace, wap or cifar100; or the dotted path of your own.
     """
     from moca.cli.parts import CARDS, about, lines
     from moca.data.catalogue import descriptions
 
-    if name is None:
+    if not names:
         sets = {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
         show_lines(lines() | sets, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
     else:
         with loading():
-            found = about(name)
+            found = [one for name in names for one in about(name)]
         for one in found:
             show_about(one)
 
@@ -232,6 +245,7 @@ for _number, (_title, _commands) in enumerate(_COMMANDS.items()):
     for _place, (_name, _command) in enumerate(_commands.items()):
         app.command(_command, name=None if isinstance(_command, App) else _name)
         app[_name].group, app[_name].sort_key = _group, _place
+        app[_name].version_flags = ()  # `moca predict --version 1` is a model's; moca's own is `moca --version`
         if _name in ("run", "compare", "learn"):
             app[_name].help_epilogue = _CHOICES
 app["--help"].group = app["--version"].group = Group("Options", sort_key=len(_COMMANDS))

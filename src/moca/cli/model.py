@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Group, Parameter
 
-from moca.cli.model_tables import command, show_lesson, show_model, show_predictions, write_facts, write_json
+from moca.cli.model_tables import (
+    command,
+    show_lesson,
+    show_model,
+    show_predictions,
+    show_test,
+    write_facts,
+    write_json,
+    write_test,
+)
 from moca.cli.show import aside, in_bytes, say
 from moca.errors import Interrupted, MocaError
 from moca.importing import loading
 from moca.wording import counted
 
-app = App(name="model", help="A model that keeps learning: show, roll back, forget a class, prune, export.")
+if TYPE_CHECKING:
+    from moca.classifier.classifier import Classifier
+
+app = App(
+    name="model",
+    help="A model that keeps learning: show, test, roll back, forget or rename a class, prune, export.",
+    version_flags=(),
+)
 
 Model = Annotated[Path, Parameter(help="folder of a model, or of a finished run")]
+Version = Annotated[int | None, Parameter(help="version of the model [default: the one in use]", show_default=False)]
 Device = Annotated[str, Parameter(help="cpu, cuda, or auto")]
 HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to hold out for evaluation")]
 Tolerate = Annotated[
-    float, Parameter(help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points")
+    float,
+    Parameter(
+        help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points; more than that counts "
+        "only if it is more than chance, which few held-out images can explain"
+    ),
 ]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
 
@@ -30,6 +52,8 @@ _NO_BAR_BELOW = 1.0
 """Seconds of work before a progress bar is shown."""
 _AT_ONCE = 256
 """How many images are predicted between two updates of the progress bar."""
+_REJECTED = 3
+"""Exit code of a lesson that forgot too much: 1 is an error, and 2 a command that cannot be understood."""
 _KEEP = 5
 """How many versions pruning keeps by default."""
 _NEW = Group("For a new model", help="An existing model keeps the values that it was created with.", sort_key=1)
@@ -74,13 +98,16 @@ def learn(
     seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
     held_out: HeldOut = 0.1,
     tolerate: Tolerate = 0.2,
+    relearn: Annotated[bool, Parameter(help="also learn images that were forgotten with their class", negative=())] = (
+        False
+    ),
     format: Format = "table",
     device: Device = "auto",
 ) -> int:
     """Train a model on what is new in a folder of images; creates the model if there is none.
 
     Images that it has learnt before are skipped. Every lesson saves a new version of the model; moca model rollback
-    returns to an earlier one.
+    returns to an earlier one. The exit code is 3 if a lesson forgot too much and is not put to use.
     """
     check_shares(held_out, tolerate)
     with loading():
@@ -102,6 +129,7 @@ def learn(
                 held_out=held_out,
                 tolerate=tolerate,
                 device=device,
+                relearn=relearn,
                 say=aside,
                 watch=bars,
             )
@@ -112,7 +140,7 @@ def learn(
         write_json(asdict(lesson))
     else:
         show_lesson(lesson, model)
-    return 0 if lesson.used else 1
+    return 0 if lesson.used else _REJECTED
 
 
 def check_shares(held_out: float, tolerate: float) -> None:
@@ -128,9 +156,7 @@ def predict(
     /,
     *images: Annotated[Path, Parameter(help="images, or folders of them")],
     top: Annotated[int, Parameter(help="number of classes to print for each image")] = 1,
-    version: Annotated[
-        int | None, Parameter(help="version of the model [default: the one in use]", show_default=False)
-    ] = None,
+    version: Version = None,
     format: Annotated[Literal["table", "csv", "json"], Parameter(help="output format")] = "table",
     device: Device = "auto",
 ) -> int:
@@ -152,8 +178,7 @@ def predict(
     if top < 1:
         raise MocaError(f"--top {top}: must be 1 or more")
     classifier = Classifier.load(model, version=version, device=device)
-    if classifier.takes_vectors:
-        raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
+    _refuse_vectors(model, classifier)
     files = [file for path in images for file in files_of(path)]
     names, answers = classifier.classes_, []
     with Stages(after=_NO_BAR_BELOW) as bars:
@@ -169,9 +194,45 @@ def predict(
     rows = list(zip(read, answers, strict=True))
     unreadable = [(spelt(files[place]), error.why) for place, error in errors.items()]
     show_predictions(rows, unreadable, format)
-    if errors:
-        sys.stderr.write(f"moca: {left_out([str(error) for error in errors.values()], len(files))}\n")
+    lines = list(map(str, errors.values()))
+    if len(lines) > 1 and format == "table":  # the other formats list them
+        lines = [f"{len(lines)} of {len(files)} images left out", *lines]
+    elif lines:
+        lines = [left_out(lines, len(files))]
+    sys.stderr.writelines(f"moca: {line}\n" for line in lines)
     return 1 if errors else 0
+
+
+@app.command
+def test(
+    model: Model,
+    images: Annotated[Path, Parameter(help="folder with one subfolder of images per class")],
+    /,
+    *,
+    version: Version = None,
+    format: Format = "table",
+    device: Device = "auto",
+) -> int:
+    """Test a model on a folder of images: accuracy, of each class too, and what is confused most often."""
+    with loading():
+        from moca.classifier.classifier import Classifier
+        from moca.classifier.tested import examine
+        from moca.engine.progress import Stages
+
+    classifier = Classifier.load(model, version=version, device=device)
+    _refuse_vectors(model, classifier)
+    with Stages(after=_NO_BAR_BELOW) as bars:
+        result = examine(classifier, images, aside, bars)
+    if format == "json":
+        write_test(model, classifier.version_, result)
+    else:
+        show_test(model, classifier.version_, result)
+    return 0
+
+
+def _refuse_vectors(model: Path, classifier: Classifier) -> None:
+    if classifier.takes_vectors:
+        raise MocaError(f"'{model}' has learnt vectors, not images; ask it in Python: moca.load_model('{model}')")
 
 
 @app.command
@@ -179,6 +240,7 @@ def show(
     model: Model,
     /,
     *,
+    version: Version = None,
     sheet: Annotated[Path | None, _optional("write the memory's images to this PNG file")] = None,
     format: Format = "table",
 ) -> int:
@@ -188,7 +250,7 @@ def show(
         from moca.classifier.facts import facts_of
         from moca.classifier.folder import ModelFolder
 
-    classifier = Classifier.load(model, device="cpu")
+    classifier = Classifier.load(model, version=version, device="cpu")
     if sheet is not None and classifier.keeps_vectors:
         raise MocaError(f"the memory of '{model}' holds features, not images; leave out --sheet")
     memory, names = classifier.memory_contents(), classifier.classes_.tolist()
@@ -263,19 +325,52 @@ def forget(
 ) -> int:
     """Forget a class: remove it from the memory, the head, the prototypes and the held-out images."""
     with loading():
-        from moca.classifier.erasure import forget
+        from moca.classifier.erasure import forget, former_names
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.images import class_name
 
     folder = ModelFolder(model)
     folder.check()  # before `forget` would create the folder of a model that does not exist
-    known = (label for about in folder.versions for label in about["classes"])
-    # Models taught in Python may have numbers, or names in another spelling.
-    label = next((label for label in known if class_name(str(label)) == class_name(name)), name)
+    label = _label(folder.versions, name)
+    former = former_names(folder, label)
     version = forget(folder, label, all_versions=all_versions, device="cpu")
     earlier = "" if all_versions else " Earlier versions still have it; repeat with --all-versions to remove it there."
     say(f"'{name}' is forgotten; version {version} of {model} is in use.{earlier}")
+    if former:
+        whole = command("forget", model, former[0], "--all-versions")
+        say(f"Before it was renamed it was '{former[0]}', which versions still have; to remove that: {whole}", "red")
     return 0
+
+
+@app.command
+def rename(
+    model: Annotated[Path, Parameter(help="folder of a model")],
+    old: Annotated[str, Parameter(help="class to rename")],
+    new: Annotated[str, Parameter(help="its new name")],
+    /,
+) -> int:
+    """Rename a class, in a new version. Nothing else changes."""
+    with loading():
+        from moca.classifier.folder import ModelFolder
+        from moca.classifier.images import class_name
+        from moca.classifier.renaming import rename
+
+    folder = ModelFolder(model)
+    folder.check()  # before `rename` would create the folder of a model that does not exist
+    if not new.strip():
+        raise MocaError("a class needs a name")
+    new = class_name(new)
+    version = rename(folder, _label([folder.about()], old), new)
+    say(f"'{old}' is now '{new}'; version {version} of {model} is in use.")
+    say(f"Rename its folder of images, too: to a lesson, images in a folder '{old}' are of another class.", "dim")
+    return 0
+
+
+def _label(abouts: Sequence[dict[str, Any]], name: str) -> int | str:
+    """The class that is meant: models taught in Python may have numbers, or names in another spelling."""
+    from moca.classifier.images import class_name
+
+    known: Iterator[int | str] = (label for about in abouts for label in about["classes"])
+    return next((label for label in known if class_name(str(label)) == class_name(name)), name)
 
 
 @app.command
@@ -285,13 +380,14 @@ def export(
     *,
     to: Annotated[Literal["onnx"], Parameter(help="file format")] = "onnx",
     out: Annotated[Path | None, _optional("file to write [default: the model's name, in the current folder]")] = None,
+    version: Version = None,
 ) -> int:
     """Export a model to a file that onnxruntime can use without moca."""
     with loading():
         from moca.classifier.classifier import Classifier
         from moca.classifier.export import export
 
-    classifier = Classifier.load(model, device="cpu")
+    classifier = Classifier.load(model, version=version, device="cpu")
     file, replaced = export(classifier, out or Path(f"{model.expanduser().resolve().name}.{to}"))
     channels, height, width = classifier.shape_
     takes = f"uint8 images (n, {channels}, {height}, {width})"

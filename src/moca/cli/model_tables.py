@@ -20,6 +20,10 @@ from moca.cli.show import console, in_bytes, say
 if TYPE_CHECKING:
     from moca.classifier.facts import Facts
     from moca.classifier.record import Lesson
+    from moca.classifier.tested import Tested
+
+_CONFUSED = 5
+"""How many confusions a test names."""
 
 
 def show_lesson(lesson: Lesson, model: Path) -> None:
@@ -28,19 +32,24 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         basis_told,
         copies_told,
         cost_told,
+        counted,
         emptied_told,
+        forgotten_told,
         learnt_from,
         left_out_told,
         otherwise_told,
+        passed_over_told,
         twice_told,
     )
 
-    for told in (left_out_told, otherwise_told, twice_told, copies_told):
-        if warning := told(lesson):
-            say(warning, "red")
+    told = [tell(lesson) for tell in (otherwise_told, twice_told, copies_told, forgotten_told)]
+    for warning in filter(None, (left_out_told(lesson.left_out), *told)):
+        say(warning, "red")
     if not lesson.images:
-        all_known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
-        say(f"Nothing new: {all_known} learnt before. Model: {model}")
+        known = "the only image was" if lesson.known == 1 else f"all {lesson.known} images were"
+        if lesson.forgotten:
+            known = counted(lesson.known, "other image was", "other images were")
+        say(f"Nothing new{f': {known} learnt before' if lesson.known else ''}. Model: {model}")
         return
     left = f"; {lesson.known} {'was' if lesson.known == 1 else 'were'} learnt before" if lesson.known else ""
     learnt = f"{learnt_from(lesson)}, {lesson.held} held out"
@@ -49,8 +58,10 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
     else:
         say(f"Learnt {learnt}{left}.")
     table = _table("accuracy on held-out images", "before", "after")
+    apart = None if _percent(lesson.old_apart) == _percent(lesson.old_after) else lesson.old_apart
     for name, before, after in (
         ("classes known before", lesson.old_before, lesson.old_after),
+        ("the same, among themselves", lesson.old_before, apart),
         ("classes of this lesson", None, lesson.new_after),
     ):
         if after is not None:
@@ -62,11 +73,12 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         console.print(table)
     if basis := basis_told(lesson):
         say(basis, "dim")
+    passed_over = passed_over_told(lesson, lambda number: command("rollback", model, "--to", number))
     if lesson.used:
         say(f"Version {lesson.version} of {model} is in use.")
         cost = cost_told(lesson, command("rollback", model))
         emptied = emptied_told(lesson, lambda name: command("forget", model, name))
-        for warning in filter(None, (cost, emptied)):
+        for warning in filter(None, (cost, emptied, passed_over)):
             say(warning, "red")
         return
     say(
@@ -74,6 +86,8 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         f"use version {lesson.version} nevertheless: {command('rollback', model, '--to', lesson.version)}",
         "red",
     )
+    if passed_over:
+        say(passed_over, "red")
 
 
 def show_predictions(
@@ -100,6 +114,37 @@ def show_predictions(
         console.print(table)
 
 
+def write_test(model: Path, version: int | None, result: Tested) -> None:
+    """Print the result of a test as JSON."""
+    facts = result._asdict() | {
+        "classes": [{"class": name, "correct": right, "images": held} for name, right, held in result.classes],
+        "confused": [{"class": name, "as": other, "images": count} for name, other, count in result.confused],
+        "unknown": [{"class": name, "images": count} for name, count in result.unknown.items()],
+    }
+    del facts["unknown_told"]
+    write_json({"model": str(model), "version": version, "accuracy": result.correct / result.images} | facts)
+
+
+def show_test(model: Path, version: int | None, result: Tested) -> None:
+    """Print the accuracy on test images, of each class, and the most frequent confusions."""
+    from moca.classifier.summary import counted, left_out_told
+
+    which = model if version is None else f"Version {version} of {model}"
+    good = f"{result.correct} of {counted(result.images, 'image is', 'images are')} classified correctly"
+    say(f"{which}: {good} ({_percent(result.correct / result.images)}).")
+    table = _table("class", "correct", "")
+    for name, right, held in result.classes:
+        table.add_row(Text(str(name)), f"{right} of {held}", _percent(right / held))
+    console.print(table)
+    if result.confused:
+        some = ", ".join(f"{name} for {other} ({count})" for name, other, count in result.confused[:_CONFUSED])
+        say(f"Most often taken: {some}.")
+    learnt = f"{counted(result.learnt, 'image was', 'images were')} learnt or held out by this model and test little."
+    warnings = result.unknown_told and f"{result.unknown_told}.", left_out_told(result.left_out)
+    for warning in filter(None, (*warnings, learnt * bool(result.learnt))):
+        say(warning, "red")
+
+
 def write_facts(model: Path, facts: Facts) -> None:
     """Print what is known of a model as JSON."""
     classes = [
@@ -111,14 +156,14 @@ def write_facts(model: Path, facts: Facts) -> None:
 
 
 def show_model(model: Path, facts: Facts, keep: int) -> None:
-    """Print the version in use and how good it is, the classes, and the versions; if there are more than `keep`, also
-    how to delete some."""
+    """Print the version and how good it is, the classes, and all versions; if there are more than `keep`, also how to
+    delete some."""
     channels, height, width = facts.shape
     right, held = sum(one.correct for one in facts.classes), sum(one.held for one in facts.classes)
-    if facts.in_use is not None:
+    if facts.version is not None:
         share = _percent(right / held if held else None)
         good = f": {right} of {held} held-out images are classified correctly ({share})" if held else ""
-        say(f"Version {facts.in_use} is in use{good}.")
+        say(f"Version {facts.version} is {'' if facts.version == facts.in_use else 'not '}in use{good}.")
     network = facts.encoder if facts.frozen is None else f"{facts.encoder} on features of {facts.frozen}, frozen"
     kind, samples = "images", f"{width}x{height}x{channels}"
     if facts.vectors:
@@ -128,7 +173,7 @@ def show_model(model: Path, facts: Facts, keep: int) -> None:
     table = _table("class", "learnt in version", f"{kind} in memory", *["held out, correct"] * bool(held))
     for one in facts.classes:
         correct = f"{one.correct} of {one.held}" if one.held else "none"
-        unknown = "" if facts.in_use is None else "unknown" if facts.damaged else "deleted"
+        unknown = "" if facts.version is None else "unknown" if facts.damaged else "deleted"
         row = (unknown if one.version is None else str(one.version), str(one.in_memory), correct)
         table.add_row(Text(str(one.name)), *row[: len(table.columns) - 1])
     console.print(table)

@@ -12,7 +12,8 @@ from moca.cli.options import written
 from moca.data import catalogue
 from moca.data.inventory import Listed, listing
 from moca.data.store import Store
-from moca.errors import MocaError, nearest
+from moca.elsewhere import data_meant, learner_meant
+from moca.errors import MocaError, closest
 from moca.parts import KINDS, LEARNERS, PERTURBATIONS, Kind, by_path, kind_of, paper_in
 from moca.settings import HEADS, OPTIMISERS, SCHEDULES, Run, Settings, by_name
 from moca.settings.choice import options_of as settings_of
@@ -69,12 +70,16 @@ def in_short(paper: str) -> str:
 
 
 def about(name: str) -> list[About]:
-    """Everything of that name: usually one thing, but `cosine` for example is both a head and a schedule."""
-    found = list(_found(name))
-    if not found:
-        known = {n for entries in lines().values() for n in entries} | {*catalogue.names(), *Store()}
-        raise MocaError(f"nothing is called '{name}'; {nearest(name, known)}")
-    return found
+    """Everything of that name, with or without options: usually one thing, but `cosine` for example is both a head and
+    a schedule."""
+    name = name.partition(":")[0]
+    if found := list(_found(name)):
+        return found
+    sets = {*catalogue.names(), *Store()}
+    meant = learner_meant(name) or data_meant(name, sets)
+    close = closest(name, {n for entries in lines().values() for n in entries} | sets, cutoff=0.75)
+    hint = meant or (f"did you mean '{close}'?" if close else "moca ls, without a name, lists what there is")
+    raise MocaError(f"nothing is called '{name}'; {hint}")
 
 
 def _found(name: str) -> Iterator[About]:

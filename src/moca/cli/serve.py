@@ -24,6 +24,13 @@ def serve(
         str | None,
         Parameter(help="key that requests must send; safer in MOCA_API_KEY than typed here", env_var="MOCA_API_KEY"),
     ] = None,
+    version: Annotated[
+        int | None,
+        Parameter(
+            help="serve this version, whichever is in use, and only predict [default: the one in use]",
+            show_default=False,
+        ),
+    ] = None,
     teach: Annotated[bool, Parameter(help="allow teaching the model through the service")] = True,
     held_out: HeldOut = 0.1,
     tolerate: Tolerate = 0.2,
@@ -65,6 +72,7 @@ def serve(
         limits=Limits(int(request), max_images, int(pixels), rate, int(waiting)),
         rules=LessonRules(held_out, tolerate, device),
         teach=teach,
+        version=version,
         say=say,
     )
     return 0

@@ -17,6 +17,8 @@ from moca.data.in_memory import Split
 from moca.data.source import Pixels, in_blocks
 from moca.errors import MocaError
 
+ONE_A_TASK = "for one data set for each task, give moca.domain_incremental([moca.dataset(...), moca.dataset(...), ...])"
+"""The hint when several data sets are given as one."""
 Label = int | str
 Shape = tuple[int, int, int]
 _CHANNELS = (1, 3, 4)
@@ -190,6 +192,8 @@ def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
         item = data[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise MocaError(f"{split}[{index}] is not a pair (image, label); give a data set of such pairs")
+        if _is_data_set(*item):
+            raise MocaError(f"{split}[{index}] has {len(item[1])} labels, so it is no image; {ONE_A_TASK}")
         image, alpha = _one(item[0], f"{split}[{index}]")
         transparent |= alpha
         if index == 0:
@@ -202,6 +206,12 @@ def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
         images[index] = image
         labels.append(_label(item[1], split))
     return images, labels, transparent
+
+
+def _is_data_set(images: Any, labels: Any) -> bool:
+    """Whether these are several images with a label each, rather than one image with its label."""
+    shape = np.shape(labels) if isinstance(labels, list | tuple | np.ndarray | Tensor) else ()
+    return len(shape) == 1 and shape[0] > 1 and np.shape(images)[:1] == shape
 
 
 def _one(image: Any, where: str) -> tuple[Pixels, bool]:

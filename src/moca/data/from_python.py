@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from moca.data.arrays import Given, Label, Shape, images_or_vectors
+from moca.data.arrays import ONE_A_TASK, Given, Label, Shape, images_or_vectors
 from moca.data.duplicates import repeats
 from moca.data.fingerprint import Contents, Digests, Labels, Place, canonical_order, image_digests
 from moca.data.in_memory import Dataset, Split, channel_statistics
@@ -51,6 +51,8 @@ def dataset(
         if test is not None or classes is not None:
             raise MocaError("train is a moca data set, which has test images and classes of its own; give it alone")
         return train
+    if isinstance(train, list | tuple) and any(isinstance(one, Dataset) for one in train):
+        raise MocaError(f"these are several data sets; {ONE_A_TASK}")
     if not 0 < test_share < 1:
         raise MocaError(f"test_share={test_share} is out of range; a share between 0 and 1")
     splits_given = {"train": train} if test is None else {"train": train, "test": test}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,7 @@ from moca.data.progress import Watch, silent
 from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
 from moca.data.store import Store
+from moca.elsewhere import data_meant
 from moca.errors import MocaError, nearest
 
 _DEPTH = 5
@@ -55,8 +57,8 @@ def load(
         return _own(store, path, size, watch)
     if "/" in text or os.sep in text:
         raise MocaError(f"{text} does not exist; give a folder of images or the name of a data set")
-    known = nearest(text, {*catalogue.names(), *store})
-    raise MocaError(f"unknown data set '{text}' (there is no folder of that name either); {known}")
+    hint = data_meant(text, catalogue.names()) or nearest(text, {*catalogue.names(), *store})
+    raise MocaError(f"unknown data set '{text}' (there is no folder of that name either); {hint}")
 
 
 def placed(name: str | Path, data_dir: Path | str | None = None) -> str:
@@ -79,7 +81,7 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
         except MocaError as error:
-            if "--" in str(error):
+            if re.search(r"(?<!\S)--\w", str(error)):
                 raise MocaError(f"{error} (options of: moca data add NAME --from {path})") from None
             raise
     return _open(store, name, path.name)

@@ -26,9 +26,8 @@ class Feed:
     """Provides the raw images and labels of a step. Images that do not fit on the device stay memory-mapped on the
     host."""
 
-    def __init__(self, split: Split, device: torch.device, batch: int, room: int | None = None) -> None:
-        """`room` is how many bytes the images may take on the device; by default half of the free memory."""
-        self.images = resident(split.images, device, room)
+    def __init__(self, split: Split, device: torch.device, batch: int) -> None:
+        self.images = resident(split.images, device)
         self.resident = self.images.device.type == device.type
         self.labels = split.labels.to(device)
         self.device = device

@@ -7,13 +7,15 @@ trains it, and the others continue from its state, exactly as if each had traine
 from __future__ import annotations
 
 import io
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from moca.engine.folder import STEPS, TASKS
+from moca.errors import Held, MocaError
 from moca.settings import Run
 from moca.state import torch_bytes
 
@@ -59,6 +61,18 @@ class FirstTask:
         """Whether another run can start: the task has been trained, or no run is training it."""
         return bool(self.saved_state) or self.trained_by is None
 
+    @contextmanager
+    def opening(self, folder: Path) -> Iterator[None]:
+        """Wraps the opening of a run. If that fails, it no longer waits, unless another process holds it or memory is
+        short, when it will be opened again."""
+        try:
+            yield
+        except Held:
+            raise
+        except MocaError:
+            self.drop(folder)
+            raise
+
     def begin(self, run: Running) -> None:
         """Called when a run starts or resumes: within its first task, it takes the task over, or trains it for the
         others."""
@@ -70,7 +84,8 @@ class FirstTask:
         self.drop(run.folder.path)
 
     def drop(self, folder: Path) -> None:
-        """Note that the run of a folder no longer waits: it has taken the task over, or was done before."""
+        """Note that the run of a folder no longer waits: it has taken the task over, was done before, or cannot be
+        opened."""
         self.to_come.discard(folder)
         if not self.to_come:
             self.saved_state, self.lines = b"", {}

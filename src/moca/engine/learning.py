@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -16,17 +17,17 @@ from moca.batch import Batch
 from moca.data import Protocol, Transform
 from moca.engine.device import has_bfloat16, pick_device
 from moca.engine.held_out import HeldOut
-from moca.engine.numerics import Numerics
 from moca.engine.optimiser import build_optimiser, carry_over, load_optimiser
 from moca.engine.outputs import Outputs
 from moca.engine.passes import Passes
 from moca.errors import MocaError
 from moca.learners import Learner, Losses
 from moca.locking import Turn
-from moca.memory import Balanced, Even, Memory, Reservoir, Uniform
+from moca.memory import Memory
 from moca.models import build_model
+from moca.numerics import Numerics
 from moca.perturb import perturbation
-from moca.random import Random, derive
+from moca.random import Random, derive, seeded
 from moca.settings import Run
 from moca.state import Stateful, on
 from moca.streams import Task
@@ -50,6 +51,23 @@ def _checked(losses: Losses, name: str) -> Losses:
     return losses
 
 
+def _spoilt(replay: Batch) -> bool:
+    """Whether the perturbation made features of a replayed batch, all of which were finite, no longer so."""
+    moved = vars(replay).get("moved")
+    return moved is not None and bool(replay.features.isfinite().all()) and not bool(moved.isfinite().all())
+
+
+def _checked_scores(scores: Tensor, classes: int, name: str) -> Tensor:
+    """What the learner's `predict` returned, if it is one score for each class; otherwise a `MocaError`."""
+    if isinstance(scores, Tensor) and scores.shape[1:] == (classes,):
+        return scores
+    shape = ("n", *scores.shape[1:]) if isinstance(scores, Tensor) else ()
+    got = str(shape).replace("'", "") if shape else f"a {type(scores).__name__}"
+    raise MocaError(
+        f"predict of '{name}' must return a score for each of the {classes} classes: (n, {classes}), not {got}"
+    )
+
+
 class Learning(Stateful):
     """A learner in training, independent of any stream: it is given batches and tasks, and the classes may grow.
 
@@ -64,13 +82,12 @@ class Learning(Stateful):
         classes: int,
         offered: int | None = None,
         outputs: Sequence[str] = (),
-        balanced: bool = False,
+        instead: Mapping[Any, Any] = MappingProxyType({}),
     ) -> None:
         """Build everything that `settings`, which must be complete, describe.
 
         `offered` is the number of samples that will arrive, if known; `outputs` names the tensors that every step
-        returns. In a `balanced` memory, classes have even shares and are replayed equally often, for classes of very
-        different sizes; otherwise all samples are treated alike.
+        returns. `instead` replaces policies of the learner's memory, `Store` or `Draw`, by others.
         """
         assert settings.model is not None
         self.device, self.classes = pick_device(settings.device), classes
@@ -91,9 +108,10 @@ class Learning(Stateful):
         )
         self.sample_bytes = math.prod(shape) * (4 if protocol.vectors else 1)
         """Bytes of an image (one per pixel and channel), or of a vector of floats."""
-        self.held: HeldOut | None = None
-        """Held-out samples for `adjust=auto`, if the learner uses it."""
-        self.memory = self._build_memory(offered, balanced)
+        slots, held_out = self._slots(), Random(seeds.of("memory"), "memory/held", self.device)
+        self.held = HeldOut(slots, held_out, self.learner.expected_adjust) if self.learner.holds_out else None
+        """Held-out samples for `adjust=auto`, if the learner uses it; they take some of the memory's slots."""
+        self.memory = self._new_memory(slots - (self.held.size if self.held else 0), offered, instead)
         moved = perturbation(settings.perturb, model=self.model, lr=self.lr, classes=classes, seed=seeds.of("perturb"))
         moved.random.to(self.device)
         self.learner.attach(
@@ -116,27 +134,27 @@ class Learning(Stateful):
         self.images_trained = 0
         self.offers = True
         """Whether a step offers its new samples to the memory."""
+        self.spoilt_by_perturbation = False
+        """Whether the user's perturbation has returned features that are not finite; looked at on a CPU, where that
+        does not stall the step."""
         self._new_optimiser()
 
-    def _build_memory(self, offered: int | None, balanced: bool) -> Memory | None:
-        """The memory the settings describe, with at most as many slots as samples will be offered."""
-        learner, choice, seed = self.learner, self.settings.memory, self.settings.seed.of("memory")
+    def _slots(self) -> int:
+        """The number of samples that the memory of the settings holds."""
+        memory = self.settings.memory
+        if memory.per == "bytes" and self.learner.has_memory:
+            return self._samples_that_fit()
+        return memory.size * (self.classes if memory.per == "class" else 1)
+
+    def _new_memory(self, slots: int, offered: int | None, instead: Mapping[Any, Any]) -> Memory | None:
+        """A memory with this many slots, or fewer if not so many samples will be offered; None if the learner has
+        none."""
+        learner, seed = self.learner, self.settings.seed.of("memory")
         if not learner.has_memory:
             return None
-        size = (
-            self._samples_that_fit()
-            if choice.per == "bytes"
-            else choice.size * (self.classes if choice.per == "class" else 1)
-        )
-        if learner.holds_out:
-            self.held = HeldOut(size, Random(seed, "memory/held", self.device), learner.expected_adjust)
-            size -= self.held.size
-        size = size if offered is None else min(size, offered)
-        store = None
-        if learner.store is not None:
-            storing = Balanced if balanced and learner.store is Reservoir else learner.store
-            store = storing(size, Random(seed, "memory/store", self.device), learner)
-        drawing = Even if balanced and learner.draw is Uniform else learner.draw
+        size = slots if offered is None else min(slots, offered)
+        storing, drawing = (instead.get(policy, policy) for policy in (learner.store, learner.draw))
+        store = storing and storing(size, Random(seed, "memory/store", self.device), learner)
         return Memory(size, store, drawing(Random(seed, "memory/draw", self.device), learner))
 
     def _samples_that_fit(self) -> int:
@@ -189,8 +207,7 @@ class Learning(Stateful):
             yield
             return
         seed = derive(self.settings.seed.of("perturb"), f"torch/{self.images_trained}")
-        with torch.random.fork_rng(devices=[]), self._own_generator() as on_device:
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed), self._own_generator() as on_device:
             if on_device is not None:
                 on_device.manual_seed(seed)
             yield
@@ -228,6 +245,8 @@ class Learning(Stateful):
             new, replays = self.passes(batch, drawn)
             losses = _checked(self.learner.losses(new, *replays), self.settings.learner.name)
         self.images_trained += sum(len(batch.y) for batch in (new, *replays))
+        if self.settings.with_own_code and self.device.type == "cpu":
+            self.spoilt_by_perturbation |= any(map(_spoilt, replays))
         self.outputs.watch(new, replays)
         self.learner.update(losses, self.optimiser)
         if self.memory is not None and self.stores:
@@ -246,15 +265,15 @@ class Learning(Stateful):
 
     def predict(self, x: Tensor) -> Tensor:
         """The learner's adjusted score for every class, for images as the encoder sees them."""
-        return self.learner.adjusted(self.learner.predict(x))
+        scores = _checked_scores(self.learner.predict(x), self.classes, self.settings.learner.name)
+        return self.learner.adjusted(scores)
 
     def grow(self, classes: int) -> None:
         """Extend to more classes: the head, the optimiser's state, the learner's counters and the memory."""
         if classes <= self.classes:
             return
         before, old = list(self.model.parameters()), self.optimiser
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive(self.settings.seed.of("init"), f"grow/{classes}"))
+        with seeded(derive(self.settings.seed.of("init"), f"grow/{classes}")):
             self.model.grow(classes)
         self.learner.grow(classes)
         if self.memory is not None:

@@ -17,6 +17,7 @@ from moca.engine.held_out import holding_out
 from moca.errors import MocaError
 from moca.models.frozen import Frozen
 from moca.settings import Own, Run
+from moca.stream_checks import refuse_untested
 from moca.streams import Stream, class_incremental
 
 
@@ -79,6 +80,7 @@ class Material:
         )
         if fixed:
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
+        refuse_untested(stream)
         sizes = tuple(len(task.tested) for task in stream)
         if given.frozen is not None:
             stream = self._on_features(given, stream)

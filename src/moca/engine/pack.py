@@ -143,7 +143,7 @@ class _Active:
         self.number, self.job, self.streams = number, job, streams
         self.on_stream, self.on_gpu = streams.take(job.device), job.device.type == "cuda"
         self.ending: Ending = None
-        self.opened = self.needs_memory = self.held = False
+        self.was_done = self.needs_memory = self.held = False
         self.work = self._work(active, interrupt)
 
     def turn(self) -> bool:
@@ -165,9 +165,8 @@ class _Active:
     def _work(self, active: Sized, interrupt: Interrupt) -> Generator[bool]:
         run = self.job.open()
         if isinstance(run, Result):
-            self.ending = run
+            self.ending, self.was_done = run, True
             return
-        self.opened = True
         try:
             if self.job.images_before is None:
                 self.job.images_before = run.images_before
@@ -193,7 +192,7 @@ class _Active:
         other."""
         self.work.close()
         self.streams.put_back(self.job.device, self.on_stream)
-        if self.needs_memory or (self.on_gpu and (self.opened or self.held)):
+        if self.needs_memory or (self.on_gpu and not self.was_done):
             gc.collect()
             torch.cuda.empty_cache()
 

@@ -12,15 +12,15 @@ _copies: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 """For each tensor of images on the host, its copies by device; freed together with the original."""
 
 
-def resident(images: Tensor, device: torch.device, room: int | None = None) -> Tensor:
-    """The images on the device, or unchanged if they would take more than `room` bytes there, by default half of the
-    free memory. Packed runs share the copy of their data set."""
+def resident(images: Tensor, device: torch.device) -> Tensor:
+    """The images on the device, or unchanged if they would take more than half of the free memory there. Packed runs
+    share the copy of their data set."""
     if images.device.type == device.type or device.type == "cpu":
         return images
     copies: dict[tuple[str, int], Tensor] = _copies.setdefault(images, {})
     where = device.type, _number(device)
     if where not in copies:
-        if images.nbytes > (_room(device) if room is None else room):
+        if images.nbytes > _room(device):
             return images
         copies[where] = images.to(device)
         if device.type == "cuda":
@@ -36,5 +36,6 @@ def _number(device: torch.device) -> int:
 
 
 def _room(device: torch.device) -> int:
+    """How many bytes the images may take on a device."""
     free, _ = torch.cuda.mem_get_info(device)
     return int(_SHARE * free)

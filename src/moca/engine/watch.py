@@ -129,14 +129,24 @@ class Guard(Watcher):
     """Ends a run whose loss is no longer finite."""
 
     def begin(self, run: Running) -> None:
-        """Prepare the advice for the error message."""
-        self.folder = run.folder.path
-        self.advice = "lower lr" + (" or lambda" if run.settings.perturb.name != "none" else "")
+        """Note what the error message depends on."""
+        self.folder, self.settings, self.learning = run.folder.path, run.settings, run.trainer.learning
 
     def step(self, record: StepRecord) -> None:
         """Raise `Diverged` if the loss is not finite."""
         if not math.isfinite(record.loss):
+            terms = ", ".join(f"losses['{name}']" for name, loss in record.losses.items() if not math.isfinite(loss))
             raise Diverged(
                 f"the loss is no longer a finite number at step {record.step} (task {record.task + 1}, epoch "
-                f"{record.epoch + 1}); {self.advice}. The metrics up to there are in {self.folder}"
+                f"{record.epoch + 1}){terms and f': {terms}'}; {self._advice(record.step)}. The metrics up to there "
+                f"are in {self.folder}"
             )
+
+    def _advice(self, step: int) -> str:
+        moved = self.settings.perturb.name
+        if self.learning.spoilt_by_perturbation:
+            return f"'{moved}' made finite features NaN or infinite; look at its direction"
+        if step == 1:
+            return "nothing was trained before, so it is not lr: look at the losses, the encoder and the images"
+        own = ", or look at your own code" * self.settings.with_own_code
+        return "lower lr" + " or lambda" * (moved != "none") + own

@@ -20,9 +20,9 @@ from torch.nn.utils import parametrize
 
 from moca.data import Split
 from moca.engine.device import has_bfloat16
-from moca.engine.numerics import Numerics
 from moca.generator.network import Critic, Generator, Guess, Shape
-from moca.random import Random, derive
+from moca.numerics import Numerics
+from moca.random import Random, derive, seeded
 
 _RATE, _CRITIC_RATE = 5e-4, 2e-4
 _AVERAGE = 0.998
@@ -57,8 +57,7 @@ class Training:
         shape = (channels, height, width)
         self.device, self.wanted, self.batch = torch.device(device), wanted, 256 if wide else 64
         self.images, self.labels = images.images.to(device), images.labels.to(device)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive(0, "generator"))
+        with seeded(derive(0, "generator")):
             self.pair = Pair(shape, classes, wide).to(device)
             self.critic = Critic(shape, classes, wide).to(device) if channels > 1 else None
         self.average = deepcopy(self.pair).requires_grad_(False)

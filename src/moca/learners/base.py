@@ -12,14 +12,15 @@ from torch import Tensor
 
 from moca.batch import Batch
 from moca.errors import MocaError
-from moca.inference_batches import at_once
+from moca.inference_batches import MOST, at_once
 from moca.memory import Draw, Memory, Reservoir, Store, Uniform
 from moca.models.model import Model
 from moca.parts import Part, option, path_of
 from moca.perturb.base import Perturbation
 from moca.perturb.none import Unmoved
 from moca.random import Random
-from moca.state import Stateful, longer
+from moca.signatures import refuse_misfits
+from moca.state import Stateful, longer, placed_tensors
 
 if TYPE_CHECKING:
     from moca.streams import Task
@@ -28,8 +29,8 @@ Losses = dict[str, Tensor]
 """The terms of the loss by name; their sum is minimised unless the learner overrides `update`."""
 
 
-_AT_ONCE = 500
-"""Inference batch size outside the training step; smaller for large images."""
+_METHODS = ("prepare", "begin_task", "losses", "update", "end_task", "predict", "scores", "see", "encode", "grow")
+"""What a learner may override, and moca calls."""
 
 
 def among(logits: Tensor, classes: Tensor) -> Tensor:
@@ -172,6 +173,7 @@ class Learner(Part, Stateful):
     ) -> Self:
         """Set what the learner works on. With `skips_short`, a step is not perturbed if the new batch and the replay
         batch differ in size."""
+        refuse_misfits(self, Learner, _METHODS, several=self.draws)
         self.model, self.memory, self.view = model, memory, view or Tensor.float
         self.perturbation, self.skips_short = perturbation or Unmoved().attach(), skips_short
         self.adjusts_by = self.expected_adjust if self.adjust == "auto" else self.adjust
@@ -217,8 +219,20 @@ class Learner(Part, Stateful):
     def update(self, losses: Losses, optimiser: torch.optim.Optimizer) -> None:
         """Take one optimiser step on the sum of the losses."""
         optimiser.zero_grad()
-        torch.stack(list(losses.values())).sum().backward()
+        try:
+            torch.stack(list(losses.values())).sum().backward()
+        except RuntimeError as error:
+            if "backward through the graph a second time" in str(error) and (kept := self._kept_graphs()):
+                raise MocaError(
+                    f"'{type(self).__name__}' keeps {kept} with its graph from the step before; keep .detach() of it"
+                ) from error
+            raise
         optimiser.step()
+
+    def _kept_graphs(self) -> str:
+        """The attributes that hold a tensor with its graph."""
+        graphs = {path[0] for path, tensor in placed_tensors(vars(self)) if tensor.grad_fn is not None}
+        return ", ".join(f"'{name}'" for name in sorted(graphs))
 
     def end_task(self, samples: Batch) -> None:
         """Called after a task has been trained, with the raw images and labels of its training set; the model is in
@@ -252,12 +266,12 @@ class Learner(Part, Stateful):
     @torch.no_grad()
     def asked(self, network: Callable[[Tensor], Tensor], images: Tensor) -> Tensor:
         """Run `network` on raw images (on any device) without augmentation, in batches, and return all outputs."""
-        parts = images.split(at_once(images, _AT_ONCE))
+        parts = images.split(at_once(images, MOST["cpu"]))  # so many on a GPU, too
         return torch.cat([network(self.view(part.to(self.came.device))) for part in parts])
 
     def portions(self, samples: Batch) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield raw images and their labels in batches, on the learner's device."""
-        size = at_once(samples.image, _AT_ONCE)
+        size = at_once(samples.image, MOST["cpu"])
         for images, y in zip(samples.image.split(size), samples.y.split(size), strict=True):
             yield images.to(self.came.device), y.to(self.came.device)
 

@@ -20,7 +20,7 @@ from moca.engine.schedule import Schedule
 from moca.errors import Interrupted, MocaError, nearest
 from moca.generator import generator_of
 from moca.measures import implicit_augmentation
-from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, same, sought, write
+from moca.measures.analysis import FILE, Analyses, Analysis, Axis, Plot, listed, read, sought, write
 from moca.measures.confusion import forgetting_by_class
 from moca.measures.final_model import OF_MODEL, OfModel, first_tasks
 from moca.measures.record.recorder import KINDS
@@ -28,6 +28,7 @@ from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.paths import from_here
 from moca.settings import Choice, Run, validate
+from moca.settings.choice import choice_of
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
@@ -127,7 +128,7 @@ def analyse(
         raise MocaError(f"run '{path}' is still going on; wait for its end")
     result = Result.load(path)
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
-    stale, looked_for_before = _stale(folder), looked_for
+    stale = _stale(folder)
     recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
     computed = {} if stale else {name: a for name, a in before.items() if a.source == "computed"}
     missing = _unrecorded(result, recorded)
@@ -139,7 +140,7 @@ def analyse(
         computed |= anew  # keeps what cannot be recomputed because weights or images are gone
         missing += why
         looked_for = set(COMPUTED) if anew else looked_for
-        if stale or looked_for != looked_for_before or not same(recorded | computed, before):
+        if anew or stale:
             write(folder, recorded | computed, looked_for)
     if result.finished and not ended.weights and (again or "confusion" not in computed):
         missing.append(f"{_MODEL}: {_NOT_KEPT}")
@@ -192,6 +193,8 @@ class EndedRun:
             raise MocaError(f"the classes of '{settings.data_name}' are no longer those that the run learnt")
         if self.result.environment.get("data", stream.dataset.fingerprint) != stream.dataset.fingerprint:
             raise MocaError(f"the images of '{settings.data_name}' are no longer those that the run learnt")
+        if settings.model is not None and settings.model.name == "pretrained":  # whose weights may be gone
+            settings = settings.model_copy(update={"model": choice_of(ENCODERS, about["settings"]["model"])})
         offered = Schedule(settings, stream).offered
         learning = Learning(settings, stream.protocol, stream.shape, state["classes"], offered)
         learning.load_state_dict(state)

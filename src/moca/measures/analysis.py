@@ -108,33 +108,14 @@ Analyses = dict[str, Analysis]
 
 def write(folder: RunFolder, analyses: Analyses, sought: Iterable[str] = ()) -> None:
     """Write analysis.json, and analysis.npz if an analysis has arrays; `sought` are the attempted analyses."""
-    if arrays := _arrays(analyses):
+    if arrays := {f"{name}/{what}": array for name, a in analyses.items() for what, array in a.arrays.items()}:
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)  # type: ignore[arg-type]
         folder.write_bytes(ARRAYS, content.getbuffer())
-    document = {"format": _FORMAT, "sought": sorted(sought), "analyses": _as_json(analyses)}
+    kept = {name: {k: v for k, v in asdict(a).items() if k != "arrays"} for name, a in analyses.items()}
+    document = {"format": _FORMAT, "sought": sorted(sought), "analyses": known(kept)}
     text = json.dumps(document, allow_nan=False)  # not indented, which would be one line per number
     folder.write_bytes(FILE, f"{text}\n".encode())
-
-
-def same(some: Analyses, others: Analyses) -> bool:
-    """Whether both would be written to the same files."""
-    arrays, theirs = _arrays(some), _arrays(others)
-    return (
-        _as_json(some) == _as_json(others)
-        and arrays.keys() == theirs.keys()
-        and all(np.array_equal(array, theirs[name], equal_nan=True) for name, array in arrays.items())
-    )
-
-
-def _as_json(analyses: Analyses) -> Any:
-    """What is written to JSON: everything but the arrays."""
-    fields = {name: asdict(analysis) for name, analysis in analyses.items()}
-    return known({name: {key: fields[name][key] for key in fields[name] if key != "arrays"} for name in fields})
-
-
-def _arrays(analyses: Analyses) -> Arrays:
-    return {f"{name}/{what}": array for name, a in analyses.items() for what, array in a.arrays.items()}
 
 
 def read(folder: RunFolder, arrays: bool = True) -> Analyses:

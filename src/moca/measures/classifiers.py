@@ -13,8 +13,8 @@ def angles_between_tasks(vectors: Tensor, tasks: Sequence[Sequence[int]]) -> Ten
 
     Within a task, the mean is over pairs of different classes; NaN if it has only one class.
     """
-    unit = vectors.detach().double()
-    angles = sphere.angle(unit.unsqueeze(1), unit.unsqueeze(0)).rad2deg()
+    unit = sphere.project(vectors.detach().double())
+    angles = (unit @ unit.T).clamp(-1, 1).arccos().rad2deg()
     other = ~torch.eye(len(unit), dtype=torch.bool, device=unit.device)
     means = [
         [angles[list(a)][:, list(b)][other[list(a)][:, list(b)]].mean() for b in tasks]  # NaN if there is no pair

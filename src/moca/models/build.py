@@ -15,7 +15,7 @@ from moca.models.evaluating import evaluating
 from moca.models.heads import build_head
 from moca.models.model import WRAP, Model
 from moca.parts import ENCODERS
-from moca.random import derive
+from moca.random import derive, seeded
 from moca.settings import Choice
 from moca.settings import heads as settings
 
@@ -45,8 +45,7 @@ def build_model(
 ) -> Model:
     """The model that the settings describe, with `outputs` outputs for each class. Initial weights depend on the seed,
     unless the encoder brings its own."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(seed, "init"))
+    with seeded(derive(seed, "init")):
         made = _made(encoder, shape)
         model = Model(made.body, build_head(head, made.features, classes * outputs), outputs)
         model.made_by = made.choice
@@ -55,8 +54,7 @@ def build_model(
 
 def made_encoder(choice: Choice, shape: Shape) -> Made:
     """An encoder without a head, initialised with seed 0 unless it brings its own weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive(0, "init"))
+    with seeded(derive(0, "init")):
         return _made(choice, shape)
 
 

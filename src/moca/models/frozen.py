@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.backends import cudnn
 
 from moca.data import Dataset, Protocol, Split, Transform
 from moca.data.progress import Watch, silent
@@ -18,6 +17,7 @@ from moca.data.protocol import vector_protocol
 from moca.errors import MocaError, MocaWarning
 from moca.inference_batches import MOST, at_once
 from moca.models.build import made_encoder
+from moca.numerics import deterministic, tf32
 from moca.settings import Choice
 
 
@@ -44,7 +44,7 @@ class Frozen:
         """
         view = Transform.plain(self.protocol, self.device)
         batches = images.split(at_once(images, MOST[self.device.type])) if len(images) else ()
-        with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        with deterministic(), tf32(convolutions=False, products=False):
             rows, done = [torch.empty(0, self.features)], 0
             for batch in batches:
                 rows.append(self.encoder(view(batch.to(self.device))).float().cpu())

@@ -15,10 +15,7 @@ from torch.func import functional_call, vjp, vmap
 from moca.models.batch_norm.layer import BatchNorm2d
 from moca.models.evaluating import evaluating
 from moca.models.model import Model
-from moca.models.per_sample import per_sample_gradients
-
-_NUMBERS = 2**27
-"""Most gradient entries to hold at once; eight times as many on a GPU."""
+from moca.models.per_sample import held_at_once, per_sample_gradients
 
 
 class _Call(NamedTuple):
@@ -120,8 +117,8 @@ def _of_a_linear_map(layer: nn.Linear | nn.Conv2d, x: Tensor, slope: Tensor) -> 
         pairs = _gram(x.flatten(0, 1)) * _gram(slope.flatten(0, 1))
         products += [pairs.view(n, places, n, places).sum((1, 3))]
     elif "weight" in learnt:
-        at_once = max(1, _NUMBERS * (8 if x.is_cuda else 1) // (n * inputs))
-        products += [_gram((some.transpose(1, 2) @ x).flatten(1)) for some in slope.split(at_once, 2)]
+        outputs = slope.split(held_at_once(n * inputs, x), 2)
+        products += [_gram((some.transpose(1, 2) @ x).flatten(1)) for some in outputs]
     return torch.stack(products).sum(0)
 
 

@@ -1,13 +1,11 @@
 """The model: encoder and head, called separately, since MOCA acts between `encode` and `classify`."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 
 import torch
 from torch import Tensor, nn
-from torch.backends import cudnn
-from torch.backends.cuda import matmul
 from torch.func import functional_call
 
 from moca import fusion
@@ -16,6 +14,7 @@ from moca.models.batch_norm.foreign import keep_batches_apart
 from moca.models.encoders.base import AfterStage, Encoder
 from moca.models.heads import Head
 from moca.models.precision import in_bfloat16
+from moca.numerics import tf32
 from moca.settings import Choice
 
 WRAP = "wrap it in a module that picks or pools them"
@@ -40,6 +39,11 @@ class Model(nn.Module):
 
     def __init__(self, encoder: nn.Module, head: nn.Module, outputs: int = 1) -> None:
         super().__init__()
+        for name, module in (("encoder", encoder), ("head", head)):
+            if not isinstance(module, nn.Module):
+                raise TypeError(
+                    f"{name} of a moca.Model is a torch module, not a {type(module).__name__}; wrap it in one"
+                )
         self.encoder = keep_batches_apart(encoder)
         self.head = head  # type: ignore[assignment]  # for other modules class_vectors and grow raise an error
         self.outputs = outputs
@@ -62,7 +66,7 @@ class Model(nn.Module):
         with torch.autocast(x.device.type, torch.bfloat16, enabled=self.bf16):
             if self._compiled and after_stage is None:
                 own = dict(self.encoder.named_parameters()) | dict(self.encoder.named_buffers())
-                features = fusion.shared(self.encoder)(own | (tensors or {}), x)
+                features = fusion.compiled(self.encoder)(own | (tensors or {}), x)
             else:
                 features = functional_call(self.encoder, self.rounded(tensors or {}), inputs)
         if not isinstance(features, Tensor):
@@ -95,14 +99,12 @@ class Model(nn.Module):
         """Compute in float32 inside the block, even if the model uses bfloat16: for results that depend on small
         differences. On a GPU such a model uses TensorFloat-32, with an eighth of bfloat16's error at part of its
         speed."""
-        before = self.bf16, cudnn.allow_tf32, matmul.allow_tf32
-        if self.bf16 and next(self.parameters()).is_cuda:
-            cudnn.allow_tf32 = matmul.allow_tf32 = True
-        self.bf16 = False
+        before, self.bf16 = self.bf16, False
         try:
-            yield
+            with tf32(True, True) if before and next(self.parameters()).is_cuda else nullcontext():
+                yield
         finally:
-            self.bf16, cudnn.allow_tf32, matmul.allow_tf32 = before
+            self.bf16 = before
 
     def classify(self, h: Tensor) -> Tensor:
         """Logits of the features h."""

@@ -34,7 +34,10 @@ class Weights:
 def read_weights(source: Path, base: str | None) -> Weights:
     """Read the weights at a path; `base` names the encoder if the source does not."""
     if not source.exists():
-        raise MocaError(f"weights '{source}' are not there; give a finished run, a model, or a file of weights")
+        raise MocaError(
+            f"weights '{source}' are not there; give a finished run, a model, or a file of weights (a run that was "
+            "stopped needs its own back)"
+        )
     about, tensors = _of_folder(source) if source.is_dir() else _of_file(source)
     if about.get("settings", {}).get("frozen"):
         raise MocaError(f"'{source}' learnt on a frozen encoder; give the weights that it was frozen with")

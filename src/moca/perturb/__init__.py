@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
+from moca.errors import MocaError
 from moca.parts import PERTURBATIONS
 from moca.perturb.base import Perturbation
 from moca.random import Random
@@ -25,6 +26,7 @@ def perturbation(
     lr: float | Tensor | None = None,
     classes: int | None = None,
     seed: int = 0,
+    **options: Any,
 ) -> Perturbation:
     """Create a perturbation, which moves the features of replayed old-class samples in any training loop.
 
@@ -35,6 +37,7 @@ def perturbation(
         lr: The current learning rate, for `wap`; a tensor follows your schedule.
         classes: How many classes there are or will be, for `vt`.
         seed: The seed of its random numbers; if several processes train one model, give each its own.
+        **options: Not taken here; options follow the name, as in `"gaussian:lambda=2"`.
 
     Returns:
         The perturbation. Call it with the replayed batch, and with the new batch if it uses one.
@@ -46,5 +49,9 @@ def perturbation(
         >>> (f != h).any(1).tolist()
         [True, True, False]
     """
+    if options:
+        given = ",".join(f"{'lambda' if name == 'lam' else name}={value}" for name, value in options.items())
+        whole = f"'{spec}{',' if ':' in spec else ':'}{given}'" if isinstance(spec, str) else "an object made with them"
+        raise MocaError(f"moca.perturbation takes options with the name: {whole}")
     made: Perturbation = choice_of(PERTURBATIONS, spec).make()
     return made.attach(Random(operator.index(seed), "perturb"), model, lr, classes)

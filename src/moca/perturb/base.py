@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
@@ -14,6 +15,7 @@ from moca.batch import Batch, in_short
 from moca.errors import MocaError
 from moca.parts import Part, option
 from moca.random import Random
+from moca.signatures import refuse_misfits
 from moca.state import Stateful
 
 if TYPE_CHECKING:
@@ -78,6 +80,9 @@ class Perturbation(Part, Stateful):
         kind = type(self)
         if self.moves and kind.direction is Perturbation.direction and kind.__call__ is Perturbation.__call__:
             raise self._undefined()
+        refuse_misfits(self, Perturbation, ("direction", "__call__", "grow"))
+        _refuse_no_rate(lr)
+        _refuse_no_count(classes)
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
             getattr(self, name)  # raises here if something is missing, not in the middle of training
@@ -109,6 +114,8 @@ class Perturbation(Part, Stateful):
         """
         if not isinstance(replay, Batch):
             raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not {type(replay).__name__}")
+        if new is not None and not isinstance(new, Batch):
+            raise TypeError(f"the new samples are a moca.Batch(features=h_new, ...), not {type(new).__name__}")
         h, old = replay.features, replay.old
         if not isinstance(h, Tensor):
             raise TypeError(f"features= is a tensor, not {type(h).__name__}")
@@ -117,6 +124,8 @@ class Perturbation(Part, Stateful):
             raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")
         if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
             raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
+        if self.needs_images and len(x := getattr(replay, "x", h)) != len(h):
+            raise ValueError(f"x= has {len(x)} samples and features= {len(h)} rows; give both of the same samples")
         beside = getattr(new, "features", h)
         if isinstance(beside, Tensor) and beside.shape[1:] != h.shape[1:]:
             raise ValueError(
@@ -147,6 +156,16 @@ class Perturbation(Part, Stateful):
         else:
             f = sphere.cap(h, sphere.displace(h, n, self.lam, self.scaled), math.radians(self.angle_cap))
         return f if old is None else torch.where(old.unsqueeze(-1), f, h)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state, which must be of the same kind of perturbation."""
+        own = self._remembered()
+        if not isinstance(state, dict) or state.keys() != set(own):
+            got = ", ".join(map(str, state)) or "nothing" if isinstance(state, dict) else f"a {type(state).__name__}"
+            raise MocaError(
+                f"a state of '{type(self).__name__}' holds {', '.join(own)}, not {got}; load one of its own"
+            )
+        super().load_state_dict(state)
 
     def grow(self, classes: int) -> None:
         """Extend the state to this many classes."""
@@ -203,6 +222,19 @@ class _NoBatch(Batch):
 
     def __getattr__(self, name: str) -> Tensor:
         raise AttributeError(f"this perturbation looks at the new batch too: perturb(replay, Batch({name}=...))")
+
+
+def _refuse_no_rate(lr: object) -> None:
+    number = isinstance(lr, Real) or (isinstance(lr, Tensor) and lr.numel() == 1)
+    if lr is not None and not number:
+        rate = "; of an optimiser .param_groups[0]['lr']" * hasattr(lr, "param_groups")
+        got = repr(lr) if isinstance(lr, str) else f"a {type(lr).__name__}"
+        raise TypeError(f"lr= is the current learning rate, a number or a tensor of one, not {got}{rate}")
+
+
+def _refuse_no_count(classes: object) -> None:
+    if classes is not None and (type(classes) is bool or not isinstance(classes, Integral) or classes < 1):
+        raise TypeError(f"classes= is how many classes there are or will be, a whole number, not {classes!r}")
 
 
 def _required(value: T | None, what: str) -> T:

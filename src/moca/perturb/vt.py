@@ -3,7 +3,7 @@
 Paper: Yu et al., TMLR 2023, arXiv 2210.05398.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from moca import sphere
 from moca.batch import Batch, paired
+from moca.errors import MocaError
 from moca.parts import option
 from moca.perturb.base import Perturbation, class_numbers
 from moca.state import longer
@@ -65,6 +66,12 @@ class VT(Perturbation):
         self.means.copy_(torch.where(count > 0, keep * self.means + (1 - keep) * batch_mean, self.means))
         self.batches += count > 0
         return self.means
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a state, which must be of as many classes."""
+        super().load_state_dict(state)
+        if self.center == "class" and self.means is not None and (known := len(self.means)) != self.classes:
+            raise MocaError(f"this state has means of {known} classes, not {self.classes}; give classes={known}")
 
     def grow(self, classes: int) -> None:
         """Extend the means to this many classes."""

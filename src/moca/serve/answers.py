@@ -13,9 +13,11 @@ class _Answer(BaseModel):
 
 
 class Health(_Answer):
-    """The service is up."""
+    """The service is up, with the version that answers. Needs no key, so it says no more."""
 
     status: str = "ok"
+    version: int | None = Field(description="version that answers; null for a finished run")
+    trouble: bool = Field(description="whether the version in use on disk could not be loaded; /api/model says why")
 
 
 class Share(_Answer):
@@ -132,4 +134,5 @@ class LessonStatus(_Answer):
     basis: str = Field(description="warnings about accuracies that rest on few held-out images")
     old_before: float | None
     old_after: float | None
+    old_apart: float | None = Field(description="the same with the scores of old classes only")
     new_after: float | None

@@ -20,7 +20,14 @@ from moca import __version__
 from moca.classifier.facts import facts_of
 from moca.classifier.images import class_name
 from moca.classifier.remarks import alike_told
-from moca.classifier.summary import basis_told, copies_told, cost_told, emptied_told, otherwise_told
+from moca.classifier.summary import (
+    basis_told,
+    copies_told,
+    cost_told,
+    emptied_told,
+    otherwise_told,
+    passed_over_told,
+)
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.data.source import Pixels
@@ -76,8 +83,8 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     @app.get("/api/health")
     async def health() -> answers.Health:
-        """Whether the service is up; needs no key."""
-        return answers.Health()
+        """Whether the service is up, and with which version; needs no key."""
+        return answers.Health(version=in_use.version.number, trouble=in_use.trouble is not None)
 
     @app.get("/api/model")
     def model() -> answers.About:
@@ -105,7 +112,7 @@ def create_app(in_use: InUse, teaching: Teaching | None, limits: Limits, key: st
 
     def require_teaching() -> Teaching:
         if teaching is None:
-            raise HTTPException(403, "this service does not teach: it was started with --no-teach")
+            raise HTTPException(403, "this service does not teach: it was started with --no-teach or --version")
         return teaching
 
     @app.post("/api/teach", status_code=202)
@@ -198,7 +205,7 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
     channels, height, width = facts.shape
     return answers.About(
         name=in_use.name,
-        version=facts.in_use,
+        version=facts.version,
         learner=facts.learner,
         perturb=facts.perturb,
         encoder=facts.encoder,
@@ -212,7 +219,7 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
         history=[
             answers.PastVersion(
                 version=past.version,
-                in_use=past.version == facts.in_use,
+                in_use=past.version == facts.version,  # it answers, even if another is in use on disk
                 when=past.when,
                 classes=past.classes,
                 what=past.what,
@@ -255,8 +262,10 @@ def _lesson(status: Status, known: Sequence[Label]) -> answers.LessonStatus:
     if lesson is not None:
         alike = alike_told(lesson.new_classes, [name for name in known if name not in lesson.new_classes])
         emptied = emptied_told(lesson, lambda name: "forget it.")
-        warned = (alike, otherwise_told(lesson), copies_told(lesson), cost_told(lesson, _BACK), emptied)
-    keys = ("version", "held", "known", "old_before", "old_after", "new_after")
+        passed_over = passed_over_told(lesson, lambda number: f"use version {number}.")
+        cost = cost_told(lesson, _BACK)
+        warned = (alike, otherwise_told(lesson), copies_told(lesson), cost, emptied, passed_over)
+    keys = ("version", "held", "known", "old_before", "old_after", "old_apart", "new_after")
     return answers.LessonStatus(
         state=status.state,
         label=status.label,
@@ -264,31 +273,12 @@ def _lesson(status: Status, known: Sequence[Label]) -> answers.LessonStatus:
         left_out=list(status.left_out),
         done=status.done,
         steps=status.steps,
-        told=_describe(status),
+        told=status.told,
         otherwise={} if lesson is None else lesson.otherwise,
         warnings=[*filter(None, warned)],
         basis="" if lesson is None else basis_told(lesson),
         **{key: None if lesson is None else getattr(lesson, key) for key in keys},
     )
-
-
-def _describe(status: Status) -> str:
-    version, in_use = (status.lesson.version, status.lesson.in_use) if status.lesson else (None, None)
-    match status.state:
-        case "none":
-            return "there has been no lesson yet"
-        case "running":
-            return f"step {status.done} of {status.steps}" if status.steps else "the lesson is starting"
-        case "used":
-            return f"version {version} is in use"
-        case "refused":
-            return f"version {version} forgot too much; it is saved but not in use, version {in_use} still is"
-        case "nothing new":
-            return "nothing new: all images were learnt before"
-        case "stopped":
-            return "the lesson was stopped; the model is unchanged"
-        case _:
-            return f"{status.why}; the model is unchanged"
 
 
 async def _invalid(request: Request, error: Exception) -> JSONResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from threading import Lock
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from moca.classifier.classifier import Classifier
 from moca.classifier.folder import ModelFolder
+from moca.classifier.summary import what_it_was
 from moca.data.arrays import Label
 from moca.data.source import Pixels
 from moca.errors import MocaError
@@ -76,10 +77,12 @@ class Version:
 
 
 class InUse:
-    """The version in use, which a lesson of this service, `moca learn`, `rollback` or `forget` may replace."""
+    """The version in use, which a lesson of this service, `moca learn`, `rollback` or `forget` may replace; or always
+    the same one, if a version is given. `log` is called with a line whenever that happens, or fails."""
 
-    def __init__(self, path: Path, device: str) -> None:
+    def __init__(self, path: Path, device: str, version: int | None = None, log: Callable[[str], object] = str) -> None:
         self.folder, self._device, self._reloading = ModelFolder(path), device, Lock()
+        self._always, self._log = version, log
         self._mark = self.folder.mark
         self.version = self._load()
         self.trouble: str | None = None
@@ -94,21 +97,31 @@ class InUse:
         """Load the version in use on disk if it has changed; return whether it was loaded."""
         with self._reloading:
             mark = self.folder.mark
-            if mark == self._mark:
+            if mark == self._mark or self._always is not None:
                 return False
-            self._mark = mark
+            self._mark, before = mark, self.version.number
             try:
                 self.version = self._load()
             except Exception as error:  # whatever it is, the version before still answers
                 line = str(error) if isinstance(error, MocaError) else f"{type(error).__name__}: {error}"
-                number = self.version.number
-                self.trouble = f"the version in use on disk cannot be loaded, version {number} still answers: {line}"
+                self.trouble = f"the version in use on disk cannot be loaded, version {before} still answers: {line}"
+                self._log(self.trouble)
                 return False
             self.trouble = None
+            self._log(f"version {self.version.number} answers, after version {before}{self._what()}")
             return True
 
+    def _what(self) -> str:
+        """How the version came about, as the end of a line; empty if that cannot be read."""
+        try:
+            return f": {what_it_was(self.folder.about(self.version.number))}"
+        except MocaError:
+            return ""
+
     def _load(self) -> Version:
-        number = self.folder.current if self.folder.exists() else None
+        number = self._always
+        if number is None and self.folder.exists():
+            number = self.folder.current
         classifier = self.folder.load(Classifier, number, device=self._device)
         if classifier.takes_vectors:
             raise MocaError(

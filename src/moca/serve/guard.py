@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from moca.serve.limits import Limits, Rate
 
 _OPEN = ("/", "/api/health", "/openapi.json")
-"""Paths that reveal nothing about the model and need no key."""
+"""Paths that reveal no more of the model than the number of its version, and need no key."""
 _PATIENCE = 10.0
 """Seconds for receiving the rest of a refused request; slow senders take up connections."""
 _LATER = "2"

@@ -6,6 +6,7 @@ import secrets
 import socket
 import warnings
 from collections.abc import Callable
+from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -33,16 +34,22 @@ def serve(
     limits: Limits,
     rules: LessonRules,
     teach: bool,
+    version: int | None,
     say: Callable[[str], None],
 ) -> None:
-    """Serve a model until Ctrl-C. Without a key, only this machine can use it."""
+    """Serve a model until Ctrl-C. Without a key, only this machine can use it. A given version stays, and is not
+    taught."""
     family, address = _resolve(host, port)
     _check_key(key, address)
-    in_use = InUse(path, rules.device)
+
+    def log(line: str) -> None:
+        say(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line}")
+
+    in_use = InUse(path, rules.device, version, log)
     Image.MAX_IMAGE_PIXELS = max(limits.pixels, Image.MAX_IMAGE_PIXELS or 0)  # images within our limit are not bombs
     warnings.simplefilter("error", Image.DecompressionBombWarning)  # larger ones are refused
     with bound(family, address, port) as listening:
-        teaching = Teaching(in_use.folder, rules, in_use.look) if teach else None
+        teaching = Teaching(in_use.folder, rules, in_use.look, log) if teach and version is None else None
         server = server_of(create_app(in_use, teaching, limits, key))
         classes, number = len(in_use.version.names), in_use.version.number
         which = "a finished run" if number is None else f"version {number}"

@@ -25,6 +25,7 @@ from moca.classifier.erasure import forget
 from moca.classifier.folder import ModelFolder
 from moca.classifier.lesson import teach
 from moca.classifier.record import Lesson
+from moca.classifier.summary import counted
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.errors import MocaError
@@ -50,6 +51,26 @@ class Status:
     left_out: tuple[str, ...] = ()
     """One line for each image that could not be read."""
 
+    @property
+    def told(self) -> str:
+        """The state in words."""
+        version, in_use = (self.lesson.version, self.lesson.in_use) if self.lesson else (None, None)
+        match self.state:
+            case "none":
+                return "there has been no lesson yet"
+            case "running":
+                return f"step {self.done} of {self.steps}" if self.steps else "the lesson is starting"
+            case "used":
+                return f"version {version} is in use"
+            case "refused":
+                return f"version {version} forgot too much; it is saved but not in use, version {in_use} still is"
+            case "nothing new":
+                return "nothing new: all images were learnt before"
+            case "stopped":
+                return "the lesson was stopped; the model is unchanged"
+            case _:
+                return f"{self.why}; the model is unchanged"
+
 
 @dataclass(frozen=True)
 class LessonRules:
@@ -65,10 +86,13 @@ class Busy(Exception):
 
 
 class Teaching:
-    """Runs at most one lesson at a time; `ended` is called after each, before its result is published."""
+    """Runs at most one lesson at a time. `ended` is called after each, before its result is published, and `log` with a
+    line about it, unless it changed the model."""
 
-    def __init__(self, folder: ModelFolder, rules: LessonRules, ended: Callable[[], object]) -> None:
-        self._folder, self._rules, self._ended = folder, rules, ended
+    def __init__(
+        self, folder: ModelFolder, rules: LessonRules, ended: Callable[[], object], log: Callable[[str], object] = str
+    ) -> None:
+        self._folder, self._rules, self._ended, self._log = folder, rules, ended, log
         self._lock = threading.Lock()
         self._process: BaseProcess | None = None
         self._follower: threading.Thread | None = None
@@ -116,6 +140,8 @@ class Teaching:
             self._ended()
         except Exception as error:
             status = replace(self.status, state="failed", why=f"the lesson could not be run ({error})")
+        if status.state != "used":
+            self._log(f"lesson of '{label}' from {counted(len(given.images), 'image')}: {status.told}")
         self.status = status
 
     def _run_process(self, label: Label, given: Readable) -> tuple[object, int | None]:
@@ -181,6 +207,7 @@ def _teach(sender: Connection, folder: ModelFolder, given: Readable, label: Labe
                 given.images,
                 [label] * len(given.images),
                 names=given.names,
+                relearn=True,  # somebody chose these images for this class
                 held_out=rules.held_out,
                 tolerate=rules.tolerate,
                 device=rules.device,

@@ -8,7 +8,14 @@ import inspect
 from collections.abc import Hashable
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, PrivateAttr, SerializerFunctionWrapHandler, create_model
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    PrivateAttr,
+    SerializerFunctionWrapHandler,
+    create_model,
+    model_validator,
+)
 from pydantic import model_serializer as serializer
 
 from moca.errors import MocaError
@@ -29,6 +36,21 @@ class Choice(Settings):
     _own: bool = PrivateAttr(False)
     _absent_options: dict[str, Any] = PrivateAttr(default_factory=dict)
     """What settings.json says about a Python object that is missing here."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_attributes(cls, value: Any) -> Any:
+        """Refuse plain attributes of a user's class: only `moca.option` declares an option."""
+        for name in value if isinstance(value, dict) and _is_part(cls.part) else ():
+            home = next((base for base in cls.part.__mro__ if name in vars(base)), None)
+            if home is None or home.__module__.startswith("moca.") or name in cls.part.options:
+                continue
+            if not callable(now := getattr(cls.part, name)):
+                raise MocaError(
+                    f"'{name}' of {cls.title()} is an attribute, not an option; declare it with moca.option: "
+                    f"{name}: {type(now).__name__} = moca.option({now!r}, 'what it is')"
+                )
+        return value
 
     @property
     def own(self) -> bool:

@@ -201,8 +201,8 @@ class Run(Settings):
 
     @property
     def with_own_code(self) -> bool:
-        """Whether the run uses user-defined parts."""
-        return any(choice.own or choice.name not in kind.built_in for kind, choice in self._parts)
+        """Whether the run uses user-defined parts; assumed of pretrained weights that do not say of which encoder."""
+        return any(choice.own or _maker(choice) not in kind.built_in for kind, choice in self._parts)
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
@@ -270,6 +270,11 @@ class Run(Settings):
                 f"bn_passes = '{self.bn_passes}': use replay, clean, official, or the passes in order, made of "
                 f"{', '.join(letters)} (n: new batch, b: replay batch, 1, 2, ...: the draws before it)"
             )
+
+
+def _maker(choice: Choice) -> str:
+    """The name of the code behind a part: for pretrained weights, of the encoder that `base` names, if it does."""
+    return choice.name if choice.name != "pretrained" else str(choice.options.get("base") or "").partition(":")[0]
 
 
 ELSEWHERE = ("seed", "data_dir", "device", "threads", "record")

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
+from moca import elsewhere
 from moca.errors import MocaError, nearest
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
 from moca.settings.base import Settings
@@ -14,14 +15,6 @@ from moca.settings.optimisers import OPTIMISERS, SCHEDULES
 from moca.settings.run import Run
 
 Init = TypeVar("Init", bound=Callable[..., None])
-
-_ELSEWHERE = {
-    "buffer_size": "memory", "mem_size": "memory", "minibatch_size": "replay_batch", "batch_size_mem": "replay_batch",
-    "batch_size": "batch", "n_epochs": "epochs", "n_tasks": "tasks", "n_experiences": "tasks", "dataset": "data",
-    "strategy": "learner", "backbone": "model", "optimizer": "optimiser", "scenario": "arrival",
-    "name": "out",
-}  # fmt: skip
-"""Names in other continual-learning libraries, and ours."""
 
 
 def refuse_unknown(given: Iterable[str], own: Iterable[str], where: str) -> None:
@@ -48,7 +41,7 @@ def refusing_unknown_keywords(init: Init) -> Init:
     def checked(self: Any, *values: Any, **given: Any) -> None:
         for name in given:
             if name not in own:
-                called = _ELSEWHERE.get(name)
+                called = elsewhere.OPTIONS.get(name)
                 hint = f"it is called {called}= here" if called in own else nearest(name, own[1:])
                 raise MocaError(f"unknown option '{name}' of {type(self).__name__}; {hint}")
         init(self, *values, **given)
@@ -58,16 +51,16 @@ def refusing_unknown_keywords(init: Init) -> Init:
 
 def setting_meant(option: str) -> str:
     """The setting of a run that an unknown option of a part probably means; empty if there is no guess."""
-    name = _ELSEWHERE.get(option, option)
+    name = elsewhere.OPTIONS.get(option, option)
     return f"it is a setting of its own: {name}=..." if name in Run.model_fields else ""
 
 
 def meant(name: str) -> str:
     """What an unknown name probably means, as the end of a sentence; empty if there is no guess."""
-    if name == "method":
-        return "is called learner= here; for several, each with its perturbation, use methods= of moca compare"
-    if name in _ELSEWHERE:
-        return f"is called {_ELSEWHERE[name]}= here"
+    if name in elsewhere.MEANT:
+        return elsewhere.MEANT[name]
+    if name in elsewhere.OPTIONS:
+        return f"is called {elsewhere.OPTIONS[name]}= here"
     if name in ("seeds", "methods", "jobs", "choose"):
         return "is for several runs: use moca compare (in Python moca.compare)"
     if name == "keep_model":
@@ -85,4 +78,4 @@ def _choices() -> dict[str, Iterable[type[Settings]]]:
     """For each setting that names a part, the option classes of all parts that it can name."""
     kinds = PERTURBATIONS, LEARNERS, ENCODERS
     found = {kind.setting: tuple(options_of(kind.find(name), name) for name in kind.built_in) for kind in kinds}
-    return {**found, "optimiser": OPTIMISERS, "schedule": SCHEDULES, "head": HEADS}
+    return {"optimiser": OPTIMISERS, "schedule": SCHEDULES, "head": HEADS, **found}

@@ -90,20 +90,30 @@ def is_hidden(name: str) -> bool:
 
 
 def images_by_class(path: Path) -> dict[str, list[str]]:
-    """The image files of each class, sorted."""
+    """The image files of each class, sorted; raises if a class has none."""
+    found = files_by_class(path)
+    refuse_mostly_empty(path, found)
+    if empty := [name for name, files in found.items() if not files]:
+        raise MocaError(f"class '{empty[0]}' has no image ({path / empty[0]}); remove the folder or add images to it")
+    return found
+
+
+def files_by_class(path: Path) -> dict[str, list[str]]:
+    """The same, also for classes without images."""
     for entry in _entries(path):
         if is_broken(Path(entry.path)) and not Path(entry.name).suffix:  # probably a class
             raise MocaError(f"{entry.path} is a link to something that does not exist; mend it or remove it")
-    found = {name: sorted(_images(path / name, _DEPTH)) for name in class_folders(path)}
-    empty = [name for name, files in found.items() if not files]
-    if len(empty) > len(found) / 2:
+    return {name: sorted(_images(path / name, _DEPTH)) for name in class_folders(path)}
+
+
+def refuse_mostly_empty(path: Path, found: dict[str, list[str]]) -> None:
+    """Raise if most folders are without images, because they are then probably no classes."""
+    full = sum(map(bool, found.values()))
+    if full < len(found) / 2:
         raise MocaError(
-            f"only {len(found) - len(empty)} of the {len(found)} folders in {path} hold images; "
+            f"only {full} of the {len(found)} folders in {path} hold images; "
             "give the folder that has one subfolder for each class"
         )
-    if empty:
-        raise MocaError(f"class '{empty[0]}' has no image ({path / empty[0]}); remove the folder or add images to it")
-    return found
 
 
 def part(files: dict[str, list[str]], options: Options) -> Part:

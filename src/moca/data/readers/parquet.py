@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from moca.data.decoders import CHUNK, encoded_part
 from moca.data.source import Options, Part, Source, as_labels, first_alone, together
@@ -33,9 +35,9 @@ def read(path: Path, options: Options) -> Source:
     all files are one split."""
     files = [path] if path.is_file() else _files(path)
     train, *tests = [files] if path.is_file() else _by_split(files, path)
-    test = _part(tests[0], options) if tests else None
-    notes = first_alone([group[0] for group in tests])
-    return Source("parquet", _part(train, options), test, _classes(_opened(train[0])), notes)
+    part, classes = _part(train, options)
+    test = _part(tests[0], options)[0] if tests else None
+    return Source("parquet", part, test, classes, first_alone([group[0] for group in tests]))
 
 
 def _by_split(files: list[Path], path: Path) -> list[list[Path]]:
@@ -51,34 +53,46 @@ def _by_split(files: list[Path], path: Path) -> list[list[Path]]:
     return [found[split] for split in ("", "train", "test", "val") if split in found]
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """An open file; what goes wrong in it is a `MocaError`."""
     try:
         import pyarrow.parquet as pq
     except ImportError:
         raise MocaError("parquet files need an extra; install it with: pip install 'moca-cl[parquet]'") from None
     try:
-        return pq.ParquetFile(path)
+        with pq.ParquetFile(path) as file:
+            yield file
+    except MocaError:
+        raise
     except Exception as error:
-        raise MocaError(f"{path} is not a readable parquet file ({_why(error)}); fetch it again") from None
+        why = first_line(error) or type(error).__name__
+        raise MocaError(f"{path} is not a readable parquet file ({why}); fetch it again") from None
 
 
-def _part(files: Sequence[Path], options: Options) -> Part:
-    opened = [_opened(file) for file in files]
-    image, label = (_column(opened[0], names, files[0]) for names in (_IMAGE, _LABEL))
+def _part(files: Sequence[Path], options: Options) -> tuple[Part, tuple[str, ...] | None]:
+    """The split in these files, and the class names, if the first file has them."""
+    with _opened(files[0]) as first:
+        image, label = (_column(first, names, files[0]) for names in (_IMAGE, _LABEL))
+        classes, labels = _classes(first), [_labels(first, label)]
+    for path in files[1:]:
+        with _opened(path) as file:
+            labels.append(_labels(file, label))
 
     def chunks() -> Iterator[list[bytes]]:
-        for path, file in zip(files, opened, strict=True):
-            try:
+        for path in files:
+            with _opened(path) as file:
                 for batch in file.iter_batches(batch_size=CHUNK, columns=[image]):
                     yield [_bytes(value, path) for value in batch.column(0).to_pylist()]
-            except MocaError:
-                raise
-            except Exception as error:
-                raise MocaError(f"{path} cannot be read ({_why(error)}); fetch it again") from None
 
-    labels = np.concatenate([file.read(columns=[label]).column(0).to_numpy() for file in opened])
     where = together(files)
-    return encoded_part(chunks, as_labels(labels, where), lambda row: f"image {row} of {where}", options)
+    numbers = as_labels(np.concatenate(labels), where)
+    return encoded_part(chunks, numbers, lambda row: f"image {row} of {where}", options), classes
+
+
+def _labels(file: Any, column: str) -> NDArray[Any]:
+    labels: NDArray[Any] = file.read(columns=[column]).column(0).to_numpy()
+    return labels
 
 
 def _column(file: Any, names: Sequence[str], path: Path) -> str:
@@ -104,7 +118,3 @@ def _classes(file: Any) -> tuple[str, ...] | None:
         return tuple(map(str, names))
     except (KeyError, TypeError, ValueError, StopIteration):
         return None
-
-
-def _why(error: Exception) -> str:
-    return first_line(error) or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
@@ -40,7 +41,13 @@ class Batches(NamedTuple):
         return Batches(sizes, self.updates, self.weights.repeat_interleave(parts) / parts, self.heaviest * parts)
 
 
-_batches: Batches | None = None
+class _Now(threading.local):
+    """The batches of the pass that a thread is in; several threads may train."""
+
+    batches: Batches | None = None
+
+
+_now = _Now()
 
 
 def batches_apart(sizes: Sequence[int], updates: Sequence[int] | None = None) -> AbstractContextManager[None]:
@@ -63,15 +70,14 @@ def rows_weighted(weights: Tensor) -> AbstractContextManager[None]:
 
 @contextmanager
 def _in_force(batches: Batches) -> Iterator[None]:
-    global _batches
-    before, _batches = _batches, batches
+    before, _now.batches = _now.batches, batches
     try:
         yield
     finally:
-        _batches = before
+        _now.batches = before
 
 
 def batches_for(layer: _BatchNorm) -> Batches | None:
     """The batches that the layer must keep apart; None outside `batches_apart` and `rows_weighted`, or if it normalises
     by its running statistics."""
-    return _batches if layer.training or layer.running_mean is None else None
+    return _now.batches if layer.training or layer.running_mean is None else None

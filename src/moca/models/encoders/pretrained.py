@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
-from torch import Tensor
 
 from moca.errors import MocaError
-from moca.models.encoders.base import AfterStage, Encoder, unchanged
+from moca.models.encoders.base import Encoder
 
 
 def _absolute(path: str) -> str:
@@ -16,8 +15,8 @@ def _absolute(path: str) -> str:
 
 
 class Pretrained(Encoder):
-    """An encoder with trained weights. A model uses only the encoder inside, `within`, so a run no longer needs the
-    weights once it has started."""
+    """An encoder with trained weights. Models use only the encoder inside, `within`, and store its weights with their
+    own, so that a model, or a run that has ended, no longer needs the file."""
 
     def __init__(
         self,
@@ -38,13 +37,7 @@ class Pretrained(Encoder):
         if not weights:
             raise MocaError("pretrained needs weights: pretrained:weights=runs/NAME, a model, or a file of weights")
         trained = read_weights(Path(weights), base)
-        within = make_encoder(trained.encoder, shape)
-        fill(within, trained, shape)
-        super().__init__(within.features)
-        self.within, self.architecture, self.normalisation = within, trained.encoder, trained.normalisation
-        self.small = within.small
-
-    def forward(self, x: Tensor, after_stage: AfterStage = unchanged) -> Tensor:
-        """Features of the images x."""
-        features: Tensor = self.within(x, after_stage)
-        return features
+        super().__init__(features=0)  # those of the encoder inside, which alone is used
+        self.within, self.architecture = make_encoder(trained.encoder, shape), trained.encoder
+        self.normalisation = trained.normalisation
+        fill(self.within, trained, shape)

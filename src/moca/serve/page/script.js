@@ -482,7 +482,9 @@ function showProgress(lesson) {
 function showOutcome(lesson) {
   const kind = { used: "good", refused: "bad", failed: "bad" }[lesson.state] ?? "";
   const lines = [make("p", { className: kind, textContent: sentence(lesson.told) })];
-  const rows = [["classes known before", lesson.old_before, lesson.old_after], [lesson.class, null, lesson.new_after]]
+  const apart = lesson.old_apart === lesson.old_after ? null : lesson.old_apart;
+  const rows = [["classes known before", lesson.old_before, lesson.old_after],
+    ["the same, among themselves", lesson.old_before, apart], [lesson.class, null, lesson.new_after]]
     .filter(([, , after]) => after !== null)
     .map(([name, before, after]) => make("tr", {}, make("th", { textContent: name, scope: "row" }),
       make("td", { textContent: before === null ? "" : percent(before) }), make("td", { textContent: percent(after) })));
