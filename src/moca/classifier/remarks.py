@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from moca.classifier.summary import counted, listed
+from moca.classifier.summary import listed
 from moca.data.arrays import Label
 from moca.data.decode import FORMATS, SUFFIXES
 from moca.data.place import readable
 from moca.data.readers.folder import files_by_class, is_hidden
+from moca.wording import counted
 
 if TYPE_CHECKING:
     import os

@@ -32,7 +32,6 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         basis_told,
         copies_told,
         cost_told,
-        counted,
         emptied_told,
         forgotten_told,
         learnt_from,
@@ -41,6 +40,7 @@ def show_lesson(lesson: Lesson, model: Path) -> None:
         passed_over_told,
         twice_told,
     )
+    from moca.wording import counted
 
     told = [tell(lesson) for tell in (otherwise_told, twice_told, copies_told, forgotten_told)]
     for warning in filter(None, (left_out_told(lesson.left_out), *told)):
@@ -127,7 +127,8 @@ def write_test(model: Path, version: int | None, result: Tested) -> None:
 
 def show_test(model: Path, version: int | None, result: Tested) -> None:
     """Print the accuracy on test images, of each class, and the most frequent confusions."""
-    from moca.classifier.summary import counted, left_out_told
+    from moca.classifier.summary import left_out_told
+    from moca.wording import counted
 
     which = model if version is None else f"Version {version} of {model}"
     good = f"{result.correct} of {counted(result.images, 'image is', 'images are')} classified correctly"

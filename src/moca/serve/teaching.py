@@ -25,11 +25,11 @@ from moca.classifier.erasure import forget
 from moca.classifier.folder import ModelFolder
 from moca.classifier.lesson import teach
 from moca.classifier.record import Lesson
-from moca.classifier.summary import counted
 from moca.cores import cores
 from moca.data.arrays import Label
 from moca.errors import MocaError
 from moca.serve.uploads import Readable
+from moca.wording import counted
 
 State = Literal["none", "running", "used", "refused", "nothing new", "failed", "stopped"]
 
