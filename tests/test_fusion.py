@@ -1,5 +1,7 @@
+import copy
 import gc
 import shutil
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -7,6 +9,7 @@ import torch
 from torch import nn
 
 from moca import fusion
+from moca.models.batch_norm.batches import batches_apart, rows_weighted
 from moca.models.encoders.resnet18 import ResNet18
 
 pytestmark = [
@@ -64,6 +67,18 @@ def test_every_kind_is_compiled_however_many_there_are(graphs):
     for width in range(2, 12):
         result(nn.Linear(width, 3), torch.ones(1, width))
     assert len(graphs) == 10
+
+
+def test_the_batches_of_a_pass_are_those_of_each_call(graphs):
+    """Their sizes are compiled in, the weights of the rows are not: these change at every step."""
+    module, x = ResNet18((3, 8, 8), width=5), torch.rand(8, 3, 8, 8)
+    for step in range(3):
+        weights = torch.rand(8, generator=torch.Generator().manual_seed(step)).softmax(0)
+        for inside in (nullcontext, partial(batches_apart, (3, 5), ()), partial(rows_weighted, weights)):
+            with inside():
+                features = result(copy.deepcopy(module), x)
+                torch.testing.assert_close(features, copy.deepcopy(module)(x))
+    assert len(graphs) == 3, "once for each kind of pass"
 
 
 @pytest.mark.parametrize("make", [partial(ResNet18, (3, 8, 8), width=7), partial(Scaled, 2.0, width=192)])

@@ -44,7 +44,8 @@ class Batches(NamedTuple):
 class _Now(threading.local):
     """The batches of the pass that a thread is in; several threads may train."""
 
-    batches: Batches | None = None
+    def __init__(self) -> None:  # in every thread; a default in the class is what torch.compile up to 2.11 would see
+        self.batches: Batches | None = None
 
 
 _now = _Now()
