@@ -75,9 +75,15 @@ def test_the_batches_of_a_pass_are_those_of_each_call(graphs):
     for step in range(3):
         weights = torch.rand(8, generator=torch.Generator().manual_seed(step)).softmax(0)
         for inside in (nullcontext, partial(batches_apart, (3, 5), ()), partial(rows_weighted, weights)):
+            ours, plain = copy.deepcopy(module), copy.deepcopy(module)
             with inside():
-                features = result(copy.deepcopy(module), x)
-                torch.testing.assert_close(features, copy.deepcopy(module)(x))
+                features, expected = result(ours, x), plain(x)
+            torch.testing.assert_close(features, expected)
+            found, wanted = (
+                torch.autograd.grad(y[:, 0].sum(), list(m.parameters()))
+                for y, m in ((features, ours), (expected, plain))
+            )
+            torch.testing.assert_close(found, wanted)
     assert len(graphs) == 3, "once for each kind of pass"
 
 

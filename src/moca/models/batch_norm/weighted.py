@@ -35,7 +35,8 @@ class _Weighted(torch.autograd.Function):
         rstd = (_sum(rows, centred.square()) / pixels + eps).rsqrt()
         ctx.save_for_backward(centred, weight, rstd, rows, counts)
         y = torch.addcmul(_outer(counts, bias), centred, _outer(counts, weight * rstd))
-        return y.to(x.dtype)
+        # Compiled by torch 2.11, a cast that changes nothing would make the gradients wrong.
+        return y if y.dtype == x.dtype else y.to(x.dtype)
 
     @staticmethod
     @once_differentiable
