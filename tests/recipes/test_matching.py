@@ -57,15 +57,15 @@ def test_runs_of_earlier_days_fill_their_cells():
     found = Found(RESULTS)
     assert not found.unreadable
     by_id = {entry.cell.id: entry for entry in entries(cells(), found)}
-    for method in ("none", "gaussian", "wap"):
+    official = {"none": "er", "gaussian": "er+gaussian", "wap": "er+wap_lambda=1.5_step_size=100.0"}
+    for method, name in official.items():
         one, two = by_id[f"t1-offline-{method}"], by_id[f"t2-cifar100-er-{method}-m500"]
         assert len(one.values) == 3
         assert one.values == two.values
         assert by_id[f"f10-cifar100-{method}-k5"].values == pytest.approx(one.values)
-        place = "paper" if method == "none" else "cifar100_official"  # run again since, with more recorded
-        assert {result.folder.parent.name for result in one.results} == {place}
-    kept = [json.loads((RESULTS / f"cifar100_official/er-s{seed}/result.json").read_text()) for seed in range(3)]
-    assert by_id["t1-offline-none"].values == pytest.approx([100 * result["final_accuracy"] for result in kept])
+        assert {result.folder.parent.name for result in one.results} == {"paper"}  # run again, with more recorded
+        first = [RESULTS / f"cifar100_official/{name}-s{seed}/result.json" for seed in range(3)]
+        assert one.values == pytest.approx([100 * json.loads(file.read_text())["final_accuracy"] for file in first])
     assert all(
         len(by_id[f"t1-online-{way}"].values) == 3 for way in ("none", "gaussian", "vmf", "doa_old", "vt", "wap")
     )
