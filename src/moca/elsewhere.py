@@ -35,10 +35,12 @@ def learner_meant(name: str) -> str:
 
 
 def data_meant(name: str, known: Collection[str]) -> str:
-    """What to write for a data set of that name, such as seq-cifar10 or SplitMNIST; empty if it is not known."""
-    found = re.fullmatch("(seq|split|permuted|perm|rotated|rot)(.+)", _plain(name))
+    """What to write for a data set of that name, such as seq-cifar10 or FMNIST; empty if it is not known."""
+    found = re.fullmatch("(seq|split|permuted|perm|rotated|rot)?(.+)", _plain(name))
     if found is None or (ours := _DATA.get(found[2], found[2])) not in known:
         return ""
+    if found[1] is None:
+        return f"it is data={ours} here"
     if found[1] in ("seq", "split"):
         return f"it is data={ours} here, which tasks= splits"
     return f"from {ours}, moca.domain_incremental makes it in Python, of one data set for each task"

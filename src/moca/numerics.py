@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch.backends import cudnn
 
+from moca.errors import MocaError
+
 
 @dataclass(frozen=True)
 class Numerics:
@@ -65,7 +67,13 @@ def deterministic(only: bool = True) -> Iterator[None]:
 def tf32(convolutions: bool, products: bool) -> Iterator[None]:
     """Set whether float32 convolutions on a GPU, and other float32 products anywhere, may round their factors to
     TensorFloat-32."""
-    before = cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    try:
+        before = cudnn.allow_tf32, torch.get_float32_matmul_precision()
+    except RuntimeError:  # torch says no more than that both ways of setting it were used
+        raise MocaError(
+            "fp32_precision of torch.backends was set, which moca cannot put back; set it with "
+            "torch.set_float32_matmul_precision(...) and torch.backends.cudnn.allow_tf32 instead"
+        ) from None
     cudnn.allow_tf32 = convolutions
     torch.set_float32_matmul_precision("high" if products else "highest")
     try:

@@ -333,6 +333,7 @@ MISTAKES = [
     ("run --model sgd", "unknown model 'sgd'; it is called --learner finetune here"),
     ("run --data split_mnist", "it is --data mnist here, which --tasks splits"),
     ("run --data seq-tinyimg", "it is --data tinyimagenet here, which --tasks splits"),
+    ("run --data FMNIST", "(there is no folder of that name either); it is --data fashion_mnist here"),
     (
         "run --data PermutedMNIST",
         "from mnist, moca.domain_incremental makes it in Python, of one data set for each task",

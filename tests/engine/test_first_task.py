@@ -217,11 +217,13 @@ def test_it_is_kept_only_while_another_run_is_to_come(tmp_path, monkeypatch):
     moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=1, out=tmp_path / "three")
     assert held == [False, True, True, True, True, False, False], "two tasks of the first, and one of the others"
     held.clear()
-    (tmp_path / "blocked" / "er+vt-s0").mkdir(parents=True)
-    (tmp_path / "blocked" / "er+vt-s0" / "mine").touch()
-    moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=1, out=tmp_path / "blocked")
-    assert held == [False, True, True, False, False], "the second run is no longer to come"
-    held.clear()
+    for what in ("mine", "settings.json"):
+        folder = tmp_path / f"with {what}" / "er+vt-s0"
+        folder.mkdir(parents=True)
+        (folder / what).touch()
+        moca.compare(**FAST, perturb=["none", "vt", "gaussian"], seeds=1, out=folder.parent)
+        assert held == [False, True, True, False, False], "the second run cannot be opened, and is no longer to come"
+        held.clear()
     moca.compare(**FAST, seeds=1, out=tmp_path / "one")
     assert not any(held)
 

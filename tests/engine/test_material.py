@@ -2,6 +2,8 @@
 
 import torch
 
+from moca.data.progress import silent
+from moca.engine.intent import Intent
 from moca.engine.material import Material
 from moca.settings import Run, validate
 from moca.streams import class_incremental
@@ -33,3 +35,11 @@ def test_images_of_a_stream_of_ones_own_pass_a_frozen_encoder_once(make_dataset)
         _, stream = material(validate(Run, settings | {"learner": learner}))
         assert stream.shape == (16, 1, 1)
     assert Counting.passed <= len(own.train) + len(own.test) + 4, "a few to see what comes out"
+
+
+def test_runs_that_choose_have_the_images_of_those_chosen(make_dataset, tmp_path):
+    data, settings = make_dataset((20, 20)), {"tasks": 2, "lr": [0.1, 0.2], "device": "cpu"}
+    pair = (data.train.images.numpy(), data.train.labels.numpy())
+    intent = Intent.of(settings | {"data": pair}, [0], 0.1, tmp_path, silent)
+    first, *others = (p.stream.train.images for p in (*intent.plans, *intent.held_out))
+    assert len(others) == 3 and all(images is first for images in others)

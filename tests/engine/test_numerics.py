@@ -1,5 +1,6 @@
 """Threads and TensorFloat-32 belong to the process; a run sets them for its own work alone."""
 
+import operator
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 import moca
 from moca import MocaError
-from moca.numerics import Numerics
+from moca.numerics import Numerics, tf32
 
 
 def switches():
@@ -33,6 +34,18 @@ def test_they_hold_inside_and_are_put_back_however_it_ends(tf32):
         assert switches() == (3, tf32, tf32, True)
         raise ZeroDivisionError
     assert switches() == before
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "conv"), reason="torch has one way to set it")
+@pytest.mark.parametrize("of", ["cuda.matmul", "cudnn.conv"])
+def test_the_other_way_to_set_it_is_refused_in_a_line(of):
+    operations = operator.attrgetter(of)(torch.backends)
+    operations.fp32_precision = "ieee" if of == "cudnn.conv" else "tf32"
+    with (
+        pytest.raises(MocaError, match=r"^fp32_precision of torch.backends was set, .*allow_tf32 instead$"),
+        tf32(convolutions=False, products=False),
+    ):
+        pass
 
 
 def test_without_a_number_of_threads_the_process_decides():

@@ -260,6 +260,17 @@ def test_methods_that_lack_what_they_need():
     assert not Path("empty").exists(), "it is refused before the first task, which moves nothing"
 
 
+class Huge(torch.nn.Module):
+    """An encoder whose features are finite numbers, but of infinite length."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 8)
+
+    def forward(self, x):
+        return 1e30 * self.layer(x.flatten(1))
+
+
 class TestALossThatIsNotFinite:
     """What it is blamed on: the term, and who made it so."""
 
@@ -296,11 +307,14 @@ class TestALossThatIsNotFinite:
         told = self.told(perturb=Mistaken, batch=16)
         assert "(task 2, epoch 1): losses['replay']; 'Mistaken' made finite features NaN or infinite; look at" in told
 
-    def test_a_direction_is_not_blamed_for_features_that_were_not(self):
+    @pytest.mark.parametrize(
+        ("term", "settings"), [("new", {"lr": 1e30, "head": "linear"}), ("replay", {"model": Huge, "batch": 16})]
+    )
+    def test_a_direction_is_not_blamed_for_features_that_were_not(self, term, settings):
         class Sound(moca.Perturbation):
             def direction(self, replay, new):
                 return replay.features
 
-        told = self.told(perturb=Sound, lr=1e30, head="linear")
-        assert "losses['new']" in told
+        told = self.told(perturb=Sound, **settings)
+        assert f"losses['{term}']" in told
         assert "; lower lr or lambda, or look at your own code. The metrics up to there are in" in told

@@ -87,6 +87,7 @@ def test_no_two_tags_are_taken_for_one():
         (["table2"], "cifar1000", "no cell is 'cifar1000'; did you mean 'cifar100'?"),
         (["table8"], "cifar10", "no cell of table8 is 'cifar10'; they are cifar100"),
         (["table10"], "lambda=2", "no cell of table10 is 'lambda=2'"),
+        (["table1"], "*", "no cell is '*'; known: "),
         (["table2"], "tinyimagenet,gem", "no cell is all of 'tinyimagenet,gem'; without 'gem' there are derpp, er,"),
     ],
 )

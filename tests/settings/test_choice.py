@@ -290,6 +290,7 @@ def test_in_full_a_choice_tells_what_a_recipe_would_set():
 class WithAttribute(Learner):
     """Mistakes an attribute for an option."""
 
+    name = "what one calls it oneself"
     alpha = 0.5
     beta: float = option(1.0, "declared", ge=0)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moca.engine import plan as planning
+from moca.engine.material import Material
 from moca.engine.plan import Plan
 from moca.engine.result import Result
 from moca.errors import MocaError
@@ -42,14 +43,17 @@ def asked(choose: Any) -> Choosing:
     return validate(Choosing, values, "choose")
 
 
-def plan(settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Path) -> list[Plan]:
+def plan(
+    settings: dict[str, Any], how: Choosing, tested: Sequence[int], out: Path, material: Material | None = None
+) -> list[Plan]:
     """The selection runs: all combinations of every method that has several, with seeds not used for testing."""
     if "validation" in settings:
         raise MocaError("choose= says which share of the training images is held out; leave out validation=")
     data = settings.get("data")
     if any(isinstance(one, Stream) for one in (data if isinstance(data, list) else [data])):
         raise MocaError("choose= holds out training images, and a stream has its own tasks; give it a data set instead")
-    plans = planning.plan(settings | {"validation": how.share}, seeds_apart(how.seeds or len(tested), tested), out)
+    seeds = seeds_apart(how.seeds or len(tested), tested)
+    plans = planning.plan(settings | {"validation": how.share}, seeds, out, material)
     several = {label for labels in methods(plans) if len(labels) > 1 for label in labels}
     if not several:
         raise MocaError(

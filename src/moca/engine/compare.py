@@ -211,7 +211,7 @@ def _job(
 
 def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: FirstTask) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
-    with _found(p) as found:
+    with first_task.opening(p.folder), _found(p) as found:
         if RESULT in found:
             result = Result.load(p.folder)
             advance(result.steps, DONE_BEFORE)

@@ -10,6 +10,7 @@ from typing import Any
 from moca.data.progress import Watch
 from moca.defaults import choices_in_words, unused_in_words
 from moca.engine import choose
+from moca.engine.material import Material
 from moca.engine.plan import Plan, plan
 from moca.engine.request import CHOOSING
 from moca.engine.selection import refuse_mixing
@@ -34,10 +35,11 @@ class Intent:
         """The intent of a comparison in the folder `out`; `watch` is called as by `Material`."""
         how = None if choosing is None else choose.asked(choosing)
         refuse_mixing(out, how)
-        plans = plan(settings, seeds, out, watch)
+        material = Material(watch)
+        plans = plan(settings, seeds, out, material)
         chosen = choices_in_words((p.given, p.settings, p.stream.dataset) for p in plans if p.given)
         unused = unused_in_words(settings, [p.settings for p in plans])
-        held_out = [] if how is None else choose.plan(settings, how, seeds, out / CHOOSING)
+        held_out = [] if how is None else choose.plan(settings, how, seeds, out / CHOOSING, material)
         return cls(plans, how, held_out, [*chosen, *filter(None, [unused])])
 
     @property

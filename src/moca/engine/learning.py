@@ -52,9 +52,9 @@ def _checked(losses: Losses, name: str) -> Losses:
 
 
 def _spoilt(replay: Batch) -> bool:
-    """Whether the perturbation made features of a replayed batch, all of which were finite, no longer so."""
+    """Whether the perturbation made features of a replayed batch, all of finite length, infinite or NaN."""
     moved = vars(replay).get("moved")
-    return moved is not None and bool(replay.features.isfinite().all()) and not bool(moved.isfinite().all())
+    return moved is not None and bool(replay.features.norm(dim=1).isfinite().all()) and not bool(moved.isfinite().all())
 
 
 def _checked_scores(scores: Tensor, classes: int, name: str) -> Tensor:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from moca.data.progress import Watch, silent
 from moca.engine.device import check_execution
 from moca.engine.folder import RESULT, SETTINGS
 from moca.engine.material import Material
@@ -54,12 +53,12 @@ class Plan:
         return len(Schedule(self.settings, self.stream).tasks)
 
 
-def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, watch: Watch = silent) -> list[Plan]:
+def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Material | None = None) -> list[Plan]:
     """Every combination of the settings given as lists, each with every seed. `methods` are pairs of learner and
     perturbation in short, such as er+wap, in place of every combination of the two.
 
     A learner and a perturbation that are incompatible are skipped with a warning, unless they were given as a method or
-    nothing would be left. `watch` is called as by `Material`.
+    nothing would be left. With `material`, data sets that it has already are not read again.
     """
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
@@ -70,7 +69,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, watch: Watch
         if not values:
             raise MocaError(f"nothing to run: {name} is empty; give at least one")
     fixed = {key: value for key, value in settings.items() if key not in varied}
-    plans, unfit, material = [], dict[tuple[str, str], Unfit](), Material(watch)
+    plans, unfit, material = [], dict[tuple[str, str], Unfit](), material or Material()
     for combination in itertools.product(*varied.values()):
         chosen = dict(zip(varied, combination, strict=True))
         if METHODS in chosen:

@@ -92,24 +92,22 @@ class Running:
 
     def start(self, out: Path) -> Self:
         """Start a new run in a fresh folder."""
-        with self.first_task.opening(out):
-            self.folder, self.started = RunFolder.create(out, self.settings), _now()
-            with self._holding_the_folder():
-                self.first_task.begin(self)
+        self.folder, self.started = RunFolder.create(out, self.settings), _now()
+        with self._holding_the_folder():
+            self.first_task.begin(self)
         return self
 
     def resume(self, out: Path) -> Self:
         """Resume an interrupted run exactly where it stopped; from the beginning if it has no checkpoint yet."""
-        with self.first_task.opening(out):
-            self.folder = RunFolder.open(out)
-            self.folder.claim()
-            with self._holding_the_folder():
-                refuse_ended(out)
-                checkpoint = self.folder.load_checkpoint(self.trainer.learning.device)
-                if checkpoint is not None:
-                    self.load_state_dict(checkpoint)
-                self.started = checkpoint["started"] if checkpoint else _now()
-                self.first_task.begin(self)
+        self.folder = RunFolder.open(out)
+        self.folder.claim()
+        with self._holding_the_folder():
+            refuse_ended(out)
+            checkpoint = self.folder.load_checkpoint(self.trainer.learning.device)
+            if checkpoint is not None:
+                self.load_state_dict(checkpoint)
+            self.started = checkpoint["started"] if checkpoint else _now()
+            self.first_task.begin(self)
         return self
 
     @contextmanager

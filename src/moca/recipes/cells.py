@@ -154,7 +154,7 @@ def only(chosen: Sequence[Cell], words: str) -> list[Cell]:
 
 def _tag(word: str, among: Sequence[Cell]) -> tuple[str, str] | None:
     """The kind and spelling of the tag that a word means; None if no cell has it."""
-    tags = ((kind, tag) for cell in among for kind, tag in cell.tags.items())
+    tags = ((kind, tag) for cell in among for kind, tag in cell.tags.items() if tag)
     return next((found for found in tags if _plain(found[1]) == _plain(word)), None)
 
 

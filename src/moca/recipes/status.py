@@ -14,6 +14,7 @@ from moca.recipes.experiment import Experiment, departures
 from moca.recipes.matching import REPRODUCED, SEEDS, Entry, Found, Outcome, entries, experiments
 from moca.recipes.metrics import in_words
 from moca.report.spread import Spread
+from moca.wording import counted
 
 
 class Standing:
@@ -96,13 +97,13 @@ def tag(cell: Cell, kind: str) -> str:
 def waiting(shown: Sequence[Entry]) -> list[str]:
     """Why some of these cells cannot be run yet."""
     reasons = Counter(entry.waits for entry in shown if entry.waits)
-    return [f"Not yet runnable, {_cells(count)}: {why}." for why, count in reasons.items()]
+    return [f"Not yet runnable, {counted(count, 'cell')}: {why}." for why, count in reasons.items()]
 
 
 def notes(shown: Sequence[Entry]) -> list[str]:
     """The remarks on these cells, each once, with the number of cells that it is on."""
     found = Counter(note for entry in shown for note in entry.cell.note.split("; ") if note)
-    return [f"{note} ({_cells(count)})" for note, count in found.items()]
+    return [f"{note} ({counted(count, 'cell')})" for note, count in found.items()]
 
 
 def departed(shown: Sequence[Entry]) -> list[str]:
@@ -113,10 +114,6 @@ def departed(shown: Sequence[Entry]) -> list[str]:
         for name, (value, why) in departures(entry.cell).items()
     )
     return list(dict.fromkeys(texts))
-
-
-def _cells(count: int) -> str:
-    return f"{count} cell{'s' * (count != 1)}"
 
 
 def _measured(ours: Spread, in_percent: bool) -> str:

@@ -41,7 +41,7 @@ class Choice(Settings):
     @classmethod
     def _refuse_attributes(cls, value: Any) -> Any:
         """Refuse plain attributes of a user's class: only `moca.option` declares an option."""
-        for name in value if isinstance(value, dict) and _is_part(cls.part) else ():
+        for name in value.keys() - {"name"} if isinstance(value, dict) and _is_part(cls.part) else ():
             home = next((base for base in cls.part.__mro__ if name in vars(base)), None)
             if home is None or home.__module__.startswith("moca.") or name in cls.part.options:
                 continue

@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS
-from moca.settings.run import Run
-
-PARTS = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
-"""The settings of a run that choose a part, and its kind."""
+from moca.settings.run import PARTS, Run
 
 
 def unknown_settings(saved: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import create_model
 
 from moca.settings.choice import Choice
-from moca.settings.declared import PARTS
+from moca.settings.run import PARTS
 
 
 def with_described_parts(saved: Mapping[str, Any]) -> dict[str, Any]:

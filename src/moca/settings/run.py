@@ -44,6 +44,8 @@ def _tasks(value: Any) -> Any:
     return several(value) if isinstance(value, str) and "," in value else value
 
 
+PARTS = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
+"""The settings of a run that choose a part, and its kind."""
 CHEAP = ("angles", "gradients", "perturbation", "batch_norm", "weights")
 """The recordings that do not slow down training."""
 RECORDINGS = (*CHEAP, "lead", "rules")
@@ -206,8 +208,7 @@ class Run(Settings):
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:
-        kinds = {"learner": LEARNERS, "perturb": PERTURBATIONS, "model": ENCODERS, "frozen": ENCODERS}
-        return [(kind, made) for name, kind in kinds.items() if (made := getattr(self, name)) is not None]
+        return [(kind, made) for name, kind in PARTS.items() if (made := getattr(self, name)) is not None]
 
     @property
     def uses_memory(self) -> bool:
