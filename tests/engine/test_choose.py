@@ -112,6 +112,8 @@ def test_the_same_call_resumes_and_then_does_nothing(toy, tmp_path):
     again = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half")
     assert again.cost is None and again.picks == whole.picks
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "half").rglob("steps.jsonl")} == written
+    (tmp_path / "half" / "chosen.json").unlink()  # as after the power has failed while the best were tested
+    assert moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half").picks == whole.picks
 
 
 def test_more_seeds_can_be_added(toy, tmp_path):
