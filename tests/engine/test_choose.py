@@ -16,6 +16,7 @@ from moca import MocaError, Watcher, cli
 from moca.data import Split
 from moca.engine.choose import Pick, best, methods, seeds_apart
 from moca.engine.plan import folder_name, plan
+from moca.engine.selection import with_history
 from moca.errors import Interrupted
 from moca.report.chosen import _picked, told_in
 from moca.report.comparison import Comparison
@@ -111,6 +112,8 @@ def test_the_same_call_resumes_and_then_does_nothing(toy, tmp_path):
     again = moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half")
     assert again.cost is None and again.picks == whole.picks
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "half").rglob("steps.jsonl")} == written
+    (tmp_path / "half" / "chosen.json").unlink()  # as after the power has failed while the best were tested
+    assert moca.compare(**settings, data=toy, seeds=2, choose=0.25, out="half").picks == whole.picks
 
 
 def test_more_seeds_can_be_added(toy, tmp_path):
@@ -152,6 +155,17 @@ def test_a_choice_that_changes_after_testing_is_said_to(toy, tmp_path):
     for run in folder.glob(f"{folder_name(old)}-s*"):
         shutil.rmtree(run)
     assert moca.compare(**settings, seeds=3).told == changed.told, "also once its runs are gone"
+
+
+def test_what_was_tested_before_has_the_whole_name(tmp_path):
+    """The weights of runs/er-s1 are others than those of runs/er, though the one name begins with the other."""
+    labels = ["er model=pretrained:weights=runs/er", "er model=pretrained:weights=runs/er-s1"]
+    (tmp_path / folder_name(f"{labels[1]}-s0")).mkdir()
+    (tmp_path / folder_name(f"{labels[1]}-s0") / "result.json").touch()
+    among = dict.fromkeys(labels, 0.5)
+    first, second = with_history([Pick(label, among) for label in labels], tmp_path)
+    assert first.tested_before == {labels[1]: [0]}
+    assert second.tested_before == {}
 
 
 def test_what_was_chosen_and_what_was_all_tested_do_not_mix(toy, tmp_path):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from moca.engine.folder import RunFolder
-from moca.engine.listing import Listed, chosen, listed, not_begun, run_folders, told_apart
+from moca.engine.listing import Listed, chosen, listed, not_begun, run_folders
 from moca.engine.result import Result
 from moca.errors import MocaError
 from moca.settings import Run, validate
@@ -206,33 +206,3 @@ def test_listing_needs_no_torch(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "finished" in done.stdout, done.stderr
-
-
-def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
-    one = {"memory": 30, "epochs": 20, "perturb": "wap:lambda=0.5", "schedule": "constant"}
-    for name, other in {
-        "a": {},
-        "b": {"seed": 1, "threads": 2},
-        "c": {"tasks": (4, 3, 3), "memory": "30:per=class"},
-        "d_epochs=5": {"epochs": 5, "perturb": "wap:lambda=2"},
-        "e": {"schedule": "steps:at=3,4"},
-        "f": {"perturb": "none", "lr": 7},
-        "g": {"validation": 0.1, "tasks": (1, 9)},
-        "h": {"learner": "derpp", "lr": 9, "batch": 1},
-        "i_memory=50": {"memory": 50},
-        "j": {"memory": 50},
-    }.items():
-        place(tmp_path, name, **one | {"tasks": (5, 5)} | other)
-    runs = list(listed(tmp_path))
-    assert dict(zip([run.folder.name for run in runs], told_apart(runs), strict=True)) == {
-        "a": "",
-        "b": "",
-        "c": "memory.per=class tasks=4,3,3",
-        "d_epochs=5": "lambda=2.0",
-        "e": "schedule=steps",
-        "f": "",
-        "g": "tasks=1,9",
-        "h": "batch=1",
-        "i_memory=50": "",
-        "j": "memory=50",
-    }

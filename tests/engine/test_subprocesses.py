@@ -107,7 +107,7 @@ def broken(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
-TOLD_TO_STOP = "trap 'touch $0/stopped; exit 130' INT; while true; do sleep 0.05; done"
+TOLD_TO_STOP = "trap 'touch $0/stopped; exit 130' INT; touch $0/listens; while true; do sleep 0.05; done"
 """As a run ends that is interrupted."""
 
 
@@ -115,6 +115,20 @@ def test_a_defect_is_not_hidden_nor_where_it_was_and_the_others_are_told_to_stop
     shell_children(lambda folder, _: TOLD_TO_STOP if folder.name == "a" else None)
     with pytest.raises(RuntimeError, match=r"(?s)a run failed.*in fail.*ZeroDivisionError: a defect of ours"):
         carried_out([a_run(tmp_path / "a"), a_run(tmp_path / "broken")], jobs=2)
+    assert (tmp_path / "a" / "stopped").exists()
+
+
+def test_the_others_are_told_to_stop_when_a_result_cannot_be_kept(tmp_path, done, shell_children):
+    """As where the disk is full."""
+    ends = f"while [ ! -e {tmp_path}/a/listens ]; do sleep 0.02; done; cp -r {done}/. $0"
+    shell_children(lambda folder, _: TOLD_TO_STOP if folder.name == "a" else ends)
+
+    def refuse(result):
+        raise MocaError("no room")
+
+    runs = [("a", a_run(tmp_path / "a")), ("b", a_run(tmp_path / "b"))]
+    with pytest.raises(MocaError, match="no room"):
+        side_by_side(runs, 2, ProgressBar(1, shown=False), refuse)
     assert (tmp_path / "a" / "stopped").exists()
 
 

@@ -20,7 +20,8 @@ from rich.text import Text
 
 from moca.cli.filters import Several, refuse_folders_after, why_none
 from moca.cli.show import UNLIMITED, console, in_bytes
-from moca.engine.listing import RUNS, Listed, State, chosen, listed, not_begun, told_apart
+from moca.engine.listing import RUNS, Listed, State, chosen, listed, not_begun
+from moca.engine.unusual import told_apart
 from moca.wording import counted
 
 _COLOURS = {"finished": "green", "running": "cyan", "stopped": "yellow"}

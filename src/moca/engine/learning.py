@@ -135,8 +135,8 @@ class Learning(Stateful):
         self.offers = True
         """Whether a step offers its new samples to the memory."""
         self.spoilt_by_perturbation = False
-        """Whether the user's perturbation has returned features that are not finite; looked at on a CPU, where that
-        does not stall the step."""
+        """Whether the perturbation has made finite features infinite or NaN; looked at in runs with user code, on a
+        CPU, where that does not stall the step."""
         self._new_optimiser()
 
     def _slots(self) -> int:

@@ -93,7 +93,8 @@ def with_history(picks: Sequence[Pick], folder: Path) -> list[Pick]:
 
 def _tested(folder: Path, label: str) -> list[int]:
     """The seeds with which a combination was tested in a folder."""
-    seeds = [path.parent.name.rpartition("-s")[2] for path in folder.glob(f"{folder_name(label)}-s*/{RESULT}")]
+    before = f"{folder_name(label)}-s"
+    seeds = [path.parent.name.removeprefix(before) for path in folder.glob(f"{before}*/{RESULT}")]
     return [int(seed) for seed in seeds if seed.isdecimal()]
 
 

@@ -40,11 +40,11 @@ def side_by_side(
     """Carry out runs, `jobs` at a time; each is given by its name and a function that prepares its folder. `ended` is
     called with the result of each as it ends.
 
-    If a child is killed, only its run fails. After a bug in one, the others save their state, as after Ctrl-C. A run
-    that another process holds is left to it and checked again later.
+    If a child is killed, only its run fails. After a bug in one, or an error in `ended`, the others save their state,
+    as after Ctrl-C. A run that another process holds is left to it and checked again later.
     """
     endings: list[Ending] = [None] * len(runs)
-    bug: RuntimeError | None = None
+    bug: Exception | None = None
     waiting, busy, output = deque(enumerate(runs)), dict[int, _Child](), SimpleQueue[tuple[int, str]]()
 
     @contextmanager
@@ -85,11 +85,11 @@ def side_by_side(
                     try:
                         with settled(number):
                             endings[number] = busy.pop(number).ending()
-                    except RuntimeError as error:
+                        if isinstance(ending := endings[number], Result):
+                            ended(ending)
+                    except Exception as error:
                         bug = bug or error
                         interrupt.request()
-                    if isinstance(ending := endings[number], Result):
-                        ended(ending)
         finally:
             for child in busy.values():  # only after an exception, such as a second Ctrl-C
                 child.close()

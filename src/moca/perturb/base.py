@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
@@ -11,9 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from moca import sphere
-from moca.batch import Batch, in_short
+from moca.batch import Batch
 from moca.errors import MocaError
 from moca.parts import Part, option
+from moca.perturb_checks import class_numbers, refuse_no_count, refuse_no_direction, refuse_no_rate, refuse_unfit
 from moca.random import Random
 from moca.signatures import refuse_misfits
 from moca.state import Stateful
@@ -81,8 +81,8 @@ class Perturbation(Part, Stateful):
         if self.moves and kind.direction is Perturbation.direction and kind.__call__ is Perturbation.__call__:
             raise self._undefined()
         refuse_misfits(self, Perturbation, ("direction", "__call__", "grow"))
-        _refuse_no_rate(lr)
-        _refuse_no_count(classes)
+        refuse_no_rate(lr)
+        refuse_no_count(classes)
         self.random, self._model, self._lr, self._classes = random or Random(0, "perturb"), model, lr, classes
         for name in self.needs:
             getattr(self, name)  # raises here if something is missing, not in the middle of training
@@ -112,26 +112,8 @@ class Perturbation(Part, Stateful):
             replay: The replayed samples: `features`; `old`, if not all rows move; and other fields that it uses.
             new: The new samples, if it uses them.
         """
-        if not isinstance(replay, Batch):
-            raise TypeError(f"a perturbation moves a moca.Batch(features=h, old=...), not {type(replay).__name__}")
-        if new is not None and not isinstance(new, Batch):
-            raise TypeError(f"the new samples are a moca.Batch(features=h_new, ...), not {type(new).__name__}")
+        refuse_unfit(replay, new, bool(self.needs_images))
         h, old = replay.features, replay.old
-        if not isinstance(h, Tensor):
-            raise TypeError(f"features= is a tensor, not {type(h).__name__}")
-        if h.dim() != 2 or not h.is_floating_point():
-            kind = f"{str(h.dtype).removeprefix('torch.')} of {tuple(h.shape)}"
-            raise ValueError(f"features= are floats of (n, d), one vector a sample, not {kind}; flatten or pool them")
-        if old is not None and not (isinstance(old, Tensor) and old.dtype == torch.bool and old.shape == h.shape[:1]):
-            raise ValueError(f"old= is a tensor of {len(h)} truth values, one for each row of features")
-        if self.needs_images and len(x := getattr(replay, "x", h)) != len(h):
-            raise ValueError(f"x= has {len(x)} samples and features= {len(h)} rows; give both of the same samples")
-        beside = getattr(new, "features", h)
-        if isinstance(beside, Tensor) and beside.shape[1:] != h.shape[1:]:
-            raise ValueError(
-                f"features of new samples are {tuple(beside.shape)} and of replayed ones {tuple(h.shape)}; take both "
-                "from the same layer"
-            )
         if not len(h):
             return h
         if not hasattr(self, "random"):  # created from its class rather than by moca.perturbation
@@ -139,10 +121,7 @@ class Perturbation(Part, Stateful):
         self.random.to(h.device)
         with torch.no_grad():
             n = self.direction(replay, _NoBatch() if new is None else new)
-        if not isinstance(n, Tensor) or n.shape != h.shape:
-            got = f"one of {tuple(n.shape)}" if isinstance(n, Tensor) else f"a {type(n).__name__}"
-            name = type(self).__name__
-            raise MocaError(f"direction of '{name}' must return a tensor of {tuple(h.shape)}, not {got}")
+        refuse_no_direction(n, h, type(self).__name__)
         return self._move(h, n.detach().to(h.dtype), old)
 
     def _move(self, h: Tensor, n: Tensor, old: Tensor | None) -> Tensor:
@@ -197,19 +176,6 @@ def label_loss(model: Model, h: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(logits, model.outputs * y, reduction="sum")
 
 
-def class_numbers(y: Tensor, rows: int, classes: int) -> Tensor:
-    """The labels of some rows, which must be classes from 0 to `classes` - 1. On a GPU only their type and shape are
-    checked, because reading them would stall the step."""
-    if not isinstance(y, Tensor) or y.dtype != torch.int64 or y.shape != (rows,):
-        raise ValueError(f"y= is a tensor of class numbers, int64 of ({rows},), one for each row, not {in_short(y)}")
-    if y.is_cpu and rows and not torch.compiler.is_compiling():
-        low, high = map(int, y.aminmax())
-        if low < 0 or high >= classes:
-            wrong = low if low < 0 else high
-            raise ValueError(f"y= has a label {wrong}, but classes are 0 to {classes - 1}: there are {classes} of them")
-    return y
-
-
 def uphill(model: Model, replay: Batch) -> Tensor:
     """The gradient of CE(g(h), y) with respect to h for each replayed sample, whose feature is h."""
     with torch.enable_grad():
@@ -222,19 +188,6 @@ class _NoBatch(Batch):
 
     def __getattr__(self, name: str) -> Tensor:
         raise AttributeError(f"this perturbation looks at the new batch too: perturb(replay, Batch({name}=...))")
-
-
-def _refuse_no_rate(lr: object) -> None:
-    number = isinstance(lr, Real) or (isinstance(lr, Tensor) and lr.numel() == 1)
-    if lr is not None and not number:
-        rate = "; of an optimiser .param_groups[0]['lr']" * hasattr(lr, "param_groups")
-        got = repr(lr) if isinstance(lr, str) else f"a {type(lr).__name__}"
-        raise TypeError(f"lr= is the current learning rate, a number or a tensor of one, not {got}{rate}")
-
-
-def _refuse_no_count(classes: object) -> None:
-    if classes is not None and (type(classes) is bool or not isinstance(classes, Integral) or classes < 1):
-        raise TypeError(f"classes= is how many classes there are or will be, a whole number, not {classes!r}")
 
 
 def _required(value: T | None, what: str) -> T:

@@ -13,7 +13,8 @@ from moca import sphere
 from moca.batch import Batch, paired
 from moca.errors import MocaError
 from moca.parts import option
-from moca.perturb.base import Perturbation, class_numbers
+from moca.perturb.base import Perturbation
+from moca.perturb_checks import class_numbers
 from moca.state import longer
 
 

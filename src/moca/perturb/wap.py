@@ -15,7 +15,8 @@ from moca.errors import MocaError
 from moca.models.auxiliary import auxiliary_encode
 from moca.models.precision import subtract
 from moca.parts import option
-from moca.perturb.base import Perturbation, class_numbers
+from moca.perturb.base import Perturbation
+from moca.perturb_checks import class_numbers
 
 
 class WAP(Perturbation):
