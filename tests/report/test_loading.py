@@ -107,7 +107,8 @@ def test_what_varies_for_one_learner_is_named_even_where_names_differ_already(tm
     place(tmp_path, "b", epochs=4, lr=0.1)
     place(tmp_path, "c", epochs=4, lr=0.1, perturb="vt")
     place(tmp_path, "d", epochs=4, lr=0.2, learner="derpp")
-    assert labels(tmp_path) == ["er epochs=2 lr=0.01", "er epochs=4 lr=0.1", "er+vt epochs=4 lr=0.1", "derpp epochs=4"], (
+    assert labels(tmp_path) == [
+        "er epochs=2 lr=0.01", "er epochs=4 lr=0.1", "er+vt epochs=4 lr=0.1", "derpp epochs=4"], (
         "other learners have recipes of their own")  # fmt: skip
 
 
