@@ -374,6 +374,7 @@ MISTAKES = [
     ("compare --jobs 0 --dry-run", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --track tensorbord --dry-run", "unknown tracker 'tensorbord'; did you mean 'tensorboard'?"),
     ("compare --seed 1 1", "'er' with seed 1 is given twice"),
+    ("learn used --modle m", "there is no option --modle; did you mean --model?"),
     ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
     ("run --record", "--record needs a value: what to record"),
     ("run --record --epochs 1", "any of: angles, gradients, perturbation, batch_norm, weights"),
