@@ -224,6 +224,8 @@ def test_ls_of_an_unknown_name_is_one_line(moca, name, says):
 
 def test_ls_shows_what_is_written_with_options_and_several_names(moca):
     assert moca("ls", "wap:lambda=1")[1] == moca("ls", "wap")[1]
+    heads = moca("ls", "heads")
+    assert heads[0] == 0 and "cosine" in heads[1] and "er_ace" not in heads[1]
     both = moca("ls", "er", "wap")
     assert both == (0, moca("ls", "er")[1] + moca("ls", "wap")[1], "")
 
