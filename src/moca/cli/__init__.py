@@ -216,14 +216,14 @@ def ls(*names: str) -> None:
     from moca.data.catalogue import descriptions
 
     kinds = lines() | {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
-    if all(name in kinds for name in names):
-        shown = {kind: kinds[kind] for kind in names or kinds}
-        show_lines(shown, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
-    else:
+    found = []
+    if others := [name for name in names if name not in kinds]:
         with loading():
-            found = [one for name in names for one in about(name)]
-        for one in found:
-            show_about(one)
+            found = [one for name in others for one in about(name)]
+    if listed := {kind: kinds[kind] for kind in names or kinds if kind in kinds}:
+        show_lines(listed, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
+    for one in found:
+        show_about(one)
 
 
 _COMMANDS: dict[str, dict[str, Any]] = {
