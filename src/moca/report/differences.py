@@ -61,8 +61,8 @@ class Learners:
 
 
 def between_learners(setting: Setting) -> list[Learners]:
-    """The methods without perturbation, in one group per memory."""
-    plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
+    """The methods without perturbation, in one group per memory. Joint training, an upper bound, does not compete."""
+    plain = [row for row in setting.finished if not (row.perturbed or row.at_once or math.isnan(_final(row)))]
     groups = by_memory(plain)
     if max(map(len, groups.values()), default=0) < 2:
         groups = {"": plain}
