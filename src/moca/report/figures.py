@@ -188,8 +188,8 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
     titles = [wrapped(row.label, max(16, int(10 * cell * tasks))) for row in rows]
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
-    across = min(int(PAGE // width) or 1, len(rows))
-    down = -(-len(rows) // across)
+    down = -(-len(rows) // (int(PAGE // width) or 1))
+    across = -(-len(rows) // down)  # rows of nearly equal length
     figure = Figure((across * width, down * height), layout="constrained")
     for place, (title, row) in enumerate(zip(titles, rows, strict=True)):
         _matrix(figure.add_subplot(down, across, place + 1), row, "\n".join(title))
