@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from moca.report.comparison import Row, Setting
+from moca.report.methods import Row, Setting
 from moca.report.significance import Difference, difference, holm, holm_adjusted
 from moca.settings import word
 

@@ -16,9 +16,10 @@ from matplotlib.ticker import MaxNLocator
 
 from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
-from moca.report.comparison import Comparison, Row
+from moca.report.comparison import Comparison
 from moca.report.facets import Facet, Family, facets, families
 from moca.report.labels import rows_of, wrapped
+from moca.report.methods import Row
 from moca.report.palette import LOOKS
 from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
 from moca.report.spread import Spread

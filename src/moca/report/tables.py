@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from moca.engine.result import Result
-from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
 from moca.report.differences import Learners, against_own_learner, between_learners, by_memory
 from moca.report.labels import in_print
+from moca.report.methods import Row, Setting
 from moca.report.significance import FEW, LEVEL, Difference
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
