@@ -224,6 +224,8 @@ def test_ls_of_an_unknown_name_is_one_line(moca, name, says):
 
 def test_ls_shows_what_is_written_with_options_and_several_names(moca):
     assert moca("ls", "wap:lambda=1")[1] == moca("ls", "wap")[1]
+    heads = moca("ls", "heads")
+    assert heads[0] == 0 and "cosine" in heads[1] and "er_ace" not in heads[1]
     both = moca("ls", "er", "wap")
     assert both == (0, moca("ls", "er")[1] + moca("ls", "wap")[1], "")
 
@@ -374,6 +376,7 @@ MISTAKES = [
     ("compare --jobs 0 --dry-run", "jobs must be a whole number from 1 on (it is 0)"),
     ("compare --track tensorbord --dry-run", "unknown tracker 'tensorbord'; did you mean 'tensorboard'?"),
     ("compare --seed 1 1", "'er' with seed 1 is given twice"),
+    ("learn used --modle m", "there is no option --modle; did you mean --model?"),
     ("run --perturb", "--perturb needs a value: how replayed old-class features are moved"),
     ("run --record", "--record needs a value: what to record"),
     ("run --record --epochs 1", "any of: angles, gradients, perturbation, batch_norm, weights"),

@@ -20,7 +20,8 @@ def test_ls_says_what_there_is_and_what_is_missing(moca, tmp_path):
     assert lines["fig1"].startswith("fig1 0 of 17 30 ")
     assert "fig13" not in lines, "a sketch"
     assert "GPU minutes are estimates" in out and "no finished runs to correct them" in " ".join(out.split())
-    assert f"No run was found below '{tmp_path / 'results'}': nothing counts as measured. Name" in out
+    assert f"No run was found below '{tmp_path / 'results'}': nothing counts as measured. Carry" in out
+    assert moca("report")[0] == 1 and not (tmp_path / "RESULTS.md").exists(), "a page of zeros would say nothing"
 
 
 def test_show_has_the_papers_number_and_the_command(moca):
@@ -74,7 +75,6 @@ def test_a_dry_run_writes_nothing(moca, tmp_path):
         (["run", "table2", "--dry-run", "--record", "rulez"], "record = 'rulez': did you mean 'rules'?"),
         (["run", "table2", "--seeds", "0"], "seeds must be a whole number from 1 on (it is 0)"),
         (["report", "--out", "mine.toml"], "'mine.toml' must end in .md: a page of moca paper report is written there"),
-        (["report", "--out", "/dev/null/x.md"], "'/dev/null/x.md' cannot be written: '/dev/null' is a file; choose"),
     ],
 )
 def test_a_mistake_is_one_line(moca, words, said):
@@ -99,6 +99,8 @@ def test_run_then_report(moca, tiny_paper, tmp_path, full_disk):  # noqa: F811
     assert "2 runs found; page: RESULTS.md" in out and "No run was found" not in out
     assert "reproduced, above (n = 1)" in (tmp_path / "RESULTS.md").read_text()
     assert moca("report", "--seeds", 1)[0] == 0, "an earlier page is replaced"
+    told = "moca: '/dev/null/x.md' cannot be written: '/dev/null' is a file; choose"
+    assert moca("report", "--seeds", 1, "--out", "/dev/null/x.md")[2].startswith(told)
     (tmp_path / "notes.md").write_text("mine")
     code, _, err = moca("report", "--seeds", 1, "--out", "notes.md")
     assert (code, "'notes.md' is not a page of moca paper report, so it is kept" in err) == (1, True)

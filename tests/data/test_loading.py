@@ -78,7 +78,9 @@ def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(
     folder = made.folder(tmp_path / "my--pics", made.small_set())
     bad = folder / "train" / "class0" / "a--b.png"
     bad.write_bytes(b"no image")
-    with pytest.raises(MocaError, match=r"leave it out with --skip-bad \(options of: moca data add NAME --from .*\)$"):
+    with pytest.raises(
+        MocaError, match=r"--skip-bad \(an option of moca data add NAME --from .*; then use --data NAME\)$"
+    ):
         load(folder)
     bad.unlink()
     (folder / "train" / "empty").mkdir()

@@ -125,6 +125,14 @@ def test_a_damaged_checkpoint_is_named(tmp_path, content):
     assert (tmp_path / "steps.jsonl").read_text() == '{"step": 1}\n'
 
 
+def test_a_checkpoint_that_was_cut_off_is_named(tmp_path):
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.save_checkpoint({"w": torch.zeros(10_000)})
+    (tmp_path / "checkpoint.pt").write_bytes((tmp_path / "checkpoint.pt").read_bytes()[:5000])
+    with pytest.raises(MocaError, match="is damaged; remove it"):
+        folder.load_checkpoint(torch.device("cpu"))
+
+
 @pytest.mark.parametrize("error", [RuntimeError("CUDA error: out of memory"), torch.OutOfMemoryError("no room")])
 def test_a_checkpoint_that_finds_no_memory_is_not_called_damaged(tmp_path, monkeypatch, error):
     def full(*args, **options):

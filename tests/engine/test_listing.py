@@ -60,6 +60,8 @@ def test_states_of_runs_that_did_not_finish(tmp_path):
     assert Listed.at(stopped.path).state == "stopped", "what a killed process left is no writer"
     (stopped.path / "traceback.txt").write_text("ValueError: mine")
     assert Listed.at(stopped.path).state == "failed"
+    (stopped.path / "tasks.jsonl").write_text(json.dumps({"learned": 0, "class_il": [0.1], "seconds": 0.0}))
+    assert math.isnan(Listed.at(stopped.path).seconds), "how long the first task took so far is not known"
 
 
 def test_a_file_that_is_put_in_its_place_meanwhile(tmp_path, monkeypatch):

@@ -33,3 +33,14 @@ def test_runs_of_one_method_are_told_apart_by_what_is_unusual(tmp_path):
         "i_memory=50": "",
         "j": "memory=50",
     }
+
+
+def test_a_value_that_is_not_that_of_most_runs_is_usual_for_none(tmp_path):
+    for name, other in {
+        "a": {"lr": 0.01, "epochs": 2},
+        "b": {"lr": 0.1, "epochs": 4},
+        "c": {"lr": 0.03, "epochs": 4},
+        "d": {"perturb": "vt", "epochs": 2},
+    }.items():
+        written(result(tmp_path, 0.5, **other), tmp_path / name)
+    assert told_apart(list(listed(tmp_path))) == ["epochs=2 lr=0.01", "epochs=4 lr=0.1", "epochs=4 lr=0.03", "epochs=2"]

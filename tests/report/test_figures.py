@@ -189,7 +189,7 @@ def test_what_else_differs_makes_another_curve_or_none(tmp_path):
     mixed = {f"other {n}": [result(tmp_path, 0.5, learner="derpp", lr=n, batch=n)] for n in (1, 2, 3)}
     (found,) = sweeps(setting(tmp_path, sizes | mixed))
     assert (found.name, found.logarithmic, found.levels) == ("memory", True, [])
-    assert [line.label for line in found.lines] == ["er", "er+vt"]
+    assert [line.label for line in found.lines] == ["er lr=0.1", "er+vt lr=0.2"]
 
 
 def test_many_curves_are_shared_out(tmp_path):

@@ -102,6 +102,16 @@ def test_other_conditions_are_named_in_every_method(tmp_path):
         "PASS keeps no samples, so there is one memory")  # fmt: skip
 
 
+def test_what_varies_for_one_learner_is_named_even_where_names_differ_already(tmp_path):
+    place(tmp_path, "a", epochs=2, lr=0.01)
+    place(tmp_path, "b", epochs=4, lr=0.1)
+    place(tmp_path, "c", epochs=4, lr=0.1, perturb="vt")
+    place(tmp_path, "d", epochs=4, lr=0.2, learner="derpp")
+    assert labels(tmp_path) == [
+        "er epochs=2 lr=0.01", "er epochs=4 lr=0.1", "er+vt epochs=4 lr=0.1", "derpp epochs=4"], (
+        "other learners have recipes of their own")  # fmt: skip
+
+
 def test_the_machine_is_not_part_of_the_method(tmp_path):
     place(tmp_path, "a", seed=0, threads=1)
     place(tmp_path, "b", seed=1, threads=4, device="cpu", data_dir="/elsewhere")

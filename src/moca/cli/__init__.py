@@ -210,14 +210,15 @@ def ls(*names: str) -> None:
     Parameters
     ----------
     names
-        Any of these, such as er_ace, wap or cifar100; or the dotted path of your own.
+        Any of these, such as er_ace, wap or cifar100; the dotted path of your own; or a kind, such as learners.
     """
     from moca.cli.parts import CARDS, about, lines
     from moca.data.catalogue import descriptions
 
-    if not names:
-        sets = {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
-        show_lines(lines() | sets, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
+    kinds = lines() | {"data sets": {entry: (line, "") for entry, line in descriptions().items()}}
+    if all(name in kinds for name in names):
+        shown = {kind: kinds[kind] for kind in names or kinds}
+        show_lines(shown, f"Options, recipes and paper of one: moca ls NAME. Cards: {CARDS}")
     else:
         with loading():
             found = [one for name in names for one in about(name)]

@@ -7,6 +7,7 @@ from pathlib import Path
 from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
 
 from moca.data.place import exists
+from moca.errors import closest
 from moca.settings import Bench, Run
 from moca.settings.suggestions import meant
 
@@ -33,6 +34,9 @@ def hinted(error: CycloptsError) -> str:
     """The parser's error message, improved where we know what the user should give or where to look."""
     message, command = str(error), error.command_chain
     if isinstance(error, MissingArgumentError) and error.argument:
+        options = [token.partition("=")[0] for token in error.unused_tokens or () if token.startswith("-")]
+        if not error.keyword and (misspelt := closest(error.argument.name, options)):
+            return f"there is no option {misspelt}; did you mean {error.argument.name}?"
         called = f"moca {' '.join(command or ())}"
         hint = error.argument.parameter.help or f"see {called} --help"
         return (

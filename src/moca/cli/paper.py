@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 app = App(name="paper", help="The paper's tables and figures: what they say, what we measured, and what is missing.")
 
 _RESULTS = Path("results")
+_ELSEWHERE = "say where they are with --results: ours are in the folder 'results' of moca's repository"
 Names = Annotated[str, Parameter(help="tables and figures, such as table2 (or 2) or fig10; or all")]
 Only = Annotated[str, Parameter(help="only cells that match all of these: cifar100,m500,er,wap", show_default=False)]
 Results = Annotated[Path, Parameter(help="folder that is searched for finished runs")]
@@ -139,14 +140,11 @@ def report(
 
     replaceable(out, PAPER)
     standing = _standing(["all"], "", [results], seeds)
-    if out.exists() and not standing.found.results:
-        raise MocaError(
-            f"there are no runs in '{results}', so '{out}' stays as it is; say where they are with --results"
-        )
+    if not standing.found.results:
+        raise MocaError(f"there are no runs in '{results}' to report; {_ELSEWHERE}")
     write(out, render(standing, str(results)), "choose another --out")
     for line in standing.found.unreadable:
         aside(f"left out: {line}")
-    _warn_if_empty(standing, results)
     say(f"{len(standing.found.results)} runs found; page: {out}")
 
 
@@ -173,8 +171,8 @@ def _warn_if_empty(standing: Standing, results: Path) -> None:
     """If no run was found, say that this is why nothing counts as measured."""
     if not standing.found.results:
         say(
-            f"No run was found below '{results.resolve()}': nothing counts as measured. Name the folder with "
-            "--results, or carry runs out with moca paper run."
+            f"No run was found below '{results.resolve()}': nothing counts as measured. Carry runs out with moca paper "
+            f"run, or {_ELSEWHERE}."
         )
 
 

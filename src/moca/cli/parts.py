@@ -75,9 +75,9 @@ def about(name: str) -> list[About]:
     name = name.partition(":")[0]
     if found := list(_found(name)):
         return found
-    sets = {*catalogue.names(), *Store()}
+    sets, kinds = {*catalogue.names(), *Store()}, lines()
     meant = learner_meant(name) or data_meant(name, sets)
-    close = closest(name, {n for entries in lines().values() for n in entries} | sets, cutoff=0.75)
+    close = closest(name, {n for entries in kinds.values() for n in entries} | sets | kinds.keys(), cutoff=0.75)
     hint = meant or (f"did you mean '{close}'?" if close else "moca ls, without a name, lists what there is")
     raise MocaError(f"nothing is called '{name}'; {hint}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -81,8 +82,9 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
         except MocaError as error:
-            if re.search(r"(?<!\S)--\w", str(error)):
-                raise MocaError(f"{error} (options of: moca data add NAME --from {path})") from None
+            if re.search(r"(?<!\S)--\w", str(error)) and "moca run: --" not in str(error):
+                add_it = f"moca data add NAME --from {shlex.quote(str(path))}"
+                raise MocaError(f"{error} (an option of {add_it}; then use --data NAME)") from None
             raise
     return _open(store, name, path.name)
 

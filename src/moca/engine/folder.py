@@ -17,6 +17,7 @@ Torch is imported only where tensors are read or written, so that runs can be li
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -193,12 +194,12 @@ class RunFolder:
             try:
                 read = torch.load(self.path / CHECKPOINT, weights_only=True, map_location=device)
                 checkpoint = {name: read[name] for name in checkpoint}
-            except (OSError, MemoryError) as error:
-                raise MocaError(f"cannot read {self.path / CHECKPOINT}: {error}") from None
             except Exception as error:
                 if out_of_memory(error):
                     raise
-                # A damaged file can raise almost anything.
+                if isinstance(error, (OSError, MemoryError)) and getattr(error, "errno", None) != errno.EINVAL:
+                    raise MocaError(f"cannot read {self.path / CHECKPOINT}: {error}") from None
+                # A damaged file can raise almost anything, one that is cut off an OSError with EINVAL.
                 raise MocaError(
                     f"{self.path / CHECKPOINT} is damaged; remove it, and the run begins anew when resumed"
                 ) from None

@@ -201,7 +201,8 @@ def _from_tasks(path: Path) -> dict[str, Any]:
     for line in reversed(lines):
         try:
             record = json.loads(line)
-            return {"learned": int(record["learned"]), "seconds": float(record["seconds"])}
+            learned, seconds = int(record["learned"]), float(record["seconds"])
+            return {"learned": learned} | ({"seconds": seconds} if learned else {})
         except (ValueError, KeyError, TypeError):
             continue  # an incomplete line
     return {}

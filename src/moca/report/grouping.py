@@ -109,7 +109,8 @@ def labels(runs: Sequence[Run]) -> list[str]:
 
     It has the learner and the perturbation with those of their options that vary or are not the recipe's. Common
     settings, which belong to no method in particular, are added wherever they vary, as numbers mean little without them
-    (the memory only for methods that use it); any other setting only where names would otherwise be ambiguous.
+    (the memory only for methods that use it); any other setting, such as lr, where it varies for one learner: different
+    learners have recipes of their own.
     """
     methods = [method(run) for run in runs]
     of_each = dict(zip(methods, runs, strict=True))  # a name depends on nothing in which seeds of a method differ
@@ -125,14 +126,15 @@ def _labels(runs: Sequence[Run]) -> list[str]:
     )
     names = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(names, perturbs, strict=True)]
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
-    with_memory = [run.uses_memory for run in runs]
+    with_memory, of_learner = [run.uses_memory for run in runs], [run.learner.name for run in runs]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
         using = [uses or name != "memory" for uses in with_memory]
         varies = name in COMMON and len({value for value, used in zip(values, using, strict=True) if used}) > 1
-        unclear = _ambiguous(names, values)
-        names = [label + f" {name}={value}" * ((varies and used and value != "None") or label in unclear)
-                 for label, value, used in zip(names, values, using, strict=True)]  # fmt: skip
+        among = names if name in COMMON else of_learner
+        unclear = _ambiguous(among, values)
+        names = [label + f" {name}={value}" * ((varies and used and value != "None") or one in unclear)
+                 for label, one, value, used in zip(names, among, values, using, strict=True)]  # fmt: skip
     return names
 
 
