@@ -29,7 +29,8 @@ from moca import Dataset, MocaError, api, load
 from moca.cli.hints import as_options
 from moca.cli.options import given, with_run_options
 from moca.data import Split
-from moca.report.comparison import Comparison, Row
+from moca.report.comparison import Comparison
+from moca.report.methods import Row
 from moca.report.significance import Difference, difference
 from moca.report.spread import Spread
 

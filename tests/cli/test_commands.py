@@ -598,6 +598,10 @@ def test_the_settings_of_a_run_are_options_of_another(moca, tmp_path):
     assert moca("run", "--config", "again.toml", "--out", "c")[0] == 0
     one, *others = (json.loads((tmp_path / name / "settings.json").read_text()) for name in "abc")
     assert [one, one] == others
+    words = ("compare", "--config", "a/settings.json", "--seed", "5", "--save-config", "several.toml", "--out", "d")
+    assert moca(*words)[0] == moca("compare", "--config", "several.toml", "--out", "e")[0] == 0
+    compared = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("[de]/*/settings.json"))]
+    assert compared == 2 * [one | {"seed": one["seed"] | {"seed": 5}}]
 
 
 @pytest.mark.parametrize("kind", ["toml", "yaml", "json"])

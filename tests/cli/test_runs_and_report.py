@@ -100,6 +100,13 @@ def test_runs_can_be_chosen_and_sorted(moca, runs):
     assert "No such run in runs; 6 others there." in moca("runs", "runs", "--learner", "er", "--state", "failed")[1]
 
 
+def test_the_command_below_a_list_reports_the_runs_of_the_list(moca, runs):
+    assert moca("runs")[1].splitlines()[-2].endswith(" Draw them: moca report runs")
+    runs.rename(runs.with_name("my runs"))
+    command = moca("runs", "my runs", "--perturb", "wap", "--data", "digits")[1].rpartition("Draw them: ")[2].strip()
+    assert command == "moca report 'my runs' --perturb wap --data digits"
+
+
 @pytest.mark.parametrize(("option", "value"), [("--state", "finished"), ("--learner", "er"), ("--data", "digits")])
 def test_a_folder_after_an_option_that_takes_all_that_follows(moca, runs, option, value):
     code, out, err = moca("runs", option, value, "runs")

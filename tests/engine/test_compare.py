@@ -362,8 +362,9 @@ def test_runs_that_cannot_be_read_are_named_and_the_others_are_done(made, tmp_pa
 
 @pytest.mark.parametrize(
     ("values", "text"),
-    [([0.5, 0.7], "60.00 ± 14.14"), ([0.5], "50.00"), ([], "-"), ([math.nan], "-"), ([0.25, math.nan], "25.00")],
-)
+    [([0.5, 0.7], "60.00 ± 14.14"), ([0.5], "50.00"), ([], "-"), ([math.nan], "-"), ([0.25, math.nan], "25.00"),
+     ([-0.5, -0.7], "\N{MINUS SIGN}60.00 ± 14.14"), ([-1e-9], "0.00")],
+)  # fmt: skip
 def test_spread(values, text):
     assert Spread.of(values).percent() == text
 

@@ -225,6 +225,14 @@ def test_an_accuracy_unknown_in_one_seed_is_the_mean_of_the_others_on_the_page_a
     assert list(axes.get_lines()[0].get_ydata()) == pytest.approx([50, math.nan], nan_ok=True)
 
 
+@pytest.mark.parametrize(("methods", "down", "across"), [(3, 1, 3), (4, 1, 4), (5, 2, 3), (9, 3, 3)])
+def test_matrices_fill_their_rows(tmp_path, methods, down, across):
+    rows = setting(tmp_path, {f"m{i}": [result(tmp_path, 0.5, lr=0.1 + i)] for i in range(methods)}).rows
+    figure = accuracy_matrices(rows)
+    assert figure.axes[0].get_gridspec().get_geometry() == (down, across)
+    assert figure.get_figwidth() <= 6.75
+
+
 def test_joint_matrix_shows_every_task(tmp_path):
     row = setting(tmp_path, {"joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]])]}).rows[0]
     (trace,) = matrix(row)["data"]

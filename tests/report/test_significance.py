@@ -117,6 +117,14 @@ def test_of_many_learners_each_is_compared_with_the_best_that_can_be_tested(tmp_
     assert f"p = {values['p (Holm)'].text} " in said
 
 
+def test_joint_training_is_no_rival(tmp_path):
+    upper = [result(tmp_path, [[0.1] * 3, [final] * 3], seed, learner="joint") for seed, final in enumerate([0.8, 0.9])]
+    two = {"er": [0.5, 0.6], "derpp": [0.6, 0.7]}
+    (alone,), (both,) = (comparison(tmp_path, made).settings for made in (two, two | {"joint": upper}))
+    assert verdict(both) == verdict(alone) and "derpp has the highest mean" in verdict(alone)
+    assert learners(both)[0].head[1:] == ("er", "derpp")
+
+
 def test_the_best_is_named_for_each_memory(tmp_path):
     runs = {
         f"{learner} memory={size}": [

@@ -110,12 +110,16 @@ def test_in_latex_the_best_of_a_column_is_bold(tmp_path):
     latex = made.latex()
     assert r"ER + WAP & 2 & \textbf{65.00} $\pm$ 7.07 & +10.00 $\pm$ 0.00 & -- &" in latex
     assert r"DER++ & 2 & \textbf{65.00}" in latex and r"Joint training & 1 & 90.00 &" in latex
+    assert "better. The best number of a column is bold; joint training, an upper bound, does not compete.}" in latex
     sizes = {
         f"{learner} memory={size}": [result(tmp_path, accuracy, learner=learner, memory=size)]
         for learner, size, accuracy in (("er", 20, 0.3), ("derpp", 20, 0.2), ("er", 90, 0.6), ("derpp", 90, 0.7))
     }
     made = tables.summary(comparison(tmp_path, sizes).settings[0], [None] * 4)
     assert bold("Final accuracy") == ["er memory=20", "derpp memory=90"], "with each memory"
+    assert "better. The best number of a column is bold for each memory.}" in made.latex()
+    alone = tables.summary(comparison(tmp_path, {"er": [0.5]}).settings[0], [None])
+    assert "bold" not in alone.latex() and "bold" not in made.caption, "which the page shows, without bold numbers"
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="there is no pdflatex")

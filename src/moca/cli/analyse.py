@@ -19,7 +19,7 @@ from moca.wording import counted, some
 
 if TYPE_CHECKING:
     from moca.measures.analyse import Analysed
-    from moca.report.comparison import Setting
+    from moca.report.methods import Setting
 
 
 def analyse(

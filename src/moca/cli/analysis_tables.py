@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from moca.cli.show import UNLIMITED
 from moca.measures.confusion import OVER_IMAGES
 from moca.report.labels import folded
 from moca.report.side_by_side import OF, analyses, grid, plain_numbers
@@ -17,8 +18,6 @@ from moca.report.tables import any_scale
 if TYPE_CHECKING:
     from moca.report.side_by_side import Group
 
-_UNLIMITED = 10_000
-"""A terminal width that fits any table."""
 _GAP = 2
 """Spaces between the columns of a table."""
 
@@ -30,7 +29,7 @@ def tables(title: str, methods: Sequence[Group], console: Console) -> Iterator[T
     labels = [_label(method) if not same else method.label for method in methods]
     yield Text(title + same, "italic")
     side = _side_by_side(labels, methods)
-    wide = console.options.update(width=_UNLIMITED)
+    wide = console.options.update(width=UNLIMITED)
     if side.row_count and console.measure(side, options=wide).maximum <= console.width:
         yield side
     elif side.row_count:

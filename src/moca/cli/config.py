@@ -29,6 +29,8 @@ def with_config(options: dict[str, Any], config: Path | None, save: Path | None)
     """
     given = {name: value for name, value in options.items() if value is not None}
     merged = (_known(read(config), options, config) if config else {}) | given
+    if "seeds" in given:  # of a comparison, with the options of a run
+        merged.pop("seed", None)
     created = save is not None and write(save, merged)
     try:
         yield merged

@@ -18,7 +18,7 @@ from moca.overwriting import LATEX, PAGE, replaceable
 from moca.paths import from_here
 
 if TYPE_CHECKING:
-    from moca.report.comparison import Setting
+    from moca.report.methods import Setting
 
 _MOST_LINES = 8
 

@@ -76,7 +76,8 @@ def runs(
     _show_next(shown, places)
     states = ", ".join(f"{count} {name}" for name, count in Counter(run.state for run in shown).items())
     finished = sum(run.state == "finished" for run in shown)
-    more = f" Draw them: moca report {' '.join(map(str, folders)) or RUNS}" if finished else ""
+    chosen_by = [word for name, values in filters.items() if values for word in (f"--{name}", *values)]
+    more = f" Draw them: {shlex.join(['moca', 'report', *map(str, places), *chosen_by])}" if finished else ""
     console.print(Text(f"{states}; {in_bytes(sum(run.size for run in shown))}.{more}"), soft_wrap=True)
     if any(run.held_out and not math.isnan(run.accuracy) for run in shown):
         console.print(Text("* on a held-out share of the training data, not on the test set"), style="dim")

@@ -16,8 +16,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
-from moca.report.comparison import Setting
 from moca.report.labels import named_places, wrapped
+from moca.report.methods import Setting
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import COLUMN, DASHES, FAINT, INK, PAGE, RULE, legend, over_seeds, save, shown, style, y_label
 from moca.report.side_by_side import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from moca.report.comparison import Row, Setting
 from moca.report.facets import Facet
+from moca.report.methods import Row, Setting
 from moca.report.sweeps import Sweep
 
 _BAND = "one standard deviation to either side"

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moca.engine.result import Result
-from moca.report.comparison import Setting
 from moca.report.grouping import distinct, judged
+from moca.report.methods import Setting
 from moca.settings import RECIPE, Choice, Run, Seeds, word
 from moca.settings.arrival import Arrival
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from moca.report.comparison import Row, Setting
+from moca.report.methods import Row, Setting
 from moca.report.significance import Difference, difference, holm, holm_adjusted
 from moca.settings import word
 
@@ -61,8 +61,8 @@ class Learners:
 
 
 def between_learners(setting: Setting) -> list[Learners]:
-    """The methods without perturbation, in one group per memory."""
-    plain = [row for row in setting.finished if not (row.perturbed or math.isnan(_final(row)))]
+    """The methods without perturbation, in one group per memory. Joint training, an upper bound, does not compete."""
+    plain = [row for row in setting.finished if not (row.perturbed or row.at_once or math.isnan(_final(row)))]
     groups = by_memory(plain)
     if max(map(len, groups.values()), default=0) < 2:
         groups = {"": plain}

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from moca.report.analysis_plots import of_panels
-from moca.report.comparison import Setting
 from moca.report.facets import colours
+from moca.report.methods import Setting
 from moca.report.plotting import Plot
 from moca.report.side_by_side import OF, Group, grid, groups, panels, plain_numbers, plots, shared_out
 from moca.report.side_by_side import analyses as found_in

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from moca.report.comparison import Row, Setting
+from moca.report.methods import Row, Setting
 from moca.report.palette import LOOKS
 from moca.settings import word
 

@@ -16,9 +16,10 @@ from matplotlib.ticker import MaxNLocator
 
 from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
-from moca.report.comparison import Comparison, Row
+from moca.report.comparison import Comparison
 from moca.report.facets import Facet, Family, facets, families
 from moca.report.labels import rows_of, wrapped
+from moca.report.methods import Row
 from moca.report.palette import LOOKS
 from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
 from moca.report.spread import Spread
@@ -188,8 +189,8 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
     titles = [wrapped(row.label, max(16, int(10 * cell * tasks))) for row in rows]
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
-    across = min(int(PAGE // width) or 1, len(rows))
-    down = -(-len(rows) // across)
+    down = -(-len(rows) // (int(PAGE // width) or 1))
+    across = -(-len(rows) // down)  # rows of nearly equal length
     figure = Figure((across * width, down * height), layout="constrained")
     for place, (title, row) in enumerate(zip(titles, rows, strict=True)):
         _matrix(figure.add_subplot(down, across, place + 1), row, "\n".join(title))

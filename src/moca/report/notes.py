@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
-from moca.report.comparison import Row
+from moca.report.methods import Row
 
 
 def notes(rows: Sequence[Row]) -> dict[str, list[str]]:

@@ -18,9 +18,10 @@ from markupsafe import Markup
 from moca.atomic import write
 from moca.overwriting import PAGE, replaceable
 from moca.report import captions, conditions, plots, tables
-from moca.report.comparison import Comparison, Setting
+from moca.report.comparison import Comparison
 from moca.report.exhibit import Exhibit, analyses
 from moca.report.facets import colours, facets
+from moca.report.methods import Setting
 from moca.report.notes import notes
 from moca.report.palette import LOOKS
 from moca.report.plotting import Plot

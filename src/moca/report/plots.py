@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from moca.report.comparison import Row
 from moca.report.facets import Facet
 from moca.report.labels import rows_of, wrapped
+from moca.report.methods import Row
 from moca.report.plotting import BARE, NAME, Plot, Trace, figure, heat, line, named, number, shown
 from moca.report.spread import Spread
 from moca.report.sweeps import Sweep

@@ -18,8 +18,8 @@ from moca.errors import MocaError, MocaWarning
 from moca.measures.analysis import Analyses, Plot, read
 from moca.measures.lead import ANALYSES, renamed
 from moca.measures.record import lead
-from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, facets
+from moca.report.methods import Row, Setting
 from moca.report.spread import Spread
 
 OF = ": "

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from moca.report.methods import Row
 from moca.report.spread import Spread
-
-if TYPE_CHECKING:
-    from moca.report.comparison import Row
 
 LEVEL = 0.05
 """Significance level: a difference with a p-value below it is called more than chance."""

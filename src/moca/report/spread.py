@@ -29,11 +29,9 @@ class Spread:
 
     def percent(self) -> str:
         """The spread of a share, as a percentage for tables."""
-        if math.isnan(self.mean):
-            return "-"
-        return f"{100 * self.mean:.2f}" + ("" if math.isnan(self.std) else f" ± {100 * self.std:.2f}")
+        return "-" if math.isnan(self.mean) else Spread(100 * self.mean, 100 * self.std).points()
 
     def points(self, sign: str = "") -> str:
         """The spread of percentage points for tables; `sign="+"` always prints the sign, for differences."""
-        text = f"{self.mean:{sign}.2f}" + ("" if math.isnan(self.std) else f" ± {self.std:.2f}")
+        text = f"{self.mean:{sign}z.2f}" + ("" if math.isnan(self.std) else f" ± {self.std:.2f}")
         return text.replace("-", "\N{MINUS SIGN}")

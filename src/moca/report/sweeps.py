@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from moca.report import grouping
-from moca.report.comparison import Row, Setting
 from moca.report.facets import MOST, evenly
+from moca.report.methods import Row, Setting
 from moca.settings import ELSEWHERE, Run
 
 _LEAST = 3

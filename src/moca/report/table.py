@@ -67,6 +67,8 @@ class Table:
     """Distinguishes it from other tables of the same name, for labels."""
     printed: Mapping[str, str] = field(default_factory=dict)
     """How methods are called in LaTeX, by the text of their cells and heads."""
+    bold: str = ""
+    """What is bold in LaTeX, for the caption there."""
 
     def csv(self) -> str:
         """The table as CSV for programs: plain numbers, with standard deviations in separate columns."""
@@ -95,7 +97,7 @@ class Table:
         columns = [list(column) for column in zip(*named, strict=True)]
         return "\n".join([
             r"\begin{table}", r"\centering", r"\small", "\n\\par\\medskip\n".join(map(_tabular, _on_pages(columns))),
-            rf"\caption{{{_tex(self.caption)}}}", rf"\label{{tab:{label}}}",
+            rf"\caption{{{_tex(f'{self.caption} {self.bold}'.strip())}}}", rf"\label{{tab:{label}}}",
             r"\end{table}", "",
         ])  # fmt: skip
 

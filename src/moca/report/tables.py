@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from moca.engine.result import Result
-from moca.report.comparison import Row, Setting
 from moca.report.conditions import run_command
 from moca.report.differences import Learners, against_own_learner, between_learners, by_memory
 from moca.report.labels import in_print
+from moca.report.methods import Row, Setting
 from moca.report.significance import FEW, LEVEL, Difference
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
@@ -88,7 +88,8 @@ def summary(setting: Setting, colours: Sequence[int | None], with_p: bool = Fals
         )
         + f"{UNKNOWN} is a number that is unknown or has no meaning here. Arrows show which direction is better."
     )
-    return Table("summary", tuple(head), rows, caption, setting.title, _in_print(setting))
+    bold = _what_is_bold(setting.finished) if any(cell.best for row in rows for cell in row) else ""
+    return Table("summary", tuple(head), rows, caption, setting.title, _in_print(setting), bold)
 
 
 def _best_marked(rows: Sequence[Row], column: Column) -> list[Cell]:
@@ -103,6 +104,12 @@ def _best_marked(rows: Sequence[Row], column: Column) -> list[Cell]:
         if len(set(known.values())) > 1:
             best |= {label for label, value in known.items() if value == max(known.values())}
     return [replace(_cell(spread, column.unit), best=label in best) for label, spread in spreads.items()]
+
+
+def _what_is_bold(rows: Sequence[Row]) -> str:
+    each = " for each memory" * (len(by_memory(rows)) > 1)
+    rivals = "; joint training, an upper bound, does not compete" * any(row.at_once for row in rows)
+    return f"The best number of a column is bold{each}{rivals}."
 
 
 def _in_print(setting: Setting) -> dict[str, str]:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from moca import wording
-from moca.report.comparison import Row, Setting
 from moca.report.differences import Learners, against_own_learner, between_learners
 from moca.report.labels import some
+from moca.report.methods import Row, Setting
 from moca.report.significance import FEW, ROUNDING, Difference
 from moca.report.tables import p_value, signed
 
