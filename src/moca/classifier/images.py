@@ -319,7 +319,8 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
         if isinstance(one, str | bytes):
             image = decode(one, side, colour=True)
             handy = None if side or shape else handy_side(*image.shape[:2])
-            return fitted(image, (3, handy, handy)) if handy else image
+            wanted = (3, handy, handy) if handy else shape
+            return fitted(image, wanted) if wanted else image
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:
