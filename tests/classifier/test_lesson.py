@@ -18,6 +18,7 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.classifier import Classifier
 from moca.classifier.erasure import forget
+from moca.classifier.facts import facts_of
 from moca.classifier.images import digests_of
 from moca.classifier.lesson import _tolerable, surely_lost, teach
 from moca.classifier.record import Lesson
@@ -230,6 +231,18 @@ def test_versions_saved_from_python_say_which_classes_came_with_them(model, fold
         classifier.learn(folder(f"bars {labels}", *labels, count=5)).save(model.path)
     assert model.prune(keep=1).keys() == {1}
     assert model.taught_in() == {"bar 2": 2, "bar 3": 2, "bar 4": 3, "bar 5": 3}
+
+
+def test_versions_saved_from_python_say_how_well_they_know_what_was_held_out(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 2}, held_out=0.5, device="cpu")
+    classifier = moca.load_model(model.path, device="cpu").learn(bars(2, 10), ["bar 2"] * 10)
+    classifier.save(model.path)
+    kept, told = classifier.kept_, facts_of(model, classifier).classes
+    answers = list(zip(kept.labels, classifier.predict(kept.images).tolist(), strict=True))
+    assert [(one.name, one.correct, one.held) for one in told] == [
+        (name, answers.count((name, name)), kept.labels.count(name)) for name in ("bar 0", "bar 1", "bar 2")
+    ]
+    assert [one.held for one in told] == [10, 10, 0]
 
 
 def test_another_model_with_the_same_classes_has_learnt_them_in_its_own_version(model, small):
