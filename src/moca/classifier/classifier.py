@@ -24,6 +24,7 @@ from moca.classifier.images import (
     class_name,
     digests_of,
     labelled,
+    left_out,
     pictures,
     vectors,
 )
@@ -143,14 +144,15 @@ class Classifier:
         if known:
             self._refuse_changed_options()
             self.refuse_pictures(images)
-        x, y, files = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
+        x, y, files, unreadable = labelled(images, labels, self.shape_ if known else None, self.image_size, watch)
+        _warn_of_unreadable(unreadable, len(files))
         if labels is None and files and (line := not_read_told(images)):
             warnings.warn(MocaWarning(line), stacklevel=2)
         y, digests = self.of_known_kind(y), digests_of(x)
         x = self._to_samples(x, watch) if known else self._start(x, y, watch)
         if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():
-            left_out = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
-            warnings.warn(MocaWarning(left_out), stacklevel=2)
+            line = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
+            warnings.warn(MocaWarning(line), stacklevel=2)
             stay = [index for index, is_held in enumerate(held.tolist()) if not is_held]
             x, y, digests = x[stay], [y[index] for index in stay], digests[stay]
             if not y:
@@ -344,7 +346,8 @@ class Classifier:
         """The share of images that are classified correctly. Images of unknown classes are not, with a warning."""
         self._check_learnt()
         self.refuse_pictures(X)
-        x, labels, _ = labelled(X, y, self.shape_)
+        x, labels, files, unreadable = labelled(X, y, self.shape_)
+        _warn_of_unreadable(unreadable, len(files))
         labels = self.of_known_kind(labels)
         if line := unknown_told(labels, self._names, "count as wrong"):
             warnings.warn(MocaWarning(line), stacklevel=2)
@@ -491,6 +494,12 @@ class Classifier:
         loaded.learning_.load_state_dict(state)
         loaded.kept_ = Kept(**state.get("kept", {}))
         return loaded
+
+
+def _warn_of_unreadable(lines: Sequence[str], read: int) -> None:
+    """Warn of images of a folder that are left out, in the line that called `learn` or `score`."""
+    if lines:
+        warnings.warn(MocaWarning(left_out(lines, read + len(lines))), stacklevel=3)
 
 
 def _train(trainer: Trainer, watch: Watch) -> None:
