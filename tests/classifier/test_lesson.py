@@ -200,8 +200,9 @@ def test_a_lesson_names_what_was_rejected_before_it(model, folder):
     assert not (harm := teach(model, february, device="cpu")).used and harm.passed_over == []
     more = teach(model, folder("feb", 2, seed=1), device="cpu")
     assert (more.used, more.passed_over) == (False, []), "its images are among these"
+    assert teach(model, folder("late", 6), device="cpu").passed_over == [(3, ["bar 2", "bar 3"])]
     march = teach(model, folder("mar", 4), tolerate=1, device="cpu")
-    assert march.passed_over == [(3, ["bar 2", "bar 3"])]
+    assert march.passed_over == [(3, ["bar 2", "bar 3"]), (4, ["bar 6"])]
     assert "passed_over" not in model.about()["lesson"], "a version that may be deleted"
     assert teach(model, folder("apr", 5), tolerate=1, device="cpu").passed_over == [], "told once"
 
@@ -876,6 +877,7 @@ def test_a_model_that_has_learnt_something_else_meanwhile_is_not_overwritten(mod
     assert model.current == 2
     mine.save(model.path, replace=True)
     assert (model.current, mine.continues_[1]) == (3, 3)
+    assert (model.created_with(), model.about(2)["options"]["epochs"]) == ({}, "8"), "those of what it replaces"
     mine.save(model.path)
     with pytest.raises(MocaError, match="holds another model; save to another folder"):
         small().learn(*lesson(0, 1)).save(model.path)
