@@ -23,6 +23,7 @@ from moca.classifier.images import digests_of
 from moca.classifier.lesson import _tolerable, surely_lost, teach
 from moca.classifier.record import Lesson
 from moca.classifier.remarks import alike_told, not_read_told
+from moca.classifier.renaming import rename
 from moca.classifier.summary import copies_told, twice_told
 from moca.errors import MocaWarning
 from tests.classifier.conftest import bars, lesson
@@ -244,6 +245,14 @@ def test_versions_saved_from_python_say_how_well_they_know_what_was_held_out(mod
         (name, answers.count((name, name)), kept.labels.count(name)) for name in ("bar 0", "bar 1", "bar 2")
     ]
     assert [one.held for one in told] == [10, 10, 0]
+
+
+def test_classes_that_swapped_their_names_came_when_they_came(model, small):
+    small(epochs=1).learn(lesson(0, 1, count=4)[0], ["ring"] * 4 + ["cube"] * 4).save(model.path)
+    teach(model, bars(2, 4), ["rod"] * 4, tolerate=1, device="cpu")
+    for old, new in (("ring", "other"), ("rod", "ring"), ("other", "rod")):
+        rename(model, old, new)
+    assert model.taught_in() == {"cube": 1, "rod": 1, "ring": 2}
 
 
 def test_another_model_with_the_same_classes_has_learnt_them_in_its_own_version(model, small):
