@@ -218,8 +218,19 @@ def test_names_that_no_class_can_have(strict, name):
 def test_classes_that_are_numbers():
     assert service._label(" 7 ", [3, 5]) == 7
     assert service._label("7", ["3", "5"]) == "7"
+    assert service._label("-1", [-1, 1]) == -1, "known"
     with pytest.raises(service.HTTPException, match="whole numbers, and 'seven' is not one"):
         service._label("seven", [3, 5])
+
+
+def test_names_in_another_spelling():
+    """Those of moca learn are in one; labels given in Python are as they are."""
+    composed, decomposed = "W\u00fcrfel", "Wu\u0308rfel"
+    assert service._label(f" {decomposed} ", ["bar"]) == composed
+    assert (
+        service._label(composed, ["bar", decomposed]) == service._label(decomposed, ["bar", decomposed]) == decomposed
+    )
+    assert service._label("bar ", ["bar", "bar "]) == "bar "
 
 
 def test_another_version_on_disk_is_taken_up_and_a_damaged_one_is_told(model, monkeypatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numbers
 import os
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,6 +123,14 @@ def class_name(text: str) -> str:
     """The name of a class in one spelling: without spaces around it, and in Unicode's composed form (NFC), since some
     systems and archives decompose the letters of a folder's name."""
     return unicodedata.normalize("NFC", text).strip() or text
+
+
+def meant(name: str, known: Collection[Label]) -> Label:
+    """The known class of this name: classes taught in Python may be numbers, or names in another spelling. If there is
+    none, the name in one spelling."""
+    if name in known:
+        return name
+    return next((label for label in known if class_name(str(label)) == class_name(name)), class_name(name))
 
 
 def readable(
