@@ -184,7 +184,8 @@ def test_images_that_are_read_at_once_keep_their_order_and_errors(tmp_path):
     for number in (3, 17):
         Path(files[number]).write_bytes(b"no image")
     told = []
-    found, errors = images.readable(files, (1, 4, 4), None, lambda *stage: told.append(stage))
+    found, errors = images.readable(files, (1, 4, 6), None, lambda *stage: told.append(stage))
+    assert {image.shape for image in found} == {(4, 6, 1)}, "large ones would not fit in RAM"
     assert [image[0, 0, 0] for image in found] == [number for number in range(30) if number not in (3, 17)]
     assert [(number, files[number] in str(error)) for number, error in errors.items()] == [(3, True), (17, True)]
     assert told == [("reading images", done, 30) for done in range(1, 31)]

@@ -296,6 +296,22 @@ def test_a_removal_that_fails_halfway_says_what_was_done_and_can_be_repeated(fol
     assert not any("bar 1" in about["classes"] for about in model.versions)
 
 
+def test_a_removal_of_which_a_record_fails_can_be_repeated_too(folder, tmp_path, monkeypatch):
+    """Version 2 only names the class, and what has it is what a repetition is known by."""
+    model = ModelFolder(tmp_path / "model")
+    teach(model, folder("jan", 0, 1, 2, count=5), options=QUICK, device="cpu")
+    forget(model, "bar 1", device="cpu")
+
+    def full(self, version, lesson):
+        raise MocaError("No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(MocaError, match=r"^No space .*repeat the command"):
+        patched.setattr(ModelFolder, "rewrite_lesson", full)
+        forget(model, "bar 1", all_versions=True, device="cpu")
+    assert forget(model, "bar 1", all_versions=True, device="cpu") == 2
+    assert not [path for path in model.path.rglob("*.json") if "bar 1" in path.read_text()]
+
+
 def test_a_version_whose_rewrite_was_killed_is_restored_or_settled_by_the_next_change(folder, tmp_path):
     model = ModelFolder(tmp_path / "model")
     options = {"encoder": "convnet:width=4,features=8", "epochs": 1, "memory": 30}

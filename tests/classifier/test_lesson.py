@@ -18,10 +18,12 @@ from moca import MocaError
 from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.classifier import Classifier
 from moca.classifier.erasure import forget
+from moca.classifier.facts import facts_of
 from moca.classifier.images import digests_of
 from moca.classifier.lesson import _tolerable, surely_lost, teach
 from moca.classifier.record import Lesson
 from moca.classifier.remarks import alike_told, not_read_told
+from moca.classifier.renaming import rename
 from moca.classifier.summary import copies_told, twice_told
 from moca.errors import MocaWarning
 from tests.classifier.conftest import bars, lesson
@@ -199,8 +201,9 @@ def test_a_lesson_names_what_was_rejected_before_it(model, folder):
     assert not (harm := teach(model, february, device="cpu")).used and harm.passed_over == []
     more = teach(model, folder("feb", 2, seed=1), device="cpu")
     assert (more.used, more.passed_over) == (False, []), "its images are among these"
+    assert teach(model, folder("late", 6), device="cpu").passed_over == [(3, ["bar 2", "bar 3"])]
     march = teach(model, folder("mar", 4), tolerate=1, device="cpu")
-    assert march.passed_over == [(3, ["bar 2", "bar 3"])]
+    assert march.passed_over == [(3, ["bar 2", "bar 3"]), (4, ["bar 6"])]
     assert "passed_over" not in model.about()["lesson"], "a version that may be deleted"
     assert teach(model, folder("apr", 5), tolerate=1, device="cpu").passed_over == [], "told once"
 
@@ -230,6 +233,26 @@ def test_versions_saved_from_python_say_which_classes_came_with_them(model, fold
         classifier.learn(folder(f"bars {labels}", *labels, count=5)).save(model.path)
     assert model.prune(keep=1).keys() == {1}
     assert model.taught_in() == {"bar 2": 2, "bar 3": 2, "bar 4": 3, "bar 5": 3}
+
+
+def test_versions_saved_from_python_say_how_well_they_know_what_was_held_out(model, folder):
+    teach(model, folder("jan", 0, 1), options=OPTIONS | {"epochs": 2}, held_out=0.5, device="cpu")
+    classifier = moca.load_model(model.path, device="cpu").learn(bars(2, 10), ["bar 2"] * 10)
+    classifier.save(model.path)
+    kept, told = classifier.kept_, facts_of(model, classifier).classes
+    answers = list(zip(kept.labels, classifier.predict(kept.images).tolist(), strict=True))
+    assert [(one.name, one.correct, one.held) for one in told] == [
+        (name, answers.count((name, name)), kept.labels.count(name)) for name in ("bar 0", "bar 1", "bar 2")
+    ]
+    assert [one.held for one in told] == [10, 10, 0]
+
+
+def test_classes_that_swapped_their_names_came_when_they_came(model, small):
+    small(epochs=1).learn(lesson(0, 1, count=4)[0], ["ring"] * 4 + ["cube"] * 4).save(model.path)
+    teach(model, bars(2, 4), ["rod"] * 4, tolerate=1, device="cpu")
+    for old, new in (("ring", "other"), ("rod", "ring"), ("other", "rod")):
+        rename(model, old, new)
+    assert model.taught_in() == {"cube": 1, "rod": 1, "ring": 2}
 
 
 def test_another_model_with_the_same_classes_has_learnt_them_in_its_own_version(model, small):
@@ -863,6 +886,7 @@ def test_a_model_that_has_learnt_something_else_meanwhile_is_not_overwritten(mod
     assert model.current == 2
     mine.save(model.path, replace=True)
     assert (model.current, mine.continues_[1]) == (3, 3)
+    assert (model.created_with(), model.about(2)["options"]["epochs"]) == ({}, "8"), "those of what it replaces"
     mine.save(model.path)
     with pytest.raises(MocaError, match="holds another model; save to another folder"):
         small().learn(*lesson(0, 1)).save(model.path)

@@ -102,6 +102,15 @@ def test_another_version_and_forgetting(model):
     ]  # fmt: skip
 
 
+def test_a_class_that_was_forgotten_is_learnt_again_from_the_same_images(model):
+    with serving(model.path) as client:
+        client.post("/api/forget", data={"class": "bar 0"}).raise_for_status()
+        again = [("images", ("x.png", png(image))) for image in bars(0, 20)]
+        client.post("/api/teach", files=again, data={"class": "bar 0"})
+        lesson = ended(client)
+        assert (lesson["version"], lesson["known"], lesson["class"]) == (3, 0, "bar 0")
+
+
 def test_what_cannot_be_read_is_left_out_of_a_lesson_and_named(template, monkeypatch):
     taught, end = [], threading.Event()
 

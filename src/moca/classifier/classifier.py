@@ -24,6 +24,7 @@ from moca.classifier.images import (
     class_name,
     digests_of,
     labelled,
+    left_out,
     pictures,
     vectors,
 )
@@ -143,14 +144,15 @@ class Classifier:
         if known:
             self._refuse_changed_options()
             self.refuse_pictures(images)
-        x, y, files = labelled(images, labels, self.shape_ if known else None, self.image_size, watch=watch)
+        x, y, files, unreadable = labelled(images, labels, self.shape_ if known else None, self.image_size, watch)
+        _warn_of_unreadable(unreadable, len(files))
         if labels is None and files and (line := not_read_told(images)):
             warnings.warn(MocaWarning(line), stacklevel=2)
         y, digests = self.of_known_kind(y), digests_of(x)
         x = self._to_samples(x, watch) if known else self._start(x, y, watch)
         if self.kept_.labels and self.kept_.images is not None and (held := self._among(x, self.kept_.images)).any():
-            left_out = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
-            warnings.warn(MocaWarning(left_out), stacklevel=2)
+            line = f"{int(held.sum())} of {len(y)} images are left out: lessons are evaluated on them"
+            warnings.warn(MocaWarning(line), stacklevel=2)
             stay = [index for index, is_held in enumerate(held.tolist()) if not is_held]
             x, y, digests = x[stay], [y[index] for index in stay], digests[stay]
             if not y:
@@ -208,7 +210,7 @@ class Classifier:
         """Choose the open settings from the first images and build the model; return the samples it trains on."""
         if len(set(y)) < 2:
             raise BadInput(f"the first images are all of one class ({y[0]!r}); begin with at least two")
-        data = _dataset(x, y, self.image_size)
+        data = _dataset(x, y, sorted(set(y), key=_sortable), _first_protocol(x, self.image_size))
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
                  "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
                  "offer": "once", "epochs": self.epochs, "optimiser": self.optimiser, "lr": self.lr,
@@ -282,12 +284,9 @@ class Classifier:
 
     def _stream(self, x: Tensor, y: Sequence[Label], names: Sequence[Label]) -> Stream:
         """The images of this lesson as a stream of one task."""
-        number = {name: place for place, name in enumerate(names)}
-        train = Split(x, torch.tensor([number[label] for label in y]))
-        task = Task(tuple(sorted(set(train.labels.tolist()))), torch.arange(len(x)), torch.arange(0))
-        protocol = replace(self.protocol_, tasks=(len(names),))  # for the recipe, a lesson is one task
-        data = Dataset("own", train, Split(x[:0], train.labels[:0]), tuple(map(str, names)), protocol)
-        return Stream(data, [task], train, data.test, data.classes)
+        data = _dataset(x, y, names, self.protocol_)
+        task = Task(tuple(sorted(set(data.train.labels.tolist()))), torch.arange(len(x)), torch.arange(0))
+        return Stream(data, [task], data.train, data.test, data.classes)
 
     def _epochs(self, lesson: Dataset) -> int:
         """Epochs of the recipe, or more if they would make fewer than `_MIN_STEPS` steps."""
@@ -347,7 +346,8 @@ class Classifier:
         """The share of images that are classified correctly. Images of unknown classes are not, with a warning."""
         self._check_learnt()
         self.refuse_pictures(X)
-        x, labels, _ = labelled(X, y, self.shape_)
+        x, labels, files, unreadable = labelled(X, y, self.shape_)
+        _warn_of_unreadable(unreadable, len(files))
         labels = self.of_known_kind(labels)
         if line := unknown_told(labels, self._names, "count as wrong"):
             warnings.warn(MocaWarning(line), stacklevel=2)
@@ -496,6 +496,12 @@ class Classifier:
         return loaded
 
 
+def _warn_of_unreadable(lines: Sequence[str], read: int) -> None:
+    """Warn of images of a folder that are left out, in the line that called `learn` or `score`."""
+    if lines:
+        warnings.warn(MocaWarning(left_out(lines, read + len(lines))), stacklevel=3)
+
+
 def _train(trainer: Trainer, watch: Watch) -> None:
     """Train on one lesson; `watch` is called after every step."""
     total = trainer.schedule.total
@@ -517,18 +523,22 @@ def _shape(saved: Sequence[int]) -> Shape:
     return channels, height, width
 
 
-def _dataset(x: Tensor, y: Sequence[Label], image_size: int | None = None) -> Dataset:
-    """The first lesson as a data set of one task, from which the default recipe for user data is chosen."""
-    names = sorted(set(y), key=_sortable)
-    number = {name: place for place, name in enumerate(names)}
-    labels = torch.tensor([number[label] for label in y])
-    channels, height, width = x.shape[1:]
+def _first_protocol(x: Tensor, image_size: int | None) -> Protocol:
+    """How samples like these first ones are preprocessed."""
     if x.is_floating_point():
         protocol = vector_protocol(x)
     else:
+        channels, height, width = x.shape[1:]
         colours = 1 if bool((x == x[:, :1]).all()) else channels  # folders are always read in colour, even letters
         protocol = own_protocol((height, width, colours), *channel_statistics(x))
-    protocol = replace(protocol, tasks=(len(names),), image_size=image_size)
+    return replace(protocol, image_size=image_size)
+
+
+def _dataset(x: Tensor, y: Sequence[Label], names: Sequence[Label], protocol: Protocol) -> Dataset:
+    """A lesson as a data set of one task, from which the default recipe for user data is chosen."""
+    number = {name: place for place, name in enumerate(names)}
+    labels = torch.tensor([number[label] for label in y])
+    protocol = replace(protocol, tasks=(len(names),))
     return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
 
 

@@ -196,7 +196,9 @@ class ModelFolder:
         number, when = self.next, datetime.now(UTC).isoformat(timespec="seconds")
         before = self.about()["classes"] if self.exists() and not replace else []
         news = [name for name in classifier.classes_.tolist() if name not in before]
-        lesson = lesson or Lesson(version=number, in_use=number, new_classes=news)
+        if lesson is None:
+            correct = classifier.kept_.by_class(classifier.kept_.judged(classifier))
+            lesson = Lesson(version=number, in_use=number, new_classes=news, correct=correct)
         about = {
             "version": number,
             "parent": self.current if self.exists() else None,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import numbers
 import os
 import unicodedata
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,11 +56,14 @@ class Unreadable(MocaError):
 
 
 class Labelled(NamedTuple):
-    """Images, their labels, and the files they were read from (empty if not read from files)."""
+    """Images and their labels."""
 
     images: Tensor
     labels: list[Label]
-    files: list[str]
+    files: Sequence[str] = ()
+    """The files that they were read from, if they are of a folder."""
+    unreadable: Sequence[str] = ()
+    """A line for each image of the folder that could not be read."""
 
 
 def labelled(
@@ -69,15 +71,13 @@ def labelled(
     labels: Any = None,
     shape: Shape | None = None,
     size: int | None = None,
-    say: Callable[[list[str], int], None] | None = None,
     watch: Watch = silent,
 ) -> Labelled:
     """Images (n, channels, height, width) as bytes with their labels, or vectors (n, d) as (n, d, 1, 1) floats.
 
     `data` is a folder with a subfolder per class, pairs (image, label) such as a torch `Dataset`, or images with
     `labels`. Images get the shape `shape` if given, else `size` pixels a side, else the shape they have in common.
-    Unreadable images of a folder are skipped: `say` gets a line for each and the number of all images, by default for a
-    warning. `watch(stage, done, total)` is called while they are read.
+    `watch(stage, done, total)` is called while they are read.
     """
     if labels is None and isinstance(data, str | os.PathLike):
         path = Path(data).expanduser()
@@ -93,21 +93,19 @@ def labelled(
                 f"the folders in '{path}' are splits ({', '.join(part.name for part in parts)}), not classes; give the "
                 f"one with a folder for each class that is to be learnt from: {parts[0]}"
             )
-        return _of_folder(path, shape, size, say or _warn, watch)
+        return _of_folder(path, shape, size, watch)
     data = _listed(data)
     if are_vectors(data):
         x = vectors(data)
-        return Labelled(x, _classes(labels, len(x)), [])
+        return Labelled(x, _classes(labels, len(x)))
     if labels is None:
         source = given(data, "data")
-        return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels, [])
+        return Labelled(_shaped(list(source.take(np.arange(len(source.labels)))), shape, size), source.labels)
     images = pictures(data, shape, size, len(labels) if hasattr(labels, "__len__") else None)
-    return Labelled(images, labels_of(labels, len(images), "data"), [])
+    return Labelled(images, labels_of(labels, len(images), "data"))
 
 
-def _of_folder(
-    path: Path, shape: Shape | None, size: int | None, say: Callable[[list[str], int], None], watch: Watch
-) -> Labelled:
+def _of_folder(path: Path, shape: Shape | None, size: int | None, watch: Watch) -> Labelled:
     by_class = files_by_class(path)
     if shape is None:  # later lessons may have few of the classes
         refuse_mostly_empty(path, by_class)
@@ -116,17 +114,23 @@ def _of_folder(
     lines = list(map(str, errors.values()))
     if not images:
         raise MocaError(left_out(lines, len(files)))
-    if errors:
-        say(lines, len(files))
     found = [place for index, place in enumerate(files) if index not in errors]
     labels: list[Label] = [class_name(spelt(name)) for _, name in found]
-    return Labelled(_shaped(images, shape, size), labels, [spelt(file) for file, _ in found])
+    return Labelled(_shaped(images, shape, size), labels, [spelt(file) for file, _ in found], lines)
 
 
 def class_name(text: str) -> str:
     """The name of a class in one spelling: without spaces around it, and in Unicode's composed form (NFC), since some
     systems and archives decompose the letters of a folder's name."""
     return unicodedata.normalize("NFC", text).strip() or text
+
+
+def meant(name: str, known: Collection[Label]) -> Label:
+    """The known class of this name: classes taught in Python may be numbers, or names in another spelling. If there is
+    none, the name in one spelling."""
+    if name in known:
+        return name
+    return next((label for label in known if class_name(str(label)) == class_name(name)), class_name(name))
 
 
 def readable(
@@ -172,10 +176,6 @@ def first_of(lines: Sequence[str]) -> str:
     """The first lines as one, and how many more there are."""
     more = f" (and {len(lines) - _NAMED} more)" if len(lines) > _NAMED else ""
     return f"{'; '.join(lines[:_NAMED])}{more}"
-
-
-def _warn(lines: Sequence[str], count: int) -> None:
-    warnings.warn(left_out(lines, count), stacklevel=5)  # in the line that called `learn` or `score`
 
 
 def digests_of(x: Tensor) -> Digests:
@@ -319,7 +319,8 @@ def _read(one: Any, number: int, shape: Shape | None, size: int | None) -> Pixel
         if isinstance(one, str | bytes):
             image = decode(one, side, colour=True)
             handy = None if side or shape else handy_side(*image.shape[:2])
-            return fitted(image, (3, handy, handy)) if handy else image
+            wanted = (3, handy, handy) if handy else shape
+            return fitted(image, wanted) if wanted else image
         if isinstance(one, Image.Image):
             return pixels(one, side)
     except Exception as error:

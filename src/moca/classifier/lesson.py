@@ -58,10 +58,7 @@ def teach(
         shape, before = (classifier.shape_, classifier.classes_.tolist()) if known else (None, [])
         if known:
             classifier.refuse_pictures(images)
-        unreadable = list[str]()
-        x, y, files = labelled(
-            images, labels, shape, classifier.image_size, lambda lines, _: unreadable.extend(lines), watch
-        )
+        x, y, files, unreadable = labelled(images, labels, shape, classifier.image_size, watch)
         names = files or names or [f"image {number}" for number in range(1, 1 + len(y))]
         given = _Images(x, classifier.of_known_kind(y), digests_of(x), names)
         forgotten = classifier.kept_.forgotten_among(given.digests, given.labels) if not relearn else ()
@@ -73,7 +70,7 @@ def teach(
         if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):
             say(line)
         new, told = _what_is_new(classifier, given)
-        told |= {"left_out": unreadable, "forgotten": len(forgotten)}
+        told |= {"left_out": [*unreadable], "forgotten": len(forgotten)}
         if not new.labels:
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)

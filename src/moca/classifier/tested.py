@@ -49,8 +49,7 @@ def examine(
 ) -> Tested:
     """Test a classifier on a folder with a subfolder of images for each class. `say` gets a note of what is not
     read."""
-    left_out = list[str]()
-    x, labels, _ = labelled(folder, None, classifier.shape_, say=lambda lines, _: left_out.extend(lines), watch=watch)
+    x, labels, _, left_out = labelled(folder, None, classifier.shape_, watch=watch)
     if say and (line := not_read_told(folder)):
         say(line)
     labels, classes = classifier.of_known_kind(labels), classifier.classes_.tolist()
@@ -74,5 +73,5 @@ def examine(
         unknown=dict(Counter(label for label in labels if label not in known)),
         unknown_told=note,
         learnt=len(rows) - len(new) - len(repeated),
-        left_out=left_out,
+        left_out=[*left_out],
     )

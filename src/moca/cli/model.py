@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -327,10 +326,11 @@ def forget(
     with loading():
         from moca.classifier.erasure import forget, former_names
         from moca.classifier.folder import ModelFolder
+        from moca.classifier.images import meant
 
     folder = ModelFolder(model)
     folder.check()  # before `forget` would create the folder of a model that does not exist
-    label = _label(folder.versions, name)
+    label = meant(name, [label for about in folder.versions for label in about["classes"]])
     former = former_names(folder, label)
     version = forget(folder, label, all_versions=all_versions, device="cpu")
     earlier = "" if all_versions else " Earlier versions still have it; repeat with --all-versions to remove it there."
@@ -351,7 +351,7 @@ def rename(
     """Rename a class, in a new version. Nothing else changes."""
     with loading():
         from moca.classifier.folder import ModelFolder
-        from moca.classifier.images import class_name
+        from moca.classifier.images import class_name, meant
         from moca.classifier.renaming import rename
 
     folder = ModelFolder(model)
@@ -359,18 +359,10 @@ def rename(
     if not new.strip():
         raise MocaError("a class needs a name")
     new = class_name(new)
-    version = rename(folder, _label([folder.about()], old), new)
+    version = rename(folder, meant(old, folder.about()["classes"]), new)
     say(f"'{old}' is now '{new}'; version {version} of {model} is in use.")
     say(f"Rename its folder of images, too: to a lesson, images in a folder '{old}' are of another class.", "dim")
     return 0
-
-
-def _label(abouts: Sequence[dict[str, Any]], name: str) -> int | str:
-    """The class that is meant: models taught in Python may have numbers, or names in another spelling."""
-    from moca.classifier.images import class_name
-
-    known: Iterator[int | str] = (label for about in abouts for label in about["classes"])
-    return next((label for label in known if class_name(str(label)) == class_name(name)), name)
 
 
 @app.command

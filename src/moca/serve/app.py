@@ -18,7 +18,7 @@ from PIL import Image
 
 from moca import __version__
 from moca.classifier.facts import facts_of
-from moca.classifier.images import class_name
+from moca.classifier.images import class_name, meant
 from moca.classifier.remarks import alike_told
 from moca.classifier.summary import (
     basis_told,
@@ -245,12 +245,12 @@ def _about(in_use: InUse, limits: Limits, teaching: bool) -> answers.About:
 
 
 def _label(name: str, known: Sequence[Label]) -> Label:
-    """The label of a class: its name, or a number if the model's classes are numbers."""
-    name = class_name(name)
+    """The label of a class, known or new: its name, or a number if the model's classes are numbers."""
+    label, name = meant(name, known), class_name(name)
     if not name.strip() or len(name) > _MAX_NAME or not name.isprintable():
         raise HTTPException(422, _NAME)
-    if not all(isinstance(label, int) for label in known):
-        return name
+    if label in known or not all(isinstance(one, int) for one in known):
+        return label
     if not (name.isascii() and name.isdigit()):
         raise HTTPException(422, f"the classes of this model are whole numbers, and '{name}' is not one")
     return int(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,6 +21,10 @@ from moca.data.source import Pixels
 from moca.errors import MocaError
 from moca.learners import Learner
 from moca.sphere import angle, project
+
+_AGAIN = 10.0
+"""Seconds after which a version that could not be loaded is tried again: its files may be restored, or the memory of a
+GPU free."""
 
 
 class Neighbour(NamedTuple):
@@ -87,29 +92,33 @@ class InUse:
         self.version = self._load()
         self.trouble: str | None = None
         """Why the version in use on disk could not be loaded; the one before it then still answers."""
+        self._failed = 0.0
+        """When that was tried last."""
 
     @property
     def name(self) -> str:
         """The name of the model's folder."""
         return self.folder.path.resolve().name
 
-    def look(self) -> bool:
-        """Load the version in use on disk if it has changed; return whether it was loaded."""
+    def look(self) -> None:
+        """Load the version in use on disk if it has changed, or could not be loaded some time ago."""
         with self._reloading:
             mark = self.folder.mark
-            if mark == self._mark or self._always is not None:
-                return False
+            again = self.trouble is not None and time.monotonic() >= self._failed + _AGAIN
+            if self._always is not None or (mark == self._mark and not again):
+                return
             self._mark, before = mark, self.version.number
             try:
                 self.version = self._load()
             except Exception as error:  # whatever it is, the version before still answers
                 line = str(error) if isinstance(error, MocaError) else f"{type(error).__name__}: {error}"
-                self.trouble = f"the version in use on disk cannot be loaded, version {before} still answers: {line}"
-                self._log(self.trouble)
-                return False
+                told = f"the version in use on disk cannot be loaded, version {before} still answers: {line}"
+                if told != self.trouble:
+                    self._log(told)
+                self.trouble, self._failed = told, time.monotonic()
+                return
             self.trouble = None
             self._log(f"version {self.version.number} answers, after version {before}{self._what()}")
-            return True
 
     def _what(self) -> str:
         """How the version came about, as the end of a line; empty if that cannot be read."""
