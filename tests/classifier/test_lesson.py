@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import moca
 from moca import MocaError
@@ -25,6 +26,7 @@ from moca.classifier.record import Lesson
 from moca.classifier.remarks import alike_told, not_read_told
 from moca.classifier.renaming import rename
 from moca.classifier.summary import copies_told, twice_told
+from moca.classifier.tested import examine
 from moca.errors import MocaWarning
 from tests.classifier.conftest import bars, lesson
 
@@ -635,6 +637,24 @@ def test_a_run_is_a_model_once_a_lesson_has_ended(run, failure):
     assert run.taught_in() == {**dict.fromkeys(run.about(1)["classes"], 1), "bar": 2}
     first = run.load(ContinualClassifier, 1, device="cpu").learning_.model.state_dict()
     assert all(torch.equal(first[name], weight) for name, weight in weights.items())
+
+
+def test_that_a_run_records_no_images_is_told_where_it_matters(run, tmp_path):
+    def told(label, images):
+        lines = []
+        teach(run, images[:, :8, :8], [label] * len(images), tolerate=1, device="cpu", say=lines.append)
+        return lines
+
+    assert told("bar", bars(2, 8)) == []
+    (line,) = told("3", bars(3, 8))
+    assert line.startswith("the run did not record which images of 3 it was trained on; those among these are learnt")
+    assert told("3", bars(4, 8)) == [], "from now on they are recorded"
+    for name in ("3", "4"):
+        (tmp_path / "more" / name).mkdir(parents=True)
+        Image.fromarray(bars(5, 1)[0, :8, :8]).save(tmp_path / "more" / name / "a.png")
+    lines = []
+    examine(run.load(ContinualClassifier, device="cpu"), tmp_path / "more", say=lines.append)
+    assert lines == ["the run did not record which images of 4 it was trained on; those among these test little"]
 
 
 def test_an_image_that_cannot_be_read_is_left_out_and_named(model, folder):

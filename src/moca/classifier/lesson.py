@@ -17,13 +17,15 @@ from moca.classifier.folder import ModelFolder
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
 from moca.classifier.record import Lesson, share_of
-from moca.classifier.remarks import alike_told, chosen_settings, classes_within, not_read_told
+from moca.classifier.remarks import alike_told, chosen_settings, classes_within, not_read_told, unrecorded_told
 from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
 from moca.errors import MocaError
 
+_AGAIN = "are learnt again, and flatter the accuracy where they are held out"
+"""What becomes of images that a model began with as a run."""
 _SURE = 1.645
 """Standard errors beyond which 5 % of a normal distribution lie, on one side."""
 
@@ -68,6 +70,8 @@ def teach(
         if say and files and (line := classes_within(images, given.names, given.labels, before)):
             say(line)
         if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):
+            say(line)
+        if say and (line := unrecorded_told(given.labels, before, classifier.kept_.seen_of, _AGAIN)):
             say(line)
         new, told = _what_is_new(classifier, given)
         told |= {"left_out": [*unreadable], "forgotten": len(forgotten)}

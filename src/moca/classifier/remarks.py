@@ -90,6 +90,15 @@ def unknown_told(labels: Sequence[Label], known: Sequence[Label], so: str) -> st
     return f"{are} that the model does not know ({listed([*strange])}) and {so}{''.join(alike)}"
 
 
+def unrecorded_told(labels: Sequence[Label], known: Sequence[Label], recorded: Container[Label], then: str) -> str:
+    """A note about classes among these labels that were learnt in a run, which does not record its images, and what
+    follows for those that are given again; empty if there are none."""
+    unrecorded = [name for name in known if name not in recorded and name in {*labels}]
+    if not unrecorded:
+        return ""
+    return f"the run did not record which images of {listed(unrecorded)} it was trained on; those among these {then}"
+
+
 def _alike(news: Sequence[Label], known: Sequence[Label]) -> list[tuple[Label, Label]]:
     """New names that are spelt almost like a known one, each with that one."""
     pairs = ((new, next((old for old in known if _spelt_alike(str(new), str(old))), None)) for new in news)

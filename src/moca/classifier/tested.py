@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from moca.classifier.classifier import Classifier
 from moca.classifier.held_out import Kept
 from moca.classifier.images import digests_of, labelled
-from moca.classifier.remarks import not_read_told, unknown_told
+from moca.classifier.remarks import not_read_told, unknown_told, unrecorded_told
 from moca.classifier.summary import listed
 from moca.data.arrays import Label
 from moca.data.progress import Watch, silent
@@ -57,6 +57,8 @@ def examine(
     rows = [row for row, label in enumerate(labels) if label in known]
     if not rows:
         raise MocaError(f"{note}; give images of its classes: {listed(classes)}")
+    if say and (line := unrecorded_told(labels, classes, classifier.kept_.seen_of, "test little")):
+        say(line)
     x, truth, answers = x[rows], [labels[row] for row in rows], list[Label]()
     for start in range(0, len(rows), _AT_ONCE):
         answers += classifier.predict(x[start : start + _AT_ONCE]).tolist()
