@@ -432,7 +432,7 @@ class TestMistakes:
         [
             ("0.1", "a number or a tensor of one, not '0.1'$"),
             (torch.ones(2), "a number or a tensor of one, not a Tensor$"),
-            (torch.optim.SGD([torch.ones(2)], lr=0.1), r"not a SGD; of an optimiser .param_groups\[0\]\['lr'\]$"),
+            (torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(2)], lr=0.1), 1), "not a StepLR$"),
         ],
     )
     def test_a_learning_rate_is_a_number(self, lr, says):
