@@ -95,7 +95,8 @@ def test_the_lines_above_the_whole_loops():
     x, x_old, y_old = torch.rand(5, 1, 8, 8), torch.rand(4, 1, 8, 8), torch.arange(48, 52)
     y = torch.tensor([50, 50, 51, 51, 51])  # one sample a class has no spread to lend
     names = {"cross_entropy": cross_entropy, "encoder": encoder, "classifier": classifier, "first_new_class": 50,
-             "new_batches": [(x, y)], "replay_batches": [(x_old, y_old)], "old": y_old < 50}  # fmt: skip
+             "new_batches": [(x, y)], "replay_batches": [(x_old, y_old)], "old": y_old < 50,
+             "optimiser": torch.optim.SGD(encoder.parameters(), lr=0.1)}  # fmt: skip
     lines = re.findall(r"```python\n(.*?)```", PAGE.partition("## A whole loop")[0], re.S)
     assert len(lines) == 3
     for source in lines:

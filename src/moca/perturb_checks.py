@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 from moca.batch import Batch, in_short
 from moca.errors import MocaError
@@ -45,11 +46,9 @@ def refuse_no_direction(n: Any, h: Tensor, name: str) -> None:
 
 def refuse_no_rate(lr: object) -> None:
     """Raise an error if `lr` is given, but is no learning rate."""
-    number = isinstance(lr, Real) or (isinstance(lr, Tensor) and lr.numel() == 1)
-    if lr is not None and not number:
-        rate = "; of an optimiser .param_groups[0]['lr']" * hasattr(lr, "param_groups")
+    if not (lr is None or isinstance(lr, Real | Optimizer) or (isinstance(lr, Tensor) and lr.numel() == 1)):
         got = repr(lr) if isinstance(lr, str) else f"a {type(lr).__name__}"
-        raise TypeError(f"lr= is the current learning rate, a number or a tensor of one, not {got}{rate}")
+        raise TypeError(f"lr= is the optimiser, or the learning rate as a number or a tensor of one, not {got}")
 
 
 def refuse_no_count(classes: object) -> None:

@@ -95,7 +95,10 @@ class Random(Stateful):
 
     def _next(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         numbers = _numbers(self.key, self.count, shape, dtype)
-        self.count += math.prod(shape)
+        if torch.compiler.is_compiling():  # the backward pass may compute the numbers again, from the count as it was
+            self.count = self.count + math.prod(shape)
+        else:
+            self.count += math.prod(shape)
         return numbers
 
     def below(self, bound: Tensor) -> Tensor:

@@ -313,6 +313,29 @@ def test_the_operations_do_not_depend_on_the_data(spec, monkeypatch):
     assert "aten.lift_fresh.default" not in seen[0], "a tensor made of a Python number"
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")  # of torch's own compiler
+@pytest.mark.parametrize("name", ["gaussian", "vmf", "doa_old", "doa_new", "vt"])
+def test_a_compiled_line_has_the_same_gradients(name):
+    """Also where the compiled backward pass draws the numbers again, as compilers do to save memory."""
+    rows, dimensions = 12, 64
+    h, new, weights = (torch.randn(rows, dimensions, generator=torch.manual_seed(i)) for i in range(3))
+    labels, old = torch.arange(rows) % CLASSES, torch.arange(rows) < 8
+
+    def loss(p, h):
+        replay = Batch(features=h, old=old, y=labels)
+        return (p(replay, Batch(features=new, y=labels)) * weights).sum()
+
+    def gradient(line, p):
+        leaf = h.clone().requires_grad_()
+        for _ in range(3):  # the next numbers each time
+            line(p, leaf).backward()
+        return leaf.grad
+
+    compiled = torch.compile(loss, backend="aot_eager_decomp_partition", fullgraph=True)
+    expected = gradient(loss, perturbation(name, classes=CLASSES))
+    torch.testing.assert_close(gradient(compiled, perturbation(name, classes=CLASSES)), expected)
+
+
 def test_the_cosine_head_makes_the_length_irrelevant():
     """P(||h|| P(u + lambda n)) = P(u + lambda n), in value and gradient: the official code's shorter form is ours."""
     model = network()
@@ -409,7 +432,7 @@ class TestMistakes:
         [
             ("0.1", "a number or a tensor of one, not '0.1'$"),
             (torch.ones(2), "a number or a tensor of one, not a Tensor$"),
-            (torch.optim.SGD([torch.ones(2)], lr=0.1), r"not a SGD; of an optimiser .param_groups\[0\]\['lr'\]$"),
+            (torch.optim.lr_scheduler.StepLR(torch.optim.SGD([torch.ones(2)], lr=0.1), 1), "not a StepLR$"),
         ],
     )
     def test_a_learning_rate_is_a_number(self, lr, says):

@@ -185,6 +185,18 @@ def test_the_step_is_relative_to_the_learning_rate_or_absolute():
     check("wap:step_size=0.7,relative=false", network("mlp"), OLD, step=0.7)
 
 
+def test_the_rate_of_an_optimiser_follows_its_schedule():
+    model = network("mlp")
+    replay, new = scene(model)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimiser, 0.1)
+    p = make("wap", model, lr=optimiser)
+    for rate in (0.1, 0.01):
+        torch.testing.assert_close(p(replay, new), make("wap", model, lr=rate)(replay, new))
+        optimiser.step()
+        schedule.step()
+
+
 def test_the_rate_as_a_tensor_follows_its_schedule():
     model = network("mlp")
     replay, new = scene(model)

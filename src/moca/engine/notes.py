@@ -10,11 +10,14 @@ from moca.engine.first_task import SHARED
 
 if TYPE_CHECKING:
     from moca.engine.run import Running
+    from moca.settings import Run
     from moca.streams import Stream
 
 _FEW, _UNEVEN = 20, 3
 """With fewer test images in a task, one is worth more than five points; a class this many times as large as another
 decides an accuracy."""
+_SMALL_STEP = 0.05
+"""With smaller adversarial steps, features move by a few degrees at most."""
 
 
 def notes(run: Running, finished: bool) -> list[str]:
@@ -28,7 +31,7 @@ def notes(run: Running, finished: bool) -> list[str]:
         lines.append(f"the memory is as large as all training data ({samples}): nothing need be forgotten")
     if len(stream) == 1:
         lines.append("all classes came in one task, so nothing could be forgotten; set tasks to split them")
-    lines += _about_test_images(stream)
+    lines += _about_steps(run.settings) + _about_test_images(stream)
     if learnt < stream.classes:
         lines.append(f"the tasks have {learnt} of the {stream.classes} classes; the others were left out")
     if finished and run.tested.at_chance(learnt):
@@ -38,6 +41,18 @@ def notes(run: Running, finished: bool) -> list[str]:
         lines.append(f"{which} no better than by guessing; another lr than {run.settings.lr:g}{larger} or more epochs "
                      "may help")  # fmt: skip
     return lines
+
+
+def _about_steps(settings: Run) -> list[str]:
+    """Whether a perturbation that steps by multiples of the learning rate, as WAP does, hardly moves anything."""
+    perturb = settings.perturb
+    step = getattr(perturb, "step_size", 0) * (settings.lr or 0)
+    if not getattr(perturb, "relative", False) or step >= _SMALL_STEP:
+        return []
+    return [
+        f"a step of {perturb.name} is step_size times lr, {step:g} at first: features hardly move, and replay has less "
+        f"weight; try {perturb.name}:relative=false,step_size=0.3"
+    ]
 
 
 def _about_test_images(stream: Stream) -> list[str]:

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
+from torch.optim import Optimizer
 
 from moca.errors import MocaError
 from moca.parts import PERTURBATIONS
@@ -23,7 +24,7 @@ def perturbation(
     spec: Any,
     *,
     model: Model | None = None,
-    lr: float | Tensor | None = None,
+    lr: float | Tensor | Optimizer | None = None,
     classes: int | None = None,
     seed: int = 0,
     **options: Any,
@@ -34,7 +35,7 @@ def perturbation(
         spec: The name with options, such as `"gaussian"` or `"wap:lambda=1.5,steps=2"` (`moca ls`); or your own class,
             or an object of it, which is copied.
         model: The network in two halves; needed by `wap`, `fgsm`, `mrfa` and a few options of others.
-        lr: The current learning rate, for `wap`; a tensor follows your schedule.
+        lr: The optimiser, whose learning rate `wap` follows; or the rate, as a number or a tensor that you change.
         classes: How many classes there are or will be, for `vt`.
         seed: The seed of its random numbers; if several processes train one model, give each its own.
         **options: Not taken here; options follow the name, as in `"gaussian:lambda=2"`.

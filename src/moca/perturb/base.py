@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim import Optimizer
 
 from moca import sphere
 from moca.batch import Batch
@@ -73,7 +74,7 @@ class Perturbation(Part, Stateful):
         self,
         random: Random | None = None,
         model: Model | None = None,
-        lr: float | Tensor | None = None,
+        lr: float | Tensor | Optimizer | None = None,
         classes: int | None = None,
     ) -> Self:
         """Set what the perturbation works with."""
@@ -158,9 +159,12 @@ class Perturbation(Part, Stateful):
 
     @property
     def lr(self) -> float | Tensor:
-        """The learner's current learning rate."""
+        """The learner's current learning rate; of an optimiser, that of its first group."""
         if self._lr is None:
-            raise ValueError("this perturbation needs lr=, the current learning rate (a tensor follows a schedule)")
+            raise ValueError("this perturbation needs lr=, the optimiser, or its learning rate if that never changes")
+        if isinstance(self._lr, Optimizer):
+            rate: float | Tensor = self._lr.param_groups[0]["lr"]
+            return rate
         return self._lr
 
     @property
