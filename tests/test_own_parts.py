@@ -260,6 +260,10 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
             ({"frozen": normalised(n)}, r"normalisation .* must be \(mean, std\), .* every channel \(1\)")
             for n in WRONG
         ),
+        (
+            {"model": moca.Model(nn.Flatten(), nn.Linear(64, 10))},
+            "a moca.Model has a classifier too; give its .encoder",
+        ),
         ({"model": lambda shape: "no module"}, "must be a torch module or make one; it is of type str"),
         ({"learner": 3}, "a learner is written as name:option=value"),
         ({"learner": Back}, "learner"),

@@ -292,6 +292,14 @@ def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeyp
     assert {"1-calibration.pdf", "2-calibration.pdf"} <= {path.name for path in (tmp_path / "figures").iterdir()}
 
 
+def test_a_comparison_is_analysed_run_by_run(tmp_path):
+    comparison = moca.compare(epochs=1, tasks=2, seeds=1, out=tmp_path / "c", device="cpu")
+    for given in (comparison, tmp_path / "c"):
+        with pytest.raises(MocaError, match=r"analyse takes one run.*\[moca.analyse\(run\) for run in "):
+            moca.analyse(given)
+    assert [moca.analyse(run).numbers for run in moca.Comparison.load(tmp_path / "c").results]
+
+
 def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/settings.json").write_text((runs / "er/settings.json").read_text())

@@ -172,6 +172,16 @@ def test_a_tracker_is_not_a_watcher(watch):
             many(**SHORT, out="one", watch=watch)
 
 
+def test_a_tracker_without_a_method_is_refused_before_training():
+    class Half(moca.Tracker):
+        def log(self, points):
+            pass
+
+    with pytest.raises(MocaError, match=r"^'Half' has no method open, which a tracker needs$"):
+        moca.run(**SHORT, out="one", track=Half())
+    assert not Path("one").exists()
+
+
 class Shelved(Notebook):
     """Has a folder."""
 

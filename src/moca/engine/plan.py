@@ -116,7 +116,8 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
         if by_folder.setdefault(p.folder, p) is not p:
             raise MocaError(
                 f"two runs that differ would both be called '{p.label}'; give what differs a name: data by an "
-                "attribute 'name' (moca.dataset(..., name=...)), a model by the function that makes it"
+                "attribute 'name' (moca.dataset(..., name=...)), a model by the function that makes it, a learner or "
+                "perturbation by a moca.option in place of __init__"
             )
 
 

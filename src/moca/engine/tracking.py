@@ -9,6 +9,7 @@ from moca.errors import MocaError
 from moca.parts import TRACKERS
 from moca.settings import Choice
 from moca.settings.choice import choice_of
+from moca.trackers.base import Tracker
 
 TRACKING = "tracking.json"
 
@@ -17,7 +18,11 @@ def chosen(track: Any) -> list[Choice]:
     """Parse trackers in any of the accepted forms, one or several, and check that each can be reached."""
     choices = asked(track)
     for choice in choices:
-        choice.make().reach()
+        tracker = choice.make()
+        for name in ("open", "log", "close"):
+            if getattr(type(tracker), name) is getattr(Tracker, name):
+                raise MocaError(f"'{choice.name}' has no method {name}, which a tracker needs")
+        tracker.reach()
     return choices
 
 

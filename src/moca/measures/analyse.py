@@ -15,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from moca.engine.folder import MODEL, RESULT, TASKS, RunFolder
 from moca.engine.learning import Learning
 from moca.engine.material import Material
+from moca.engine.request import ASKED
 from moca.engine.result import Result
 from moca.engine.schedule import Schedule
 from moca.errors import Interrupted, MocaError, nearest
@@ -122,7 +123,17 @@ def analyse(
     for name in also:
         if name not in ASKED_FOR:
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
+    if not isinstance(run, str | os.PathLike | Result):
+        raise MocaError(
+            f"analyse takes one run, a result or its folder, not a {type(run).__name__}; of a comparison: "
+            "[moca.analyse(run) for run in comparison.results]"
+        )
     path = run.folder if isinstance(run, Result) else Path(run)
+    if (path / ASKED).is_file():
+        raise MocaError(
+            f"'{path}' is a comparison, and analyse takes one run: "
+            f"[moca.analyse(run) for run in moca.Comparison.load({str(path)!r}).results]"
+        )
     folder = RunFolder.open(path)
     if not (path / RESULT).is_file() and folder.held:
         raise MocaError(f"run '{path}' is still going on; wait for its end")

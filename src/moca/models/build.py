@@ -93,6 +93,8 @@ def make_encoder(choice: Choice, shape: Shape) -> Any:
     else:
         takes_shape = "shape" in inspect.signature(choice.part).parameters
         body = choice.part(**({"shape": shape} if takes_shape else {}), **choice.options)
+    if isinstance(body, Model):
+        raise MocaError("model= is the encoder alone, and a moca.Model has a classifier too; give its .encoder")
     if not isinstance(body, nn.Module):
         raise MocaError(
             f"model '{choice.name}' must be a torch module or make one; it is of type {type(body).__name__}"
