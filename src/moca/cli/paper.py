@@ -115,6 +115,7 @@ def run(
     wanted = standing.wanted(standing.entries, recorded)
     here = device != "cuda" or not dry_run  # a dry run for a GPU needs no GPU
     _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
+    _warn_if_empty(standing, results)
     if dry_run:
         return 0
     outcome = missing.carry_out(wanted, out, work, device, jobs)
@@ -213,6 +214,8 @@ def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int
     total = f"about {max(1, standing.minutes(wanted)):,.0f} GPU minutes"
     long = f"{total} on an NVIDIA H200, far longer on this CPU" if on_cpu else total
     say(f"{runs} run{'s' * (runs != 1)}, {long}." if runs else "Nothing is missing.")
+    if runs and not standing.pace.benchmarked:
+        say("Without benchmarks beside the results, every method counts as ER; GEM takes about 50 times as long.")
 
 
 def _table(head: Sequence[str]) -> Table:
