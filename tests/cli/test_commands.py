@@ -388,10 +388,8 @@ MISTAKES = [
     ("runs --state", "--state needs a value: "),
     ("analyse", "analyse needs RUNS: see moca analyse --help"),
     ("model show", "model show needs MODEL: folder of a model"),
-    (
-        "run --protocol proxy",
-        "leave it out (one pass a task is --epochs 1, prototypes in place of a memory are --learn",
-    ),
+    ("run --protocol small", "it has only a recipe, which applies by itself; leave out --protocol (one pass a task is"),
+    ("run --protocol proxy", "(one pass a task is --epochs 1, prototypes in place of a memory are --learner pass)"),
 ]
 
 
