@@ -128,7 +128,9 @@ class Comparison:
         and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
         """
         folder = Path(folder or self.folder)
-        with writing(f"folder '{folder}'", "choose another"):
+        own = folder.absolute() == self.folder
+        remedy = "fix that and resume (moca resume, or the same comparison again)" if own else "choose another"
+        with writing(f"folder '{folder}'", remedy):
             folder.mkdir(parents=True, exist_ok=True)
             self._write(folder)
 

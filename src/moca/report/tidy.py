@@ -73,5 +73,6 @@ def write(comparison: Comparison, folder: Path) -> None:
         import pyarrow
         import pyarrow.parquet
 
-        with whole(folder / PARQUET) as path:
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), path)
+        # It would open a path itself, and wrap what the system says of a full disk in words of its own.
+        with whole(folder / PARQUET) as path, path.open("wb") as file:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), file)
