@@ -22,6 +22,7 @@ from moca.engine.listing import Listed
 from moca.engine.result import Result, null_if_nan
 from moca.engine.selection import CHOSEN
 from moca.errors import MocaError, nearest
+from moca.paths import from_here
 from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.methods import Row, Setting
@@ -75,6 +76,13 @@ class Comparison:
             for setting in self.settings
             for row in setting.rows
         ]
+
+    @property
+    def names(self) -> dict[Path, str]:
+        """What each run is called, by its folder: the folder's name, or if several have the same name, its path."""
+        folders = [result.folder for result in self.results]
+        unique = len({folder.name for folder in folders}) == len(folders)
+        return {folder: folder.name if unique else str(from_here(folder)) for folder in folders}
 
     @property
     def mistakes(self) -> list[str]:
@@ -136,6 +144,7 @@ class Comparison:
 
     def _write(self, folder: Path) -> None:
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
+        names = self.names
         with (
             whole(folder / "runs.csv") as path,
             path.open("w", newline="", encoding="utf-8", errors="replace") as file,
@@ -146,7 +155,7 @@ class Comparison:
             for label, result in ((row.label, r) for row in self.rows for r in row.results):
                 known = result.numbers()
                 values = [known.get(name, math.nan) for name in numbers]
-                writer.writerow([label, result.settings.seed, result.status, *values, result.folder.name])
+                writer.writerow([label, result.settings.seed, result.status, *values, names[result.folder]])
         tidy.write(self, folder)
         with whole(folder / "comparison.json") as path:
             path.write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
