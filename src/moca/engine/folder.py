@@ -299,7 +299,8 @@ def _how_to_resume(path: Path) -> str:
         return f"moca resume {shlex.quote(str(comparison))} resumes the comparison"
     if one:
         here = shlex.quote(str(path))
-        return f"moca runs {here} lists the runs in it, each with the command that resumes it"
+        alone = f"moca runs {here} lists the runs in it, each with the command that resumes it"
+        return f"{alone}; to resume a comparison of Python objects, repeat its call"
     return "moca runs lists the runs in runs/, moca runs FOLDER those in another folder"
 
 
