@@ -164,7 +164,8 @@ class RunFolder:
         try:
             content = json.loads((self.path / name).read_text())
         except (OSError, ValueError) as error:
-            raise Unreadable(f"cannot read {self.path / name}: {error}; {remedy}") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            raise Unreadable(f"cannot read {self.path / name}: {why}; {remedy}") from None
         if not isinstance(content, dict):
             raise Unreadable(f"{self.path / name} is damaged: it holds no settings or results; {remedy}")
         return content
