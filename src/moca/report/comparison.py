@@ -168,9 +168,9 @@ def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
     where = ", on held-out images" * setting.held_out
-    single = all(len(row.finished) <= 1 for row in setting.rows)
-    what = "of a single seed" if single else "mean ± standard deviation"
-    table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %, {what}{where}")
+    most = max(len(row.finished) for row in setting.rows)
+    what = {0: "", 1: ", of a single seed"}.get(most, ", mean ± standard deviation")
+    table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %{what}{where}")
     for name in (*columns.values(), "s/run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:
