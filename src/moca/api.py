@@ -276,10 +276,14 @@ def _ended(comparison: C, outcome: Outcome, folder: Path) -> C:
     """Save and return a comparison whose runs have ended; raise if they were stopped, so that resuming `folder`
     continues them, or if all of them failed."""
     mistakes, all_failed = comparison.mistakes, len(comparison.mistakes) == len(outcome.results)
+    failures = "".join(f"; {mistake}" for mistake in mistakes)
     if not all_failed:
-        comparison.save()
+        try:
+            comparison.save()
+        except MocaError as error:
+            raise MocaError(f"{error}{failures}") from None
     if outcome.interrupted:
-        path, failures = shlex.quote(str(folder)), "".join(f"; {mistake}" for mistake in mistakes)
+        path = shlex.quote(str(folder))
         again = f"moca resume {path}" if (folder / ASKED).is_file() else f"the same comparison with out={path}"
         raise Interrupted(f"stopped; {again} continues it{failures}")
     if all_failed:

@@ -388,10 +388,8 @@ MISTAKES = [
     ("runs --state", "--state needs a value: "),
     ("analyse", "analyse needs RUNS: see moca analyse --help"),
     ("model show", "model show needs MODEL: folder of a model"),
-    (
-        "run --protocol proxy",
-        "leave it out (one pass a task is --epochs 1, prototypes in place of a memory are --learn",
-    ),
+    ("run --protocol small", "it has only a recipe, which applies by itself; leave out --protocol (one pass a task is"),
+    ("run --protocol proxy", "(one pass a task is --epochs 1, prototypes in place of a memory are --learner pass)"),
 ]
 
 
@@ -492,7 +490,7 @@ def test_a_dry_run_says_what_is_left_and_writes_nothing(moca, tmp_path):
     code, out, err = moca(
         "compare", *on_gpu, "--perturb", "none", "vt", "--seeds", 3, "--save-config", "c.toml", "--dry-run"
     )
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "'c.toml' is not written, as --dry-run only prints\n")
     assert out.startswith("digits: lr 0.03, optimiser sgd, ")
     assert list(tmp_path.iterdir()) == []
     moca("compare", *FAST, "--seeds", 2, "--out", "c")

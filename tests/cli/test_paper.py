@@ -61,6 +61,7 @@ def test_a_dry_run_writes_nothing(moca, tmp_path):
     code, out, _ = moca("run", "table2", "--only", "cifar100,m500,claimed", "--dry-run")
     assert code == 0
     assert "27 runs, about" in out
+    assert "No run was found below" in out and "every method counts as ER; GEM takes" in " ".join(out.split())
     assert list(tmp_path.iterdir()) == []
 
 

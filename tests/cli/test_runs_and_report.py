@@ -1,5 +1,6 @@
 """`moca runs` and `moca report`: what they print, write and refuse."""
 
+import csv
 import json
 import shutil
 from importlib import import_module
@@ -169,6 +170,16 @@ def test_a_report_with_everything(moca, runs, tmp_path, monkeypatch):
     held_out = (tmp_path / "out" / "tables-held-out.tex").read_text()
     assert "ER & 1 & 90.00" in held_out and "mnist" not in tables, "they are no results for a paper"
     assert sorted(path.name for path in runs.iterdir()) == ["compare", "er-s0", "er-s1", "half", "mnist"]
+
+
+def test_tables_name_runs_of_several_folders_by_their_paths_if_names_alone_would_not_tell_them_apart(moca, tmp_path):
+    for place, lr in (("a", 0.1), ("b", 0.2), ("sub/c", 0.3)):
+        written(result(tmp_path, 0.5, lr=lr), tmp_path / place / "er-s0")
+    for given, called in (("a b sub/c", {"a/er-s0", "b/er-s0", "sub/c/er-s0"}), ("sub/c", {"er-s0"})):
+        moca("report", *given.split(), "--tables", "tables")
+        for table, column in (("runs.csv", "folder"), ("tidy.csv", "run")):
+            with (tmp_path / "tables" / table).open(newline="") as file:
+                assert {row[column] for row in csv.DictReader(file)} == called
 
 
 def test_a_note_about_some_seeds_says_of_how_many(tmp_path, capsys):

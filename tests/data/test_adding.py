@@ -53,7 +53,7 @@ def test_a_copy_that_differs_is_refused_with_every_image_named(known_set, tmp_pa
 def test_a_known_set_with_fewer_classes_is_a_set_of_its_own(known_set, tmp_path):
     x, y, tx, ty = known_set
     source = made.folder(tmp_path / "a", (x[y > 0], y[y > 0], tx[ty > 0], ty[ty > 0]), ["ant", "bee", "cat"])
-    with pytest.raises(MocaError, match=r"2 classes found, 'little' has 3"):
+    with pytest.raises(MocaError, match=r"2 classes found \(bee, cat\), 'little' has 3; give its official"):
         add("little", source)
     added = add("little", source, allow_differences=True)
     said = "not Little as published (2 of its 3 classes), so that it has none of its protocols and class orders"

@@ -242,6 +242,7 @@ def test_the_command_and_its_report(tmp_path, capsys):
     assert "is the best of 2" in " ".join(said.split()) and said.index("Held-out training images:") < said.index(
         "Test images:"
     )
+    assert "\nChoosing: 2 runs in " in said and "\nTesting: 1 run in " in said
     page = (tmp_path / "c" / "report.html").read_text()
     assert "Chosen before testing." in page and "20 % of the training images, held out, with seed 1000" in page
     (entry,) = json.loads((tmp_path / "c" / "chosen.json").read_text())

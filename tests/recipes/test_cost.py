@@ -61,6 +61,7 @@ def test_by_benchmarks_alone(benchmark):
     assert pace.seconds(run_of("t2-cifar100-icarl-none-m500"), 1000) == pytest.approx(1.0)
     assert pace.seconds(run_of("t2-tinyimagenet-er-none-m500"), 1000) == pytest.approx(4.0)
     assert Pace().seconds(run_of("t2-cifar100-er-none-m500"), 1000) == pytest.approx(1000 * _ER)
+    assert pace.benchmarked and not Pace().benchmarked
 
 
 def test_what_always_runs_eagerly_is_timed_eagerly(benchmark):

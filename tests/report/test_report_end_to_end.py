@@ -1,8 +1,12 @@
 import csv
+import signal
+import sys
 
 import pyarrow.parquet
+import pytest
 
 import moca
+from moca import MocaError
 from moca.report.page import write_report
 from tests.report.seen_page import cells, data_of, text_of
 
@@ -41,3 +45,32 @@ def test_a_real_comparison_is_reported(tmp_path):
     kept = pyarrow.parquet.read_table(tmp_path / "out" / "tidy.parquet")
     assert kept.num_rows == len(rows) and kept.column_names == list(rows[0])
     assert kept.column("value").type == "double"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+def test_a_disk_that_is_full_once_tables_are_written_says_how_to_go_on_and_what_failed(tmp_path, monkeypatch):
+    import resource
+
+    def on_a_full_disk(*given):
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+        try:
+            write_table(*given)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            signal.signal(signal.SIGXFSZ, before)
+
+    write_table = pyarrow.parquet.write_table
+    monkeypatch.setattr(pyarrow.parquet, "write_table", on_a_full_disk)
+    folder = tmp_path / "out"
+    (folder / "er+vt-s0").mkdir(parents=True)
+    (folder / "er+vt-s0" / "mine").write_text("")
+    with pytest.raises(MocaError) as error:
+        moca.compare(perturb=["none", "vt"], seeds=1, epochs=1, memory=30, threads=1, out=folder)
+    assert str(error.value).startswith(
+        f"folder '{folder}' cannot be written: File too large; fix that and resume (moca resume, or the same "
+        f"comparison again); er+vt-s0: run folder '{folder / 'er+vt-s0'}' is already used"
+    )
+    with pytest.raises(MocaError, match=r"File too large; choose another$"):
+        moca.Comparison.load(folder).save(tmp_path / "tables")

@@ -190,9 +190,15 @@ def test_a_difference_of_nothing_but_rounding_is_no_gain(tmp_path):
     runs = {"er": [0.5, 0.6], "er+wap": [0.4, 0.55], "derpp": untested[:2], "derpp+vt": untested[2:]}
     assert "Higher, but cannot be tested" not in verdict(comparison(tmp_path, runs).settings[0])
     said = verdict(comparison(tmp_path, {"er": er, "derpp": wap}).settings[0])
-    assert "has the highest mean, level with" in said and "not higher" not in said
+    assert "er has the highest mean, as has derpp: 0.00 ± 26.46 points, higher with 2 of 3" in said
     same = comparison(tmp_path, {"er": [0.1 + 0.2, 0.5], "er+wap": [0.3, 0.5]})
     assert difference(same["er"], same["er+wap"]).wins == 0
+
+
+def test_equal_results_are_called_equal(tmp_path):
+    said = verdict(comparison(tmp_path, {"er": [0.5, 0.6], "derpp": [0.5, 0.6], "er+wap": [0.5, 0.6]}).settings[0])
+    assert "er+wap is level with er: 0.00 ± 0.00 points, equal with every seed. All seeds agree" in said
+    assert "er has the highest mean, as has derpp: 0.00 ± 0.00 points, equal with every seed. All" in said
 
 
 def test_a_perturbation_without_its_learner_is_named(tmp_path):
@@ -237,3 +243,5 @@ def test_one_seed_is_called_no_mean(tmp_path):
     assert "In %, of a single seed" in one
     assert "One seed cannot tell a difference from chance." in one
     assert "In %, mean ± standard deviation" in str(comparison(tmp_path, {"er": [0.5, 0.6], "er+wap": [0.6]}))
+    none = [result(tmp_path, 0.5, seed, status="diverged") for seed in (0, 1)]
+    assert "single seed" not in str(comparison(tmp_path, {"er": none}))

@@ -169,6 +169,8 @@ def compare(
 
         if dry_run:
             show_intent(api.intended(progress=True, **{"seeds": 3} | settings))
+            if save_config:
+                aside(f"'{save_config}' is not written, as --dry-run only prints")
             return 0
         comparison = api.compare(progress=True, say=aside, **{"seeds": 3} | settings)
     return _show_and_report(comparison)

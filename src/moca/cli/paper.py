@@ -115,6 +115,7 @@ def run(
     wanted = standing.wanted(standing.entries, recorded)
     here = device != "cuda" or not dry_run  # a dry run for a GPU needs no GPU
     _show_wanted(standing, wanted, on_cpu=here and pick_device(device).type == "cpu")
+    _warn_if_empty(standing, results, "If there are some, ")
     if dry_run:
         return 0
     outcome = missing.carry_out(wanted, out, work, device, jobs)
@@ -167,13 +168,10 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
     return Standing(cells.only(chosen, only), places, seeds)
 
 
-def _warn_if_empty(standing: Standing, results: Path) -> None:
+def _warn_if_empty(standing: Standing, results: Path, do: str = "Carry runs out with moca paper run, or ") -> None:
     """If no run was found, say that this is why nothing counts as measured."""
     if not standing.found.results:
-        say(
-            f"No run was found below '{results.resolve()}': nothing counts as measured. Carry runs out with moca paper "
-            f"run, or {_ELSEWHERE}."
-        )
+        say(f"No run was found below '{results.resolve()}': nothing counts as measured. {do}{_ELSEWHERE}.")
 
 
 def _show(standing: Standing) -> list[Experiment]:
@@ -213,6 +211,8 @@ def _show_wanted(standing: Standing, wanted: Sequence[tuple[Experiment, list[int
     total = f"about {max(1, standing.minutes(wanted)):,.0f} GPU minutes"
     long = f"{total} on an NVIDIA H200, far longer on this CPU" if on_cpu else total
     say(f"{runs} run{'s' * (runs != 1)}, {long}." if runs else "Nothing is missing.")
+    if runs and not standing.pace.benchmarked:
+        say("Without benchmarks beside the results, every method counts as ER; GEM takes about 50 times as long.")
 
 
 def _table(head: Sequence[str]) -> Table:

@@ -95,9 +95,14 @@ def show_comparison(comparison: Comparison) -> None:
     console.print(comparison)
     if len(comparison.rows) == 1 and not isinstance(comparison, Chosen):
         say(f"One method, so nothing is compared; give an option several values, for example: {_SHORTEST}")
-    if comparison.cost:
-        for line in filter(None, (str(comparison.cost), comparison.cost.advice)):
-            say(f"{line}.")
+    costs = {"": comparison.cost}
+    if isinstance(comparison, Chosen):
+        costs = {"Choosing: ": comparison.choosing.cost, "Testing: ": comparison.cost}
+    for stage, cost in costs.items():
+        if cost:
+            say(f"{stage}{cost}.")
+            if cost.advice:
+                say(f"{cost.advice}.")
     show_notes(comparison, notes(comparison.rows))
     say(f"Folder: {from_here(comparison.folder)}")
 

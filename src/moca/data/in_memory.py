@@ -85,8 +85,8 @@ class Dataset:
             others = (
                 nearest(protocol, self.protocols)
                 if self.protocols
-                else "it has none; leave it out (one pass a task is epochs=1, prototypes in place of a memory are "
-                "learner=pass)"
+                else "it has only a recipe, which applies by itself; leave out protocol= (one pass a task is epochs=1, "
+                "prototypes in place of a memory are learner=pass)"
             )
             raise MocaError(f"'{self.name}' has no protocol '{protocol}'; {others}")
         return replace(self, protocol=self.protocols[protocol])

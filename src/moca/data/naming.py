@@ -12,8 +12,11 @@ from moca.data.fingerprint import Labels
 from moca.data.source import Source
 from moca.data.writer import Raw
 from moca.errors import MocaError
+from moca.wording import some
 
 Classes = tuple[str, ...]
+_MOST_NAMES = 6
+"""Most classes that are named."""
 
 
 def named(
@@ -36,8 +39,10 @@ def _matched(
     if expected is None or (lenient and given is not None and count != len(expected.classes)):
         return given or tuple(map(str, range(count))), np.arange(count)
     if count != len(expected.classes):
+        found = f" ({some(given, _MOST_NAMES)})" if given else ""
         raise MocaError(
-            f"{count} classes found, '{expected.name}' has {len(expected.classes)}; add it under another name"
+            f"{count} classes found{found}, '{expected.name}' has {len(expected.classes)}; give its official files or "
+            "a folder with a subfolder for each class, or add this one under another name"
         )
     if given is None:
         return expected.classes, np.arange(count)

@@ -164,7 +164,8 @@ class RunFolder:
         try:
             content = json.loads((self.path / name).read_text())
         except (OSError, ValueError) as error:
-            raise Unreadable(f"cannot read {self.path / name}: {error}; {remedy}") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no JSON"
+            raise Unreadable(f"cannot read {self.path / name}: {why}; {remedy}") from None
         if not isinstance(content, dict):
             raise Unreadable(f"{self.path / name} is damaged: it holds no settings or results; {remedy}")
         return content
@@ -299,7 +300,8 @@ def _how_to_resume(path: Path) -> str:
         return f"moca resume {shlex.quote(str(comparison))} resumes the comparison"
     if one:
         here = shlex.quote(str(path))
-        return f"moca runs {here} lists the runs in it, each with the command that resumes it"
+        alone = f"moca runs {here} lists the runs in it, each with the command that resumes it"
+        return f"{alone}; to resume a comparison of Python objects, repeat its call"
     return "moca runs lists the runs in runs/, moca runs FOLDER those in another folder"
 
 

@@ -31,6 +31,8 @@ class Pace:
         benchmarks = sorted({path for place in places for path in place.glob("bench*.json")})
         self.captured = {"er": _ER} | _benched(benchmarks, "captured")
         self.eager = _benched(benchmarks, "eager")
+        self.benchmarked = {*self.captured, *self.eager} > {"er"}
+        """Whether another method was timed; if not, every method counts as ER."""
         self.runs = 0
         """The number of finished runs on a GPU, which correct the estimates."""
         times: dict[tuple[str, ...], list[tuple[float, float]]] = defaultdict(list)

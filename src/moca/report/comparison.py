@@ -22,6 +22,7 @@ from moca.engine.listing import Listed
 from moca.engine.result import Result, null_if_nan
 from moca.engine.selection import CHOSEN
 from moca.errors import MocaError, nearest
+from moca.paths import from_here
 from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.methods import Row, Setting
@@ -77,6 +78,13 @@ class Comparison:
         ]
 
     @property
+    def names(self) -> dict[Path, str]:
+        """What each run is called, by its folder: the folder's name, or if several have the same name, its path."""
+        folders = [result.folder for result in self.results]
+        unique = len({folder.name for folder in folders}) == len(folders)
+        return {folder: folder.name if unique else str(from_here(folder)) for folder in folders}
+
+    @property
     def mistakes(self) -> list[str]:
         """The runs that failed, each with the reason."""
         return [f"{r.folder.name}: {r.message}" for r in self.results if r.status == "failed"]
@@ -128,12 +136,15 @@ class Comparison:
         and number), comparison.json (an entry per method), and cost.json if runs were carried out just now.
         """
         folder = Path(folder or self.folder)
-        with writing(f"folder '{folder}'", "choose another"):
+        own = folder.absolute() == self.folder
+        remedy = "fix that and resume (moca resume, or the same comparison again)" if own else "choose another"
+        with writing(f"folder '{folder}'", remedy):
             folder.mkdir(parents=True, exist_ok=True)
             self._write(folder)
 
     def _write(self, folder: Path) -> None:
         numbers = list(dict.fromkeys(name for result in self.results for name in result.numbers()))
+        names = self.names
         with (
             whole(folder / "runs.csv") as path,
             path.open("w", newline="", encoding="utf-8", errors="replace") as file,
@@ -144,7 +155,7 @@ class Comparison:
             for label, result in ((row.label, r) for row in self.rows for r in row.results):
                 known = result.numbers()
                 values = [known.get(name, math.nan) for name in numbers]
-                writer.writerow([label, result.settings.seed, result.status, *values, result.folder.name])
+                writer.writerow([label, result.settings.seed, result.status, *values, names[result.folder]])
         tidy.write(self, folder)
         with whole(folder / "comparison.json") as path:
             path.write_text(json.dumps([_entry(row) for row in self.rows], indent=2) + "\n")
@@ -157,9 +168,9 @@ def _table(setting: Setting) -> Table:
     columns = {"final_accuracy": "final accuracy", "forgetting": "forgetting"}
     method = TableColumn("method", overflow="fold")
     where = ", on held-out images" * setting.held_out
-    single = all(len(row.finished) <= 1 for row in setting.rows)
-    what = "of a single seed" if single else "mean ± standard deviation"
-    table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %, {what}{where}")
+    most = max(len(row.finished) for row in setting.rows)
+    what = {0: "", 1: ", of a single seed"}.get(most, ", mean ± standard deviation")
+    table = Table(method, "seeds", box=SIMPLE, padding=(0, 1, 0, 0), title=f"In %{what}{where}")
     for name in (*columns.values(), "s/run"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in setting.rows:

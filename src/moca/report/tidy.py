@@ -22,10 +22,11 @@ PARQUET = "tidy.parquet"
 
 def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
     """The rows of finished runs; tasks count from 1, and numbers of a whole run have no task."""
+    names = comparison.names
     for setting in comparison.settings:
         for row in setting.rows:
             for result in row.finished:
-                about = _about(setting.title, row.label, result)
+                about = {"run": names[result.folder]} | _about(setting.title, row.label, result)
                 for task, metric, value in _numbers(result, row.at_once):
                     if math.isfinite(value):
                         yield about | {"task": task, "metric": metric, "value": value}
@@ -34,7 +35,6 @@ def rows(comparison: Comparison) -> Iterator[dict[str, Any]]:
 def _about(title: str, label: str, result: Result) -> dict[str, Any]:
     environment = result.environment
     return {
-        "run": result.folder.name,
         "setting": title,
         "method": label,
         "learner_name": result.settings.learner.name,
@@ -73,5 +73,6 @@ def write(comparison: Comparison, folder: Path) -> None:
         import pyarrow
         import pyarrow.parquet
 
-        with whole(folder / PARQUET) as path:
-            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), path)
+        # It would open a path itself, and wrap what the system says of a full disk in words of its own.
+        with whole(folder / PARQUET) as path, path.open("wb") as file:
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(made), file)

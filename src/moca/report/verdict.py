@@ -118,7 +118,7 @@ def _learners(group: Learners) -> str:
     level = highest - second.spread("final_accuracy").mean <= ROUNDING
     # Its mean may be highest only because of seeds that the other does not have.
     shared = "" if lead.higher or (level and lead.level) else "; with the seeds that both have, it is not higher"
-    place = "level with" if level else "ahead of"
+    place = "as has" if level else "ahead of"
     ahead = f"{among}, {best.label} has the highest mean, {place} {second.label}{shared}"
     return f"{ahead}: {_size(lead)}. {_test(lead, group.tests)}{higher}"
 
@@ -126,6 +126,8 @@ def _learners(group: Learners) -> str:
 def _size(gain: Difference) -> str:
     seeds = gain.seeds[0]
     won = f", higher with {gain.wins} of {seeds} seed{'s' * (seeds != 1)}" if gain.paired else ""
+    if gain.paired and gain.level and not gain.test:
+        won = ", equal with every seed"
     return f"{signed(gain.spread).whole} points{won}"
 
 
