@@ -185,12 +185,12 @@ def test_a_memory_larger_than_the_data_works_and_says_so(tmp_path, memory, noted
         ({"optimiser": "adamw", "perturb": "wap"}, True),
         ({"optimiser": "adamw", "perturb": "wap:relative=false,step_size=0.3"}, False),
         ({"optimiser": "adamw", "perturb": "gaussian"}, False),
-        ({"perturb": "wap"}, False),
+        ({"perturb": "wap:step_size=1"}, False),
     ],
 )
 def test_steps_that_are_too_small_to_move_features_are_noted(tmp_path, settings, noted):
     result = moca.run(out=tmp_path / "r", epochs=1, device="cpu", **settings)
-    assert any("is step_size times lr, 0.01 at first" in note for note in result.notes) == noted
+    assert any("is step_size times lr" in note for note in result.notes) == noted
 
 
 def test_a_used_folder_is_refused_before_anything_is_done(finished):

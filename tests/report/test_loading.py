@@ -107,9 +107,12 @@ def test_what_varies_for_one_learner_is_named_even_where_names_differ_already(tm
     place(tmp_path, "b", epochs=4, lr=0.1)
     place(tmp_path, "c", epochs=4, lr=0.1, perturb="vt")
     place(tmp_path, "d", epochs=4, lr=0.2, learner="derpp")
+    place(tmp_path, "e", epochs=4, lr=0.1, learner="teacher:of=er")
+    place(tmp_path, "f", epochs=4, lr=0.2, learner="teacher:of=derpp")
     assert labels(tmp_path) == [
-        "er epochs=2 lr=0.01", "er epochs=4 lr=0.1", "er+vt epochs=4 lr=0.1", "derpp epochs=4"], (
-        "other learners have recipes of their own")  # fmt: skip
+        "er epochs=2 lr=0.01", "er epochs=4 lr=0.1", "er+vt epochs=4 lr=0.1", "derpp epochs=4",
+        "teacher:of=derpp epochs=4", "teacher:of=er epochs=4"], (
+        "other learners have recipes of their own, which a teacher takes from the one it is of")  # fmt: skip
 
 
 def test_the_machine_is_not_part_of_the_method(tmp_path):

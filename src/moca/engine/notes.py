@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 _FEW, _UNEVEN = 20, 3
 """With fewer test images in a task, one is worth more than five points; a class this many times as large as another
 decides an accuracy."""
-_SMALL_STEP = 0.05
-"""With smaller adversarial steps, features move by a few degrees at most."""
+_SMALL_STEP = 0.02
+"""On digits, an adversarial step of 0.01 turns features by 5 degrees with the small network and 15 with ResNet-18, one
+of 0.03 by 23 and 33 degrees, and the default one, 0.3, by about 65."""
 
 
 def notes(run: Running, finished: bool) -> list[str]:
@@ -44,13 +45,13 @@ def notes(run: Running, finished: bool) -> list[str]:
 
 
 def _about_steps(settings: Run) -> list[str]:
-    """Whether a perturbation that steps by multiples of the learning rate, as WAP does, hardly moves anything."""
+    """Whether a perturbation that steps by multiples of the learning rate, as WAP does, moves features too little."""
     perturb = settings.perturb
     step = getattr(perturb, "step_size", 0) * (settings.lr or 0)
     if not getattr(perturb, "relative", False) or step >= _SMALL_STEP:
         return []
     return [
-        f"a step of {perturb.name} is step_size times lr, {step:g} at first: features hardly move, and replay has less "
+        f"a step of {perturb.name} is step_size times lr, {step:g} at first: features move little, and replay has less "
         f"weight; try {perturb.name}:relative=false,step_size=0.3"
     ]
 

@@ -118,6 +118,11 @@ def labels(runs: Sequence[Run]) -> list[str]:
     return [named[one] for one in methods]
 
 
+def _learner(run: Run) -> str:
+    """The learner whose recipe a run follows: a teacher follows that of the learner it is of."""
+    return f"{run.learner.name} {str(getattr(run.learner, 'of', '')).partition(':')[0]}"
+
+
 def _labels(runs: Sequence[Run]) -> list[str]:
     learners, perturbations = [run.learner for run in runs], [run.perturb for run in runs]
     names, perturbs = (
@@ -126,7 +131,7 @@ def _labels(runs: Sequence[Run]) -> list[str]:
     )
     names = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(names, perturbs, strict=True)]
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
-    with_memory, of_learner = [run.uses_memory for run in runs], [run.learner.name for run in runs]
+    with_memory, of_learner = [run.uses_memory for run in runs], [_learner(run) for run in runs]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
         using = [uses or name != "memory" for uses in with_memory]
