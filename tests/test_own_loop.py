@@ -103,3 +103,53 @@ def test_the_lines_above_the_whole_loops():
         exec(compile(source, "docs/own-loop.md", "exec"), names)
         assert (moca.sphere.angle(names["h"], encoder(x_old)) > 1e-3).tolist() == [True, True, False, False]
         names["h"] = encoder(x_old)
+
+
+def step_of_a_loop(spec, device):
+    """The loss of a step of replay with this variant, and the weights."""
+    draw = torch.Generator().manual_seed(0)
+    encoder, classifier = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 32)), nn.Linear(32, 9)
+    weights = [*encoder.parameters(), *classifier.parameters()]
+    for w in weights:
+        w.data = (torch.randn(w.shape, generator=draw) / 5).to(device)
+    x, x_old = torch.randn(2, 16, 20, generator=draw).to(device)
+    y, y_old = torch.randint(9, (2, 16), generator=draw).to(device)
+    once = {"model": moca.Model(encoder, classifier), "lr": 0.1, "classes": 9}
+    needed = {"vt": ["classes"], "wap": ["model", "lr"]}.get(spec, [])
+    perturb = moca.perturbation(spec, **{name: once[name] for name in needed})
+
+    def loss():
+        new, old = encoder(x), encoder(x_old)
+        moved = perturb(moca.Batch(x=x_old, features=old, old=y_old < 6), moca.Batch(features=new, y=y))
+        return cross_entropy(classifier(new), y) + cross_entropy(classifier(moved), y_old)
+
+    return loss, weights
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("spec", ["gaussian", "vmf", "doa_old", "doa_new", "vt", "wap"])
+def test_compiled_and_in_a_graph_captured_by_hand(spec):
+    def gradients(step, weights, times):
+        for _ in range(times):
+            for w in weights:
+                w.grad = None
+            step()
+        return [w.grad.clone() for w in weights]
+
+    loss, weights = step_of_a_loop(spec, "cuda")
+    expected = gradients(lambda: loss().backward(), weights, 3)
+    loss, weights = step_of_a_loop(spec, "cuda")
+    compiled = torch.compile(loss)
+    torch.testing.assert_close(gradients(lambda: compiled().backward(), weights, 3), expected)
+    loss, weights = step_of_a_loop(spec, "cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        gradients(lambda: loss().backward(), weights, 1)  # warm-up, which draws once
+    torch.cuda.synchronize()
+    for w in weights:
+        w.grad = None
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss().backward()
+    graph.replay(), graph.replay()
+    torch.testing.assert_close([w.grad for w in weights], expected, rtol=0, atol=0)
