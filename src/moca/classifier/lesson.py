@@ -71,7 +71,7 @@ def teach(
             say(line)
         if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):
             say(line)
-        if say and (line := unrecorded_told(given.labels, before, classifier.kept_.seen_of, _AGAIN)):
+        if say and known and (line := unrecorded_told(given.labels, classifier, _AGAIN)):
             say(line)
         new, told = _what_is_new(classifier, given)
         told |= {"left_out": [*unreadable], "forgotten": len(forgotten)}

@@ -90,11 +90,12 @@ def unknown_told(labels: Sequence[Label], known: Sequence[Label], so: str) -> st
     return f"{are} that the model does not know ({listed([*strange])}) and {so}{''.join(alike)}"
 
 
-def unrecorded_told(labels: Sequence[Label], known: Sequence[Label], recorded: Container[Label], then: str) -> str:
+def unrecorded_told(labels: Sequence[Label], classifier: Classifier, then: str) -> str:
     """A note about classes among these labels that were learnt in a run, which does not record its images, and what
     follows for those that are given again; empty if there are none."""
-    unrecorded = [name for name in known if name not in recorded and name in {*labels}]
-    if not unrecorded:
+    recorded = classifier.kept_.seen_of
+    unrecorded = [name for name in classifier.classes_.tolist() if name not in recorded and name in {*labels}]
+    if not unrecorded or not classifier.was_run:
         return ""
     return f"the run did not record which images of {listed(unrecorded)} it was trained on; those among these {then}"
 
