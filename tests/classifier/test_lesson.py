@@ -187,13 +187,14 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     assert json.dumps(asdict(again())) == json.dumps(asdict(harm) | {"taught_before": True})
     assert (steps, model.current, model.next) == ([], 1, 3)
     assert again(held_out=0.2).version == 3 and steps, "another lesson: other images are held out"
+    assert again(options={"epochs": 19}).version == 4 and steps, "another lesson"
     folder("feb", 2, seed=1)
-    assert again().version == 4 and steps, "another lesson: more images"
-    (model.path / "versions" / "4" / "state.pt").write_bytes(b"half")
-    assert again().version == 5 and steps, "what is damaged is taught again"
+    assert again().version == 5 and steps, "another lesson: more images"
+    (model.path / "versions" / "5" / "state.pt").write_bytes(b"half")
+    assert again().version == 6 and steps, "what is damaged is taught again"
     used = again(tolerate=1)
-    assert (used.version, used.used, used.in_use, steps, model.current) == (5, True, 5, [], 5)
-    assert [model.about(number)["lesson"]["used"] for number in (4, 5)] == [False, True]
+    assert (used.version, used.used, used.in_use, steps, model.current) == (6, True, 6, [], 6)
+    assert [model.about(number)["lesson"]["used"] for number in (5, 6)] == [False, True]
 
 
 def test_a_lesson_names_what_was_rejected_before_it(model, folder):
@@ -395,6 +396,40 @@ def test_what_was_chosen_stays(model, folder):
         teach(model, february, options={"memory": 10}, device="cpu")
     as_it_is = {"memory": 60, "learner": "er_ace", "augment": True, "optimiser": "sgd", "lr": 0.03}
     assert teach(model, february, options=as_it_is, device="cpu").version == 4, "by default or by an earlier moca"
+
+
+@pytest.mark.parametrize(
+    ("created", "given"), [("gaussian", "gaussian:lambda=.5"), ("gaussian:lambda=0.50", "gaussian")]
+)
+def test_what_was_chosen_may_be_spelt_otherwise(model, folder, created, given):
+    quick = OPTIONS | {"epochs": 1, "learner": "er:passes=separate"}
+    teach(model, folder("jan", 0, 1, count=2), options=quick | {"perturb": created}, device="cpu")
+    same = {"perturb": given, "encoder": "convnet:features=8,width=4", "learner": "er", "augment": "yes", "seed": "0"}
+    assert teach(model, folder("jan"), options=same, device="cpu").known == 4
+    for options, said in (({"perturb": "gaussian:lambda=2"}, "so perturb="), ({"learner": "lwf"}, "so learner=")):
+        with pytest.raises(MocaError, match=said):
+            teach(model, folder("jan"), options=options, device="cpu")
+
+
+def test_a_lesson_may_have_its_own_epochs(model, folder):
+    def steps(name, label, **options):
+        done = []
+        taught = teach(
+            model,
+            folder(name, *label, count=4),
+            options=options,
+            device="cpu",
+            tolerate=1,
+            watch=lambda stage, _, total: done.append(total) if stage == "learning" else None,
+        )
+        return taught.epochs, len(done)
+
+    assert steps("jan", (0, 1), **OPTIONS | {"epochs": 3}) == (3, 3)
+    assert steps("feb", (2,), epochs=2) == (2, 2)
+    assert steps("mar", (3,)) == (3, 3), "of this lesson alone"
+    assert model.load(Classifier, device="cpu").epochs == 3
+    with pytest.raises(MocaError, match="epochs = 0: must be 1 or more"):
+        steps("apr", (4,), epochs=0)
 
 
 def test_options_that_are_objects_are_not_recorded(model):

@@ -164,7 +164,7 @@ class Classifier:
         task = self._stream(x, y, names)
         task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
-        settings = self.settings_.model_copy(update={"epochs": self.epochs_})
+        settings = validate(Run, dict(self.settings_) | {"epochs": self.epochs_})
         before = self.learning_.state_dict() if known else None
         try:
             _train(Trainer(settings, task, learning=self.learning_), watch)

@@ -22,7 +22,9 @@ from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
+from moca.defaults import recipe_places, with_recipe
 from moca.errors import MocaError
+from moca.settings import Run, validate
 
 _AGAIN = "are learnt again, and flatter the accuracy where they are held out"
 """What becomes of images that a model began with as a run."""
@@ -45,7 +47,8 @@ def teach(
     watch: Watch = silent,
 ) -> Lesson:
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
-    model takes only options with the values that it was created with. A finished run becomes the first version of one.
+    model takes only options with the values that it was created with, but `epochs`, which are then this lesson's own. A
+    finished run becomes the first version of one.
 
     The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
     lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
@@ -58,6 +61,8 @@ def teach(
         classifier = _load_or_create(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()
         shape, before = (classifier.shape_, classifier.classes_.tolist()) if known else (None, [])
+        usual = classifier.epochs
+        classifier.epochs = (options or {}).get("epochs", usual)
         if known:
             classifier.refuse_pictures(images)
         x, y, files, unreadable = labelled(images, labels, shape, classifier.image_size, watch)
@@ -79,7 +84,7 @@ def teach(
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
         rejections = [(lesson, Kept(**contents)) for lesson, contents in folder.rejected()]
-        rejected = _rejected_before(rejections, after, held_out)
+        rejected = _rejected_before(rejections, after, held_out, classifier.epochs)
         if rejected is not None:
             if _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate):
                 folder.use(rejected.version)
@@ -124,10 +129,11 @@ def teach(
             unjudged=[name for name in classes if name not in both.labels],
             correct=both.by_class(right),
             held_out=held_out,
+            epochs=classifier.epochs,
             passed_over=_passed_over(rejections, after),
             **told,
         )
-        classifier.kept_ = both.learnt(new.digests, new.labels)
+        classifier.kept_, classifier.epochs = both.learnt(new.digests, new.labels), usual
         written = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}  # no own objects
         folder.add(classifier, lesson, options=written)
         return lesson
@@ -201,11 +207,15 @@ def surely_lost(share: float, count: int) -> float:
     return (share + doubt / 2 - spread) / (1 + doubt)
 
 
-def _rejected_before(rejections: Sequence[tuple[Lesson, Kept]], after: Kept, held_out: float) -> Lesson | None:
+def _rejected_before(
+    rejections: Sequence[tuple[Lesson, Kept]], after: Kept, held_out: float, epochs: int | None
+) -> Lesson | None:
     """The same lesson, if it was taught before from the version in use and forgot too much. `after` is what the model
     would have seen after it."""
-    same = (lesson for lesson, kept in rejections if lesson.held_out == held_out and kept.saw_the_same(after))
-    return next(same, None)
+    for lesson, kept in rejections:
+        if (lesson.held_out, lesson.epochs) == (held_out, epochs) and kept.saw_the_same(after):
+            return lesson
+    return None
 
 
 def _passed_over(rejections: Sequence[tuple[Lesson, Kept]], after: Kept) -> list[tuple[int, list[Label]]]:
@@ -225,10 +235,21 @@ def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -
         return Classifier(**options, device=device)
     classifier = folder.load(Classifier, device=device)
     created_with = folder.created_with() if options and folder.exists() else {}
-    now = {name: {created_with.get(name), str(getattr(classifier, name))} for name in options}
-    if changed := [f"{name}=" for name, value in options.items() if str(value) not in now[name]]:
+    given = {
+        name: value for name, value in options.items() if name != "epochs" and str(value) != created_with.get(name)
+    }
+    if changed := [f"{name}=" for name, value in given.items() if not _is_of(classifier, name, value)]:
         raise MocaError(
             f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
             f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
     return classifier
+
+
+def _is_of(classifier: Classifier, option: str, value: Any) -> bool:
+    """Whether a classifier has this value of an option, in whatever spelling."""
+    run, name = classifier.settings_, "model" if option == "encoder" else option
+    given = getattr(validate(Run, {"learner": run.learner, name: value}), name)
+    if name in ("learner", "perturb"):
+        given = with_recipe(given, recipe_places(run.data_name, classifier.protocol_.name, run.memory))
+    return bool(given == getattr(run, name))

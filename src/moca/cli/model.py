@@ -80,9 +80,6 @@ def learn(
     frozen: Annotated[
         str | None, _optional("frozen network, on whose features the model is trained", group=_NEW)
     ] = None,
-    epochs: Annotated[
-        int | None, _optional("passes over the images [default: chosen by their number]", group=_NEW)
-    ] = None,
     optimiser: Annotated[str | None, _optional("sgd, adam or adamw [default: sgd]", group=_NEW)] = None,
     lr: Annotated[
         float | None,
@@ -95,6 +92,13 @@ def learn(
         str | None, _optional("random crops and, for colour images, mirroring [true|false]", group=_NEW)
     ] = None,
     seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
+    epochs: Annotated[
+        int | None,
+        _optional(
+            "passes over the images, in this lesson; given for a new model, in later ones too [default: chosen by "
+            "their number]"
+        ),
+    ] = None,
     held_out: HeldOut = 0.1,
     tolerate: Tolerate = 0.2,
     relearn: Annotated[bool, Parameter(help="also learn images that were forgotten with their class", negative=())] = (
