@@ -143,10 +143,13 @@ def test_only_what_is_surely_lost_is_not_tolerated():
     assert _tolerable(14 / 24, 7 / 24, 24, 0.2), "little more than chance"
     assert not _tolerable(14 / 24, 5 / 24, 24, 0.2)
     assert not _tolerable(1.0, 0.0, 3, 0.2)
+    assert not _tolerable(0.15, 0.02, 100, 0.2), "more than half of what it was, but no 20 points"
+    assert _tolerable(0.15, 0.05, 100, 0.2), "as before, little more than chance"
+    assert not _tolerable(0.9, 0.0, 100, 0.6)
     for count in range(1, 40):
         assert _tolerable(0.5, 0.5, count, 0), "nothing was lost, up to rounding"
         assert not _tolerable(1.0, 1 - 1 / count, count, 0)
-        assert _tolerable(1.0, 0.0, count, 1)
+        assert _tolerable(1.0, 0.0, count, 1) and _tolerable(0.1, 0.0, 100 * count, 1)
     assert _tolerable(0.5, 0.9, 10, 0)
     assert _tolerable(None, 0.5, 0, 0)
 

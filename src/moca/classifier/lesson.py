@@ -28,6 +28,8 @@ from moca.settings import Run, validate
 
 _AGAIN = "are learnt again, and flatter the accuracy where they are held out"
 """What becomes of images that a model began with as a run."""
+_HALF = 0.5
+"""Share of their accuracy that old classes may lose: points alone would let a model with 20 % lose everything."""
 _SURE = 1.645
 """Standard errors beyond which 5 % of a normal distribution lie, on one side."""
 
@@ -50,12 +52,12 @@ def teach(
     model takes only options with the values that it was created with, but `epochs`, which are then this lesson's own. A
     finished run becomes the first version of one.
 
-    The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
-    lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
-    changes nothing. Images of classes that were forgotten on request are skipped unless `relearn`. `names` are used in
-    messages for images without a file. `say` gets notes of one line: files that are not read, the settings
-    chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
-    called while files are read, and as by `Classifier.learn`.
+    The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`, or by more
+    than half of what it was; the same lesson is then not taught again, but its version is put into use once `tolerate`
+    allows it. A lesson that fails changes nothing. Images of classes that were forgotten on request are skipped unless
+    `relearn`. `names` are used in messages for images without a file. `say` gets notes of one line: files that are not
+    read, the settings chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage,
+    done, total)` is called while files are read, and as by `Classifier.learn`.
     """
     with folder.teaching():
         classifier = _load_or_create(folder, options or {}, device)
@@ -195,9 +197,11 @@ def _what_is_new(classifier: Classifier, given: _Images) -> tuple[_Images, dict[
 
 
 def _tolerable(before: float | None, after: float | None, held: int, tolerate: float) -> bool:
-    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate`, or by what
-    may be chance."""
-    return before is None or after is None or surely_lost(before - after, held) <= tolerate + 1e-9
+    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate` and no more
+    than half of what it was (or the share `tolerate` of it, if that is larger), or by what may be chance."""
+    if before is None or after is None:
+        return True
+    return surely_lost(before - after, held) <= min(tolerate, max(tolerate, _HALF) * before) + 1e-9
 
 
 def surely_lost(share: float, count: int) -> float:

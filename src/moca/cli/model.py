@@ -41,8 +41,9 @@ HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to ho
 Tolerate = Annotated[
     float,
     Parameter(
-        help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points; more than that counts "
-        "only if it is more than chance, which few held-out images can explain"
+        help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points, but no more than half "
+        "of the accuracy there was (1 tolerates everything); more than that counts only if it is more than chance, "
+        "which few held-out images can explain"
     ),
 ]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
