@@ -200,6 +200,22 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     assert [model.about(number)["lesson"]["used"] for number in (5, 6)] == [False, True]
 
 
+def test_a_lesson_that_forgot_too_much_is_not_taught_again_once_classes_are_renamed(model, folder):
+    given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
+    teach(model, folder("jan", 0, 1), options=given, device="cpu")
+    february = folder("feb", 2, 3)
+    assert not teach(model, february, device="cpu").used
+    assert [rename(model, *names) for names in (("bar 0", "rod"), ("bar 1", "bar 0"))] == [3, 4]
+    again = teach(model, february, device="cpu")
+    assert (again.version, again.taught_before, again.in_use, model.next) == (2, True, 4, 5)
+    assert not teach(model, folder("more", 2, seed=2), device="cpu").used
+    rename(model, "rod", "stick")
+    assert teach(model, february, device="cpu").version == 2
+    assert teach(model, folder("more"), device="cpu").version == 5
+    used = teach(model, february, tolerate=1, device="cpu")
+    assert (used.version, used.used, model.about()["classes"][:2]) == (7, True, ["stick", "bar 0"]), "not its old name"
+
+
 def test_a_lesson_names_what_was_rejected_before_it(model, folder):
     given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
     teach(model, folder("jan", 0, 1), options=given, device="cpu")

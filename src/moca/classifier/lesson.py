@@ -88,11 +88,14 @@ def teach(
         rejections = [(lesson, Kept(**contents)) for lesson, contents in folder.rejected()]
         rejected = _rejected_before(rejections, after, held_out, classifier.epochs)
         if rejected is not None:
-            if _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate):
+            tolerable = _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate)
+            named_so = folder.about(rejected.version)["parent"] == folder.current  # no class was renamed since
+            if tolerable and named_so:
                 folder.use(rejected.version)
                 rejected = replace(rejected, used=True, in_use=rejected.version)
                 folder.rewrite_lesson(rejected.version, rejected)
-            return replace(rejected, in_use=folder.current, taught_before=True, **told)
+            if named_so or not tolerable:
+                return replace(rejected, in_use=folder.current, taught_before=True, **told)
         held = new.held_out(held_out)
         taught, judged = new.only(~held), new.only(held)
         old_before = share_of(kept.judged(classifier))
