@@ -528,7 +528,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
         (("learn", ".", "--model", f"{__file__}/bars"), "bars' cannot be made: Not a directory; choose another place"),
         (
             ("learn", ".", "--model", "bars", "--held-out", "2"),
-            "the share held out is 2.0; it must be from 0",
+            "--held-out 2 is not a share from 0 to below 1 (a tenth is 0.1)",
         ),
         (("learn", ".", "--model", "bars", "--tolerate", "20"), "--tolerate 20 is not a share from 0 to 1 (20 points"),
     ],

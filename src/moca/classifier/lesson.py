@@ -257,6 +257,8 @@ def _is_of(classifier: Classifier, option: str, value: Any) -> bool:
     """Whether a classifier has this value of an option, in whatever spelling."""
     run, name = classifier.settings_, "model" if option == "encoder" else option
     given = getattr(validate(Run, {"learner": run.learner, name: value}), name)
+    if name == "image_size":  # it may be that of the first images
+        return classifier.shape_[1:] == (given, given)
     if name in ("learner", "perturb"):
         given = with_recipe(given, recipe_places(run.data_name, classifier.protocol_.name, run.memory))
     return bool(given == getattr(run, name))

@@ -150,7 +150,7 @@ def learn(
 def check_shares(held_out: float, tolerate: float) -> None:
     """Raise a `MocaError` unless both are valid shares."""
     if not 0 <= held_out < 1:
-        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
+        raise MocaError(f"--held-out {held_out:g} is not a share from 0 to below 1 (a tenth is 0.1)")
     if not 0 <= tolerate <= 1:
         raise MocaError(f"--tolerate {tolerate:g} is not a share from 0 to 1 (20 points are 0.2)")
 
