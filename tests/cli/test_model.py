@@ -483,6 +483,15 @@ def test_a_class_is_renamed(moca, taught, tmp_path):
     assert not [path for path in Path("bars").rglob("*.json") if {"bar 0", "rod"} & {*path.read_text().split('"')}]
 
 
+def test_a_name_that_is_another_class_now_is_not_offered_to_be_forgotten(moca, taught):
+    moca("model", "rename", "bars", "bar 0", "rod")
+    assert "Before it was renamed it was 'bar 0'" in moca("model", "forget", "bars", "rod")[1]
+    moca("model", "rollback", "bars")
+    moca("model", "rename", "bars", "bar 1", "bar 0")
+    code, out, _ = moca("model", "forget", "bars", "rod")
+    assert (code, "Before" in out) == (0, False)
+
+
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     finetune = ("--learner", "finetune", "--perturb", "none")
     moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK, *finetune)

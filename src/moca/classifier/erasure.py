@@ -47,12 +47,14 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
 
 
 def former_names(folder: ModelFolder, label: Label) -> list[Label]:
-    """Other names that a class has in earlier versions, because it was renamed since."""
-    abouts, names = folder.versions, [label]
+    """Other names that a class has in earlier versions, because it was renamed since. A name that is another class's in
+    the version in use is left out: to forget it would forget that class."""
+    abouts, names, taken = folder.versions, [label], folder.about()["classes"]
     for about in reversed(abouts):
         renamed = Lesson.of(about).renamed
         names += renamed[:1] if renamed and renamed[1] == names[-1] else []
-    return [name for name in names[1:] if any(name in about["classes"] for about in abouts)]
+    had = {name for about in abouts for name in about["classes"] if name not in taken}
+    return [name for name in names[1:] if name in had]
 
 
 def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int], device: str) -> None:
