@@ -208,6 +208,12 @@ def test_what_a_lesson_does_not_read_is_told(moca, taught, folder):  # noqa: F81
     assert "only 1 of the 3 folders in" in moca("learn", place, "--model", "new")[2], "they are probably no classes"
 
 
+def test_a_model_among_the_class_folders_is_no_class(moca, folder, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(folder("january", 0, 1, count=4))
+    assert "not read" not in moca("learn", ".", "--model", "bars", *QUICK)[2]
+    assert moca("learn", ".", "--model", "bars")[2] == ""
+
+
 def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
     for number in range(8):
         place = tmp_path / "signs" / f"class {number % 2}"
