@@ -390,7 +390,7 @@ def export(
     takes = f"uint8 images (n, {channels}, {height}, {width})"
     if classifier.takes_vectors:
         takes = f"float32 vectors (n, {channels})"
-    gives = f"scores and probabilities of {len(classifier.classes_)} classes"
+    gives = f"scores and probabilities of {counted(len(classifier.classes_), 'class', 'classes')}"
     which = "" if classifier.version_ is None else f" (version {classifier.version_})"
     say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
     if replaced:
