@@ -13,6 +13,7 @@ from moca.classifier import ContinualClassifier, ModelFolder
 from moca.classifier.erasure import forget, without_class
 from moca.classifier.lesson import teach
 from moca.classifier.record import Lesson
+from moca.classifier.renaming import rename
 from moca.classifier.summary import forgotten_told, what_it_was
 from moca.learners.er import ER
 from tests.classifier.conftest import bars, lesson
@@ -207,6 +208,18 @@ def test_a_growing_folder_does_not_bring_back_what_was_forgotten(folder, tmp_pat
     right = teach(model, everything, tolerate=1, device="cpu")
     assert (right.forgotten, right.new_classes) == (0, ["ring"]), "a class that was forgotten for its wrong name"
     assert right.otherwise == {"bar 1": 5}
+
+
+@pytest.mark.parametrize("all_versions", [False, True])
+def test_a_growing_folder_does_not_bring_back_what_was_renamed_and_forgotten(folder, tmp_path, all_versions):
+    model = ModelFolder(tmp_path / "model")
+    everything = folder("all", 0, 1, 2, count=5)
+    teach(model, everything, options=QUICK, device="cpu")
+    rename(model, "bar 1", "rod")
+    rename(model, "rod", "pole")
+    forget(model, "pole", all_versions=all_versions, device="cpu")
+    again = teach(model, everything, tolerate=1, device="cpu")
+    assert (again.forgotten, again.images, again.known) == (5, 0, 10)
 
 
 def test_a_class_that_only_one_earlier_version_has(folder, tmp_path):

@@ -143,10 +143,13 @@ def test_only_what_is_surely_lost_is_not_tolerated():
     assert _tolerable(14 / 24, 7 / 24, 24, 0.2), "little more than chance"
     assert not _tolerable(14 / 24, 5 / 24, 24, 0.2)
     assert not _tolerable(1.0, 0.0, 3, 0.2)
+    assert not _tolerable(0.15, 0.02, 100, 0.2), "more than half of what it was, but no 20 points"
+    assert _tolerable(0.15, 0.05, 100, 0.2), "as before, little more than chance"
+    assert not _tolerable(0.9, 0.0, 100, 0.6)
     for count in range(1, 40):
         assert _tolerable(0.5, 0.5, count, 0), "nothing was lost, up to rounding"
         assert not _tolerable(1.0, 1 - 1 / count, count, 0)
-        assert _tolerable(1.0, 0.0, count, 1)
+        assert _tolerable(1.0, 0.0, count, 1) and _tolerable(0.1, 0.0, 100 * count, 1)
     assert _tolerable(0.5, 0.9, 10, 0)
     assert _tolerable(None, 0.5, 0, 0)
 
@@ -187,13 +190,30 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
     assert json.dumps(asdict(again())) == json.dumps(asdict(harm) | {"taught_before": True})
     assert (steps, model.current, model.next) == ([], 1, 3)
     assert again(held_out=0.2).version == 3 and steps, "another lesson: other images are held out"
+    assert again(options={"epochs": 19}).version == 4 and steps, "another lesson"
     folder("feb", 2, seed=1)
-    assert again().version == 4 and steps, "another lesson: more images"
-    (model.path / "versions" / "4" / "state.pt").write_bytes(b"half")
-    assert again().version == 5 and steps, "what is damaged is taught again"
+    assert again().version == 5 and steps, "another lesson: more images"
+    (model.path / "versions" / "5" / "state.pt").write_bytes(b"half")
+    assert again().version == 6 and steps, "what is damaged is taught again"
     used = again(tolerate=1)
-    assert (used.version, used.used, used.in_use, steps, model.current) == (5, True, 5, [], 5)
-    assert [model.about(number)["lesson"]["used"] for number in (4, 5)] == [False, True]
+    assert (used.version, used.used, used.in_use, steps, model.current) == (6, True, 6, [], 6)
+    assert [model.about(number)["lesson"]["used"] for number in (5, 6)] == [False, True]
+
+
+def test_a_lesson_that_forgot_too_much_is_not_taught_again_once_classes_are_renamed(model, folder):
+    given = OPTIONS | {"learner": "finetune", "perturb": "none", "epochs": 20}
+    teach(model, folder("jan", 0, 1), options=given, device="cpu")
+    february = folder("feb", 2, 3)
+    assert not teach(model, february, device="cpu").used
+    assert [rename(model, *names) for names in (("bar 0", "rod"), ("bar 1", "bar 0"))] == [3, 4]
+    again = teach(model, february, device="cpu")
+    assert (again.version, again.taught_before, again.in_use, model.next) == (2, True, 4, 5)
+    assert not teach(model, folder("more", 2, seed=2), device="cpu").used
+    rename(model, "rod", "stick")
+    assert teach(model, february, device="cpu").version == 2
+    assert teach(model, folder("more"), device="cpu").version == 5
+    used = teach(model, february, tolerate=1, device="cpu")
+    assert (used.version, used.used, model.about()["classes"][:2]) == (7, True, ["stick", "bar 0"]), "not its old name"
 
 
 def test_a_lesson_names_what_was_rejected_before_it(model, folder):
@@ -395,6 +415,40 @@ def test_what_was_chosen_stays(model, folder):
         teach(model, february, options={"memory": 10}, device="cpu")
     as_it_is = {"memory": 60, "learner": "er_ace", "augment": True, "optimiser": "sgd", "lr": 0.03}
     assert teach(model, february, options=as_it_is, device="cpu").version == 4, "by default or by an earlier moca"
+
+
+@pytest.mark.parametrize(
+    ("created", "given"), [("gaussian", "gaussian:lambda=.5"), ("gaussian:lambda=0.50", "gaussian")]
+)
+def test_what_was_chosen_may_be_spelt_otherwise(model, folder, created, given):
+    quick = OPTIONS | {"epochs": 1, "learner": "er:passes=separate"}
+    teach(model, folder("jan", 0, 1, count=2), options=quick | {"perturb": created}, device="cpu")
+    same = {"perturb": given, "encoder": "convnet:features=8,width=4", "learner": "er", "augment": "yes", "seed": "0"}
+    assert teach(model, folder("jan"), options=same | {"image_size": 12}, device="cpu").known == 4
+    for options, said in (({"perturb": "gaussian:lambda=2"}, "so perturb="), ({"learner": "lwf"}, "so learner=")):
+        with pytest.raises(MocaError, match=said):
+            teach(model, folder("jan"), options=options, device="cpu")
+
+
+def test_a_lesson_may_have_its_own_epochs(model, folder):
+    def steps(name, label, **options):
+        done = []
+        taught = teach(
+            model,
+            folder(name, *label, count=4),
+            options=options,
+            device="cpu",
+            tolerate=1,
+            watch=lambda stage, _, total: done.append(total) if stage == "learning" else None,
+        )
+        return taught.epochs, len(done)
+
+    assert steps("jan", (0, 1), **OPTIONS | {"epochs": 3}) == (3, 3)
+    assert steps("feb", (2,), epochs=2) == (2, 2)
+    assert steps("mar", (3,)) == (3, 3), "of this lesson alone"
+    assert model.load(Classifier, device="cpu").epochs == 3
+    with pytest.raises(MocaError, match="epochs = 0: must be 1 or more"):
+        steps("apr", (4,), epochs=0)
 
 
 def test_options_that_are_objects_are_not_recorded(model):

@@ -43,7 +43,10 @@ def test_what_a_lesson_cost_is_told_where_it_is_much():
         return cost_told(Lesson(9, 0, 1, old_before=before, old_after=after, used=used), "so")
 
     assert told(0.95, 0.76) == "The old classes lost 19 points; to go back: so"
-    assert told(0.95, 0.86) == told(0.95, 0.5, used=False) == told(None, None) == told(0.5, 0.9) == ""
+    assert told(0.15, 0.07) == "The old classes lost 8 points; to go back: so"
+    assert (
+        told(0.95, 0.86) == told(0.15, 0.08) == told(0.95, 0.5, used=False) == told(None, None) == told(0.5, 0.9) == ""
+    )
 
 
 def test_on_how_little_it_rests():

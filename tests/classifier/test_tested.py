@@ -8,6 +8,7 @@ from moca import ContinualClassifier, MocaError
 from moca.classifier import ModelFolder
 from moca.classifier.lesson import teach
 from moca.classifier.tested import examine
+from tests.classifier.conftest import bars, lesson
 
 QUICK = {"encoder": "convnet:width=4,features=8", "epochs": 2, "memory": 60}
 
@@ -42,3 +43,14 @@ def test_every_image_counts_once_for_its_class(folder, tmp_path):
         MocaError, match=r"\(bar 4\) and are not counted; give images of its classes: bar 0, bar 1, bar 2"
     ):
         examine(classifier, folder("other", 4, count=2))
+
+
+def test_a_class_without_images_left_was_not_learnt_in_a_run(folder, tmp_path):
+    model, images = ModelFolder(tmp_path / "model"), bars(0, 3)
+    teach(model, *lesson(0, 1, count=3), options=QUICK, device="cpu")
+    assert teach(model, images, [1] * 3, tolerate=1, device="cpu").emptied == [0]
+    place, told = folder("test", 0, 1, count=2), []
+    for label in "01":
+        (place / f"bar {label}").rename(place / label)
+    examine(model.load(ContinualClassifier, device="cpu"), place, say=told.append)
+    assert told == []

@@ -208,6 +208,12 @@ def test_what_a_lesson_does_not_read_is_told(moca, taught, folder):  # noqa: F81
     assert "only 1 of the 3 folders in" in moca("learn", place, "--model", "new")[2], "they are probably no classes"
 
 
+def test_a_model_among_the_class_folders_is_no_class(moca, folder, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(folder("january", 0, 1, count=4))
+    assert "not read" not in moca("learn", ".", "--model", "bars", *QUICK)[2]
+    assert moca("learn", ".", "--model", "bars")[2] == ""
+
+
 def test_that_images_are_mirrored_is_told_and_can_be_refused(moca, tmp_path):
     for number in range(8):
         place = tmp_path / "signs" / f"class {number % 2}"
@@ -483,6 +489,15 @@ def test_a_class_is_renamed(moca, taught, tmp_path):
     assert not [path for path in Path("bars").rglob("*.json") if {"bar 0", "rod"} & {*path.read_text().split('"')}]
 
 
+def test_a_name_that_is_another_class_now_is_not_offered_to_be_forgotten(moca, taught):
+    moca("model", "rename", "bars", "bar 0", "rod")
+    assert "Before it was renamed it was 'bar 0'" in moca("model", "forget", "bars", "rod")[1]
+    moca("model", "rollback", "bars")
+    moca("model", "rename", "bars", "bar 1", "bar 0")
+    code, out, _ = moca("model", "forget", "bars", "rod")
+    assert (code, "Before" in out) == (0, False)
+
+
 def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
     finetune = ("--learner", "finetune", "--perturb", "none")
     moca("learn", folder("january", 0, 1), "--model", "bars", *QUICK, *finetune)
@@ -528,7 +543,7 @@ def test_a_harmful_lesson_says_so(moca, folder):  # noqa: F811
         (("learn", ".", "--model", f"{__file__}/bars"), "bars' cannot be made: Not a directory; choose another place"),
         (
             ("learn", ".", "--model", "bars", "--held-out", "2"),
-            "the share held out is 2.0; it must be from 0",
+            "--held-out 2 is not a share from 0 to below 1 (a tenth is 0.1)",
         ),
         (("learn", ".", "--model", "bars", "--tolerate", "20"), "--tolerate 20 is not a share from 0 to 1 (20 points"),
     ],

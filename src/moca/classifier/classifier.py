@@ -68,6 +68,8 @@ correctly, and 94 % and 100 % after 150 steps."""
 _OPTIONS = ("learner", "perturb", "memory", "encoder", "frozen", "optimiser", "lr", "image_size", "augment", "device",
             "seed")  # fmt: skip
 """Options that only the first lesson uses: all but `epochs`."""
+_DATA = "own"
+"""The data set in the settings of a model that did not begin as a run."""
 _ROUNDING = 1e-4
 """Relative distance up to which two feature vectors count as the same image: features vary a little with the batch and
 the device."""
@@ -162,7 +164,7 @@ class Classifier:
         task = self._stream(x, y, names)
         task = holding_out(task, self.learning_.learner, self.settings_.seed.of("data"))
         self.epochs_ = self._epochs(task.dataset) if self.epochs is None else self.epochs
-        settings = self.settings_.model_copy(update={"epochs": self.epochs_})
+        settings = validate(Run, dict(self.settings_) | {"epochs": self.epochs_})
         before = self.learning_.state_dict() if known else None
         try:
             _train(Trainer(settings, task, learning=self.learning_), watch)
@@ -212,7 +214,7 @@ class Classifier:
             raise BadInput(f"the first images are all of one class ({y[0]!r}); begin with at least two")
         data = _dataset(x, y, sorted(set(y), key=_sortable), _first_protocol(x, self.image_size))
         given = {"learner": self.learner, "perturb": self.perturb, "memory": self.memory, "model": self.encoder,
-                 "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": "own", "classes": "unknown",
+                 "frozen": self.frozen, "device": self.device, "seed": self.seed, "data": _DATA, "classes": "unknown",
                  "offer": "once", "epochs": self.epochs, "optimiser": self.optimiser, "lr": self.lr,
                  "augment": self.augment}  # fmt: skip
         given = {k: v for k, v in given.items() if v is not None}
@@ -407,6 +409,11 @@ class Classifier:
         return torch.tensor([row in wanted for row in rows], dtype=torch.bool, device=samples.device)
 
     @property
+    def was_run(self) -> bool:
+        """Whether it began as a run."""
+        return self.settings_.data != _DATA
+
+    @property
     def keeps_vectors(self) -> bool:
         """Whether it trains on and stores vectors, so that its memory holds no images that can be shown."""
         self._check_learnt()
@@ -539,7 +546,7 @@ def _dataset(x: Tensor, y: Sequence[Label], names: Sequence[Label], protocol: Pr
     number = {name: place for place, name in enumerate(names)}
     labels = torch.tensor([number[label] for label in y])
     protocol = replace(protocol, tasks=(len(names),))
-    return Dataset("own", Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
+    return Dataset(_DATA, Split(x, labels), Split(x[:0], labels[:0]), tuple(map(str, names)), protocol)
 
 
 def _sortable(label: Label) -> tuple[bool, Label]:

@@ -30,8 +30,10 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
                 f"--all-versions removes it from {'them' if several else 'there'} too"
             )
         if folder.current in having or not having:
-            without = folder.load(Classifier, device=device).forget(label)
-            kept, number = without.kept_, folder.next
+            classifier = folder.load(Classifier, device=device)
+            kept, number = classifier.kept_.without(label, _names_before(folder, label)), folder.next
+            without = classifier.forget(label)
+            without.kept_ = kept
             correct = kept.by_class(kept.judged(without))
             what = UNNAMED if all_versions else label
             folder.add(without, Lesson(version=number, in_use=number, correct=correct, forgot=what))
@@ -47,12 +49,19 @@ def forget(folder: ModelFolder, label: Label, *, all_versions: bool = False, dev
 
 
 def former_names(folder: ModelFolder, label: Label) -> list[Label]:
-    """Other names that a class has in earlier versions, because it was renamed since."""
-    abouts, names = folder.versions, [label]
-    for about in reversed(abouts):
+    """Other names that a class has in earlier versions, because it was renamed since. A name that is another class's in
+    the version in use is left out: to forget it would forget that class."""
+    had = {name for about in folder.versions for name in about["classes"]} - {*folder.about()["classes"]}
+    return [name for name in _names_before(folder, label) if name in had]
+
+
+def _names_before(folder: ModelFolder, label: Label) -> list[Label]:
+    """All names that a class had before it was renamed, the last first."""
+    names = [label]
+    for about in reversed(folder.versions):
         renamed = Lesson.of(about).renamed
         names += renamed[:1] if renamed and renamed[1] == names[-1] else []
-    return [name for name in names[1:] if any(name in about["classes"] for about in abouts)]
+    return names[1:]
 
 
 def _remove_everywhere(folder: ModelFolder, label: Label, having: Container[int], device: str) -> None:

@@ -145,12 +145,21 @@ class ModelFolder:
         return {name: came[name] for name in last["classes"] if name in came}
 
     def rejected(self) -> Iterator[tuple[Lesson, dict[str, Any]]]:
-        """Of each version that continues the one in use but forgot too much: its lesson, and what it keeps."""
-        for about in self.readable()[0]:
+        """Of each version that forgot too much and continues the one in use, or that with former names of classes: its
+        lesson, and what it keeps, with the names of today."""
+        abouts = {about["version"]: about for about in self.readable()[0]}
+        number, names, today = self.current_if_known(), dict[Label, Label](), dict[int | None, dict[Label, Label]]()
+        today[number] = names
+        while number in abouts and (renamed := Lesson.of(abouts[number]).renamed):
+            number, (old, new), names = abouts[number]["parent"], renamed, names.copy()
+            names[old] = names.pop(new, new)
+            today[number] = names
+        for about in abouts.values():
             lesson = Lesson.of(about)
-            if about["parent"] == self.current and not lesson.used:
+            if about["parent"] in today and not lesson.used:
                 with suppress(MocaError):  # damaged
-                    yield lesson, self.contents(about["version"])[1]["kept"]
+                    kept, names = self.contents(about["version"])[1]["kept"], today[about["parent"]]
+                    yield lesson, kept | {"seen_of": [names.get(name, name) for name in kept["seen_of"]]}
 
     def size(self, version: int) -> int:
         """How many bytes a version takes."""

@@ -132,12 +132,12 @@ class Kept:
         again = {*map(_mark, keys(digests), labels)}
         return replace(self, forgotten=_digests([mark for mark in keys(self.forgotten.numpy()) if mark not in again]))
 
-    def without(self, label: Label) -> Kept:
-        """Without a class, whose images are among the forgotten ones."""
+    def without(self, label: Label, former: Sequence[Label] = ()) -> Kept:
+        """Without a class, whose images are among the forgotten ones, also by the names that it had before."""
         stay = [i for i, name in enumerate(self.labels) if name != label]
         known = [i for i, name in enumerate(self.seen_of) if name != label]
         before = [] if self.forgotten is None else keys(self.forgotten.numpy())
-        marks = [_mark(key, name) for key, name in self._taught().items() if name == label]
+        marks = [_mark(key, one) for key, name in self._taught().items() if name == label for one in (label, *former)]
         return replace(self._only(stay, known), forgotten=_digests([*before, *marks]))
 
     def renamed(self, label: Label, name: Label) -> Kept:

@@ -22,10 +22,14 @@ from moca.data import splitting
 from moca.data.arrays import Label
 from moca.data.fingerprint import Digests
 from moca.data.progress import Watch, silent
+from moca.defaults import recipe_places, with_recipe
 from moca.errors import MocaError
+from moca.settings import Run, validate
 
 _AGAIN = "are learnt again, and flatter the accuracy where they are held out"
 """What becomes of images that a model began with as a run."""
+_HALF = 0.5
+"""Share of their accuracy that old classes may lose: points alone would let a model with 20 % lose everything."""
 _SURE = 1.645
 """Standard errors beyond which 5 % of a normal distribution lie, on one side."""
 
@@ -45,19 +49,22 @@ def teach(
     watch: Watch = silent,
 ) -> Lesson:
     """Teach a model the new images among labelled ones; create it with these options if there is none. An existing
-    model takes only options with the values that it was created with. A finished run becomes the first version of one.
+    model takes only options with the values that it was created with, but `epochs`, which are then this lesson's own. A
+    finished run becomes the first version of one.
 
-    The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`; the same
-    lesson is then not taught again, but its version is put into use once `tolerate` allows it. A lesson that fails
-    changes nothing. Images of classes that were forgotten on request are skipped unless `relearn`. `names` are used in
-    messages for images without a file. `say` gets notes of one line: files that are not read, the settings
-    chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage, done, total)` is
-    called while files are read, and as by `Classifier.learn`.
+    The new version is put into use unless the accuracy on old classes surely fell by more than `tolerate`, or by more
+    than half of what it was; the same lesson is then not taught again, but its version is put into use once `tolerate`
+    allows it. A lesson that fails changes nothing. Images of classes that were forgotten on request are skipped unless
+    `relearn`. `names` are used in messages for images without a file. `say` gets notes of one line: files that are not
+    read, the settings chosen for a new model, and subfolders that may be classes but are learnt as one. `watch(stage,
+    done, total)` is called while files are read, and as by `Classifier.learn`.
     """
     with folder.teaching():
         classifier = _load_or_create(folder, options or {}, device)
         known = classifier.__sklearn_is_fitted__()
         shape, before = (classifier.shape_, classifier.classes_.tolist()) if known else (None, [])
+        usual = classifier.epochs
+        classifier.epochs = (options or {}).get("epochs", usual)
         if known:
             classifier.refuse_pictures(images)
         x, y, files, unreadable = labelled(images, labels, shape, classifier.image_size, watch)
@@ -71,7 +78,7 @@ def teach(
             say(line)
         if say and (line := alike_told([name for name in dict.fromkeys(given.labels) if name not in before], before)):
             say(line)
-        if say and (line := unrecorded_told(given.labels, before, classifier.kept_.seen_of, _AGAIN)):
+        if say and known and (line := unrecorded_told(given.labels, classifier, _AGAIN)):
             say(line)
         new, told = _what_is_new(classifier, given)
         told |= {"left_out": [*unreadable], "forgotten": len(forgotten)}
@@ -79,13 +86,16 @@ def teach(
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
         rejections = [(lesson, Kept(**contents)) for lesson, contents in folder.rejected()]
-        rejected = _rejected_before(rejections, after, held_out)
+        rejected = _rejected_before(rejections, after, held_out, classifier.epochs)
         if rejected is not None:
-            if _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate):
+            tolerable = _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate)
+            named_so = folder.about(rejected.version)["parent"] == folder.current  # no class was renamed since
+            if tolerable and named_so:
                 folder.use(rejected.version)
                 rejected = replace(rejected, used=True, in_use=rejected.version)
                 folder.rewrite_lesson(rejected.version, rejected)
-            return replace(rejected, in_use=folder.current, taught_before=True, **told)
+            if named_so or not tolerable:
+                return replace(rejected, in_use=folder.current, taught_before=True, **told)
         held = new.held_out(held_out)
         taught, judged = new.only(~held), new.only(held)
         old_before = share_of(kept.judged(classifier))
@@ -124,10 +134,11 @@ def teach(
             unjudged=[name for name in classes if name not in both.labels],
             correct=both.by_class(right),
             held_out=held_out,
+            epochs=classifier.epochs,
             passed_over=_passed_over(rejections, after),
             **told,
         )
-        classifier.kept_ = both.learnt(new.digests, new.labels)
+        classifier.kept_, classifier.epochs = both.learnt(new.digests, new.labels), usual
         written = {k: str(v) for k, v in (options or {}).items() if isinstance(v, str | int | float)}  # no own objects
         folder.add(classifier, lesson, options=written)
         return lesson
@@ -189,9 +200,11 @@ def _what_is_new(classifier: Classifier, given: _Images) -> tuple[_Images, dict[
 
 
 def _tolerable(before: float | None, after: float | None, held: int, tolerate: float) -> bool:
-    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate`, or by what
-    may be chance."""
-    return before is None or after is None or surely_lost(before - after, held) <= tolerate + 1e-9
+    """Whether the accuracy on `held` images of old classes, if it is known, fell by no more than `tolerate` and no more
+    than half of what it was (or the share `tolerate` of it, if that is larger), or by what may be chance."""
+    if before is None or after is None:
+        return True
+    return surely_lost(before - after, held) <= min(tolerate, max(tolerate, _HALF) * before) + 1e-9
 
 
 def surely_lost(share: float, count: int) -> float:
@@ -201,11 +214,15 @@ def surely_lost(share: float, count: int) -> float:
     return (share + doubt / 2 - spread) / (1 + doubt)
 
 
-def _rejected_before(rejections: Sequence[tuple[Lesson, Kept]], after: Kept, held_out: float) -> Lesson | None:
+def _rejected_before(
+    rejections: Sequence[tuple[Lesson, Kept]], after: Kept, held_out: float, epochs: int | None
+) -> Lesson | None:
     """The same lesson, if it was taught before from the version in use and forgot too much. `after` is what the model
     would have seen after it."""
-    same = (lesson for lesson, kept in rejections if lesson.held_out == held_out and kept.saw_the_same(after))
-    return next(same, None)
+    for lesson, kept in rejections:
+        if (lesson.held_out, lesson.epochs) == (held_out, epochs) and kept.saw_the_same(after):
+            return lesson
+    return None
 
 
 def _passed_over(rejections: Sequence[tuple[Lesson, Kept]], after: Kept) -> list[tuple[int, list[Label]]]:
@@ -225,10 +242,23 @@ def _load_or_create(folder: ModelFolder, options: dict[str, Any], device: str) -
         return Classifier(**options, device=device)
     classifier = folder.load(Classifier, device=device)
     created_with = folder.created_with() if options and folder.exists() else {}
-    now = {name: {created_with.get(name), str(getattr(classifier, name))} for name in options}
-    if changed := [f"{name}=" for name, value in options.items() if str(value) not in now[name]]:
+    given = {
+        name: value for name, value in options.items() if name != "epochs" and str(value) != created_with.get(name)
+    }
+    if changed := [f"{name}=" for name, value in given.items() if not _is_of(classifier, name, value)]:
         raise MocaError(
             f"model '{folder.path}' already exists, so {', '.join(changed)} cannot be changed; leave "
             f"{'it' if len(changed) == 1 else 'them'} out, or create another model"
         )
     return classifier
+
+
+def _is_of(classifier: Classifier, option: str, value: Any) -> bool:
+    """Whether a classifier has this value of an option, in whatever spelling."""
+    run, name = classifier.settings_, "model" if option == "encoder" else option
+    given = getattr(validate(Run, {"learner": run.learner, name: value}), name)
+    if name == "image_size":  # it may be that of the first images
+        return classifier.shape_[1:] == (given, given)
+    if name in ("learner", "perturb"):
+        given = with_recipe(given, recipe_places(run.data_name, classifier.protocol_.name, run.memory))
+    return bool(given == getattr(run, name))

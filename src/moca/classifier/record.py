@@ -55,6 +55,8 @@ class Lesson:
     """For each class, old or new: held-out images classified correctly after the lesson, and all held-out images."""
     held_out: float = 0.0
     """The requested share of held-out images."""
+    epochs: int | None = None
+    """The requested number of epochs; None if it was chosen by the number of images."""
     twice: int = 0
     """Images skipped because the same image is in this lesson as another class too: the one it was learnt as before, or
     else the one that comes first."""

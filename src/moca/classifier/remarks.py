@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _OF_SYSTEMS = {"thumbs.db", "desktop.ini"}
 """Files that Windows puts into folders of images."""
+_OF_MODELS = "model.json", "lock"
+"""Files in the folder of a model; of one that is being made, only the last."""
 _SIZES = 100
 """How many image files are looked at to tell how large the images are."""
 
@@ -53,14 +55,16 @@ def not_read_told(folder: str | os.PathLike[str]) -> str:
     empty if there are none."""
     place = Path(folder).expanduser()
     beside = [file for file in place.glob("*") if _is_image(file)]
-    inside = [file for pattern in ("*/*", "*/*/*") for file in place.glob(pattern) if not _is_image(file)]
+    models = {file.parent for name in _OF_MODELS for file in place.glob(f"*/{name}")}  # where "." is learnt
+    inside = [file for pattern in ("*/*", "*/*/*") for file in place.glob(pattern)
+              if not _is_image(file) and not models & {*file.parents}]  # fmt: skip
     notes = []
     for files, one in ((beside, "image beside the class folders"), (inside, "file without the suffix of an image")):
         meant = [file for file in files if file.is_file() and not any(map(is_hidden, file.relative_to(place).parts))]
         if meant := [file for file in meant if file.name.lower() not in _OF_SYSTEMS]:
             kind, _, where = one.partition(" ")
             notes.append(f"{counted(len(meant), kind)} {where} (the first: {readable(str(min(meant)))})")
-    if empty := [name for name, files in files_by_class(place).items() if not files]:
+    if empty := [name for name, files in files_by_class(place).items() if not files and place / name not in models]:
         notes.append(f"the empty {'folder' if len(empty) == 1 else 'folders'} {listed(empty)}")
     return f"not read: {'; '.join(notes)}" if notes else ""
 
@@ -90,11 +94,12 @@ def unknown_told(labels: Sequence[Label], known: Sequence[Label], so: str) -> st
     return f"{are} that the model does not know ({listed([*strange])}) and {so}{''.join(alike)}"
 
 
-def unrecorded_told(labels: Sequence[Label], known: Sequence[Label], recorded: Container[Label], then: str) -> str:
+def unrecorded_told(labels: Sequence[Label], classifier: Classifier, then: str) -> str:
     """A note about classes among these labels that were learnt in a run, which does not record its images, and what
     follows for those that are given again; empty if there are none."""
-    unrecorded = [name for name in known if name not in recorded and name in {*labels}]
-    if not unrecorded:
+    recorded = classifier.kept_.seen_of
+    unrecorded = [name for name in classifier.classes_.tolist() if name not in recorded and name in {*labels}]
+    if not unrecorded or not classifier.was_run:
         return ""
     return f"the run did not record which images of {listed(unrecorded)} it was trained on; those among these {then}"
 

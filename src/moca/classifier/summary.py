@@ -12,8 +12,8 @@ from moca.wording import counted
 
 _FEW = 10
 """Accuracies on fewer images than this get a warning, because they are little more than chance."""
-_COSTLY = 0.1
-"""Loss of accuracy on old classes above which a message is shown."""
+_COSTLY = 0.1, 0.5
+"""Loss of accuracy on old classes above which a message is shown: in itself, and as a share of what it was."""
 _NAMED = 5
 """Maximum number of classes that a list names."""
 
@@ -106,8 +106,9 @@ def cost_told(lesson: Lesson, back: str) -> str:
     """A warning if a version in use lost much accuracy on old classes, else empty; `back` says how to undo it."""
     if lesson.old_before is None or lesson.old_after is None or not lesson.used:
         return ""
-    lost = lesson.old_before - lesson.old_after
-    return f"The old classes lost {100 * lost:.0f} points; to go back: {back}" if lost > _COSTLY else ""
+    lost, (points, share) = lesson.old_before - lesson.old_after, _COSTLY
+    costly = lost > min(points, share * lesson.old_before)
+    return f"The old classes lost {100 * lost:.0f} points; to go back: {back}" if costly else ""
 
 
 def passed_over_told(lesson: Lesson, how: Callable[[int], str]) -> str:

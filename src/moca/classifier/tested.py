@@ -57,7 +57,7 @@ def examine(
     rows = [row for row, label in enumerate(labels) if label in known]
     if not rows:
         raise MocaError(f"{note}; give images of its classes: {listed(classes)}")
-    if say and (line := unrecorded_told(labels, classes, classifier.kept_.seen_of, "test little")):
+    if say and (line := unrecorded_told(labels, classifier, "test little")):
         say(line)
     x, truth, answers = x[rows], [labels[row] for row in rows], list[Label]()
     for start in range(0, len(rows), _AT_ONCE):

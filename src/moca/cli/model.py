@@ -41,8 +41,9 @@ HeldOut = Annotated[float, Parameter(help="share of each class of a lesson to ho
 Tolerate = Annotated[
     float,
     Parameter(
-        help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points; more than that counts "
-        "only if it is more than chance, which few held-out images can explain"
+        help="largest drop in accuracy on old classes that a lesson may cause: 0.2 is 20 points, but no more than half "
+        "of the accuracy there was (1 tolerates everything); more than that counts only if it is more than chance, "
+        "which few held-out images can explain"
     ),
 ]
 Format = Annotated[Literal["table", "json"], Parameter(help="output format")]
@@ -80,9 +81,6 @@ def learn(
     frozen: Annotated[
         str | None, _optional("frozen network, on whose features the model is trained", group=_NEW)
     ] = None,
-    epochs: Annotated[
-        int | None, _optional("passes over the images [default: chosen by their number]", group=_NEW)
-    ] = None,
     optimiser: Annotated[str | None, _optional("sgd, adam or adamw [default: sgd]", group=_NEW)] = None,
     lr: Annotated[
         float | None,
@@ -95,6 +93,13 @@ def learn(
         str | None, _optional("random crops and, for colour images, mirroring [true|false]", group=_NEW)
     ] = None,
     seed: Annotated[int | None, _optional("random seed [default: 0]", group=_NEW)] = None,
+    epochs: Annotated[
+        int | None,
+        _optional(
+            "passes over the images, in this lesson; given for a new model, in later ones too [default: chosen by "
+            "their number]"
+        ),
+    ] = None,
     held_out: HeldOut = 0.1,
     tolerate: Tolerate = 0.2,
     relearn: Annotated[bool, Parameter(help="also learn images that were forgotten with their class", negative=())] = (
@@ -145,7 +150,7 @@ def learn(
 def check_shares(held_out: float, tolerate: float) -> None:
     """Raise a `MocaError` unless both are valid shares."""
     if not 0 <= held_out < 1:
-        raise MocaError(f"the share held out is {held_out}; it must be from 0 to below 1")
+        raise MocaError(f"--held-out {held_out:g} is not a share from 0 to below 1 (a tenth is 0.1)")
     if not 0 <= tolerate <= 1:
         raise MocaError(f"--tolerate {tolerate:g} is not a share from 0 to 1 (20 points are 0.2)")
 
@@ -385,7 +390,7 @@ def export(
     takes = f"uint8 images (n, {channels}, {height}, {width})"
     if classifier.takes_vectors:
         takes = f"float32 vectors (n, {channels})"
-    gives = f"scores and probabilities of {len(classifier.classes_)} classes"
+    gives = f"scores and probabilities of {counted(len(classifier.classes_), 'class', 'classes')}"
     which = "" if classifier.version_ is None else f" (version {classifier.version_})"
     say(f"{file}{which}: {takes} to {gives}, checked against moca's own predictions.")
     if replaced:
