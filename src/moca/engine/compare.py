@@ -32,7 +32,7 @@ _PACKED = 8
 """How many runs share a GPU by default: with small batches, a single run leaves most of it idle."""
 
 
-Watch = Watcher | Callable[[], Watcher]
+WatcherOrFactory = Watcher | Callable[[], Watcher]
 """A watcher of all runs, or a factory that makes one for each run."""
 
 
@@ -51,7 +51,7 @@ def carry_out(
     plans: Sequence[Plan],
     jobs: int | None = None,
     shown: bool = True,
-    watchers: Sequence[Watch] = (),
+    watchers: Sequence[WatcherOrFactory] = (),
     ended: Callable[[Result], None] | None = None,
     among_others: bool = False,
     trackers: Sequence[Choice] = (),
@@ -195,7 +195,7 @@ def _job(
     p: Plan,
     title: str,
     bar: ProgressBar,
-    watchers: Sequence[Watch],
+    watchers: Sequence[WatcherOrFactory],
     first_task: FirstTask,
     ended: Callable[[Result], None],
 ) -> Job:
@@ -209,7 +209,7 @@ def _job(
     )
 
 
-def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: FirstTask) -> Running | Result:
+def _open(p: Plan, advance: Advance, watchers: Sequence[WatcherOrFactory], first_task: FirstTask) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     with first_task.opening(p.folder), _found(p) as found:
         if RESULT in found:
@@ -255,7 +255,7 @@ def _in_the_end(p: Plan, ending: Result | MocaError) -> Result:
     return Result(p.settings, p.folder, "failed", str(ending))
 
 
-def _made(watch: Watch) -> Watcher:
+def _made(watch: WatcherOrFactory) -> Watcher:
     watcher = watch if isinstance(watch, Watcher) else watch()
     if not isinstance(watcher, Watcher):
         raise MocaError(f"watch takes watchers, or functions that make one: {watch!r} made {watcher!r}")
