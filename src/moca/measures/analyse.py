@@ -128,21 +128,8 @@ def analyse(
     for name in also:
         if name not in ASKED_FOR:
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
-    if not isinstance(run, str | os.PathLike | Result):
-        raise MocaError(
-            f"analyse takes one run, a result or its folder, not a {type(run).__name__}; of a comparison: "
-            "[moca.analyse(run) for run in comparison.results]"
-        )
-    path = run.folder if isinstance(run, Result) else Path(run)
-    if (path / ASKED).is_file():
-        raise MocaError(
-            f"'{path}' is a comparison, and analyse takes one run: "
-            f"[moca.analyse(run) for run in moca.Comparison.load({str(path)!r}).results]"
-        )
-    folder = RunFolder.open(path)
-    if not (path / RESULT).is_file() and folder.held:
-        raise MocaError(f"run '{path}' is still going on; wait for its end")
-    result = Result.load(path)
+    folder = _folder_of(run)
+    result = Result.load(folder.path)
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
     stale = _stale(folder)
     recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
@@ -171,6 +158,25 @@ def analyse(
                 raise
             reasons[implicit_augmentation.NAME] = str(error)
     return Analysed(result, read(folder), reasons)
+
+
+def _folder_of(run: object) -> RunFolder:
+    """The folder of a run or of a result; raises a `MocaError` for anything else, and for a run that still goes on."""
+    if not isinstance(run, str | os.PathLike | Result):
+        raise MocaError(
+            f"analyse takes one run, a result or its folder, not a {type(run).__name__}; of a comparison: "
+            "[moca.analyse(run) for run in comparison.results]"
+        )
+    path = run.folder if isinstance(run, Result) else Path(run)
+    if (path / ASKED).is_file():
+        raise MocaError(
+            f"'{path}' is a comparison, and analyse takes one run: "
+            f"[moca.analyse(run) for run in moca.Comparison.load({str(path)!r}).results]"
+        )
+    folder = RunFolder.open(path)
+    if not (path / RESULT).is_file() and folder.held:
+        raise MocaError(f"run '{path}' is still going on; wait for its end")
+    return folder
 
 
 @dataclass(frozen=True)
