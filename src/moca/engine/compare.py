@@ -77,12 +77,9 @@ def carry_out(
     """
     check(plans, jobs, among_others)
     since, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
-    # Four runs with compiled steps were seen to hang when they shared a GPU.
-    compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
-    at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    in_processes = not (on_gpu or watchers or here_only(plans, trackers))
-    if any(isinstance(watcher, Watcher) for watcher in watchers) or not (on_gpu or in_processes):
-        at_a_time = 1  # a watcher follows one run at a time; Python objects cannot be passed to child processes
+    in_processes = not (on_gpu or watchers or here_only(plans, trackers))  # child processes get no Python objects
+    packable = on_gpu and _packable(plans, watchers)
+    at_a_time = (jobs or (_PACKED if on_gpu else 1)) if packable or in_processes else 1
     if begun:
         begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
@@ -108,6 +105,13 @@ def carry_out(
         None in endings or any(r.status == "interrupted" for r in results),
         Cost.of(results, time.perf_counter() - since, at_a_time, cores() if in_processes else 1),
     )
+
+
+def _packable(plans: Sequence[Plan], watchers: Sequence[WatcherOrFactory]) -> bool:
+    """Whether these runs may share a GPU: a watcher follows one run at a time, and four runs with compiled steps were
+    seen to hang."""
+    one_by_one = any(isinstance(watcher, Watcher) for watcher in watchers)
+    return not one_by_one and all(p.settings.execution != "compiled" for p in plans)
 
 
 def _in_a_line(result: Result, plans: Sequence[Plan]) -> str:
