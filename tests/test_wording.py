@@ -11,7 +11,7 @@ def test_a_number_and_its_noun():
 
 def test_the_first_of_several_things():
     assert [some("abc"[:n], 2) for n in range(4)] == ["", "a", "a, b", "a, b and 1 more"]
-    assert some([1, 2, 3, 4], 2, "; ") == "1; 2 and 2 more"
+    assert some([1, 2, 3, 4], 2) == "1, 2 and 2 more"
 
 
 def test_a_size_in_a_unit_that_fits():

@@ -150,7 +150,7 @@ def compare(
     out: str | Path | None = None,
     jobs: int | None = None,
     progress: bool = False,
-    watch: comparing.Watch | Sequence[comparing.Watch] = (),
+    watch: comparing.WatcherOrFactory | Sequence[comparing.WatcherOrFactory] = (),
     track: Any = (),
     choose: Any = None,
     say: Callable[[str], None] | None = None,

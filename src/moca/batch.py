@@ -24,27 +24,29 @@ class Batch:
 
     Pass the fields that your learner or perturbation uses; a missing one raises an error that names it.
 
+    Args:
+        image: Raw images, as bytes.
+        x: Images as the encoder sees them.
+        y: Class labels.
+        features: h(x), the encoder's output.
+        moved: The features after the perturbation, as the classifier saw them; only those of old classes differ.
+        logits: The classifier's output: for new samples in this step, for replayed ones when they were stored.
+        slot: The slot of a replayed sample in the memory.
+        old: True where the sample's class belongs to an earlier task; None means all are old.
+
     Example:
         >>> moca.Batch(features=torch.zeros(4, 32), old=torch.tensor([True, True, False, False]))
         Batch(features=float32 of (4, 32), old=bool of (4,))
     """
 
     image: Tensor
-    """Raw images, as bytes."""
     x: Tensor
-    """Images as the encoder sees them."""
     y: Tensor
-    """Class labels."""
     features: Tensor
-    """h(x), the encoder's output."""
     moved: Tensor
-    """The features after the perturbation, as the classifier saw them; only those of old classes differ."""
     logits: Tensor
-    """The classifier's output: for new samples in this step, for replayed ones when they were stored."""
     slot: Tensor
-    """The slot of a replayed sample in the memory."""
     old: Tensor | None = None
-    """True where the sample's class belongs to an earlier task; None means all are old."""
 
     def __init__(self, **fields: Unpack[Fields]) -> None:
         if unknown := fields.keys() - Batch.__annotations__.keys():

@@ -8,7 +8,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def some(things: Sequence[object], most: int, joined: str = ", ") -> str:
+def some(things: Sequence[object], most: int) -> str:
     """The first things, and how many more there are: "ring, square and 3 more"."""
-    shown = joined.join(map(str, things[:most]))
+    shown = ", ".join(map(str, things[:most]))
     return f"{shown} and {len(things) - most} more" if len(things) > most else shown

@@ -94,10 +94,12 @@ def np_first(x):
 
 def test_images_left_out_are_said(tmp_path, capsys):
     source = made.folder(tmp_path / "a", made.small_set(train=5))
-    (source / "train" / "class1" / "bad.png").write_text("hello")
+    for number in range(25):
+        (source / "train" / "class1" / f"bad{number}.png").write_text("hello")
     moca_data("add", "mine", "--from", source, "--skip-bad")
     out = capsys.readouterr().out
-    assert "note: 1 unreadable images left out" in out and "bad.png: not an image of a known format" in out
+    assert "note: 25 unreadable images left out" in out and "bad0.png: not an image of a known format" in out
+    assert out.count("left out: ") == 20 and "  and 5 more\n" in out
 
 
 def test_the_store_can_be_moved_by_an_option(tmp_path, capsys):

@@ -86,6 +86,11 @@ def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(
     (folder / "train" / "empty").mkdir()
     with pytest.raises(MocaError, match=r"'empty' has no image \(.*\); remove the folder or add images to it$"):
         load(folder)
+    no_store = tmp_path / "file"
+    no_store.touch()
+    (folder / "train" / "empty").rmdir()
+    with pytest.raises(MocaError, match=r"move the store with --data-dir or MOCA_DATA$"):
+        load(folder, data_dir=no_store)
 
 
 def test_listing_and_adding_never_load_torch(tmp_path):

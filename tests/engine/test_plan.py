@@ -9,6 +9,7 @@ from torch import nn
 from moca import MocaError, class_incremental, load
 from moca.engine import choose
 from moca.engine.plan import in_short, label, plan
+from moca.engine.request import options
 from moca.errors import MocaWarning, Unfit
 from moca.perturb.vt import VT
 from moca.settings import Run, validate
@@ -121,6 +122,23 @@ def test_methods_are_pairs_of_learner_and_perturbation(tmp_path):
     assert found == [(*pair, lr) for pair in pairs for lr in (0.1, 0.2)]
     assert plans[2].label == "er_ace+wap:lambda=0.5 lr=0.1"
     assert plans[4].settings.learner.options["of"] == "derpp"
+
+
+def test_a_learner_that_keeps_nothing_is_run_once_for_all_memories(tmp_path):
+    def labels(**settings):
+        return [p.label for p in plan(settings, (0, 1), tmp_path)]
+
+    assert labels(methods=["er", "joint"], memory=[20, 50]) == [
+        *["er memory=20"] * 2, *["er memory=50"] * 2, *["joint"] * 2
+    ]  # fmt: skip
+    assert labels(learner="joint", memory=[20, 50], lr=[0.1, 0.2]) == [*["joint lr=0.1"] * 2, *["joint lr=0.2"] * 2]
+    one, other = (plan({"learner": "joint", "memory": sizes}, (0,), tmp_path)[0] for sizes in ([20, 50], [50, 20]))
+    assert (one.folder, one.settings) == (other.folder, other.settings), "so that sizes can be added"
+    for learner in ("joint", ["joint", "er"]):
+        settings = {"learner": learner, "memory": [20, 50]}
+        plans = plan(settings, (0,), tmp_path)
+        again = plan(options(settings, plans, ()), (0,), tmp_path)
+        assert [(p.label, p.settings) for p in again] == [(p.label, p.settings) for p in plans]
 
 
 def test_streams_may_have_names(tmp_path):

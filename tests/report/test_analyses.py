@@ -324,3 +324,11 @@ def test_figures_of_every_kind_for_print(pair, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(MocaError, match=r"folder '.*' cannot be written: .* is a file; choose another"):
         draw(pair.settings[0], tmp_path / "file")
+
+
+def test_methods_are_called_as_in_papers_in_print(pair, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("moca.report.analysis_figures.save", lambda figure, *place: drawn.append(figure) or [])
+    draw(pair.settings[0], tmp_path)
+    named = {text.get_text() for figure in drawn for legend in figure.legends for text in legend.get_texts()}
+    assert {"ER", "ER + WAP"} <= named and not named & {"er", "er+wap"}

@@ -15,7 +15,7 @@ from moca.report.figures import (
     stream_curves,
 )
 from moca.report.figures import final_accuracies as print_dots
-from moca.report.labels import folded
+from moca.report.labels import folded, in_print
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.plots import curves, final_accuracies, matrix, over_stream, sweep
 from moca.report.printing import COLUMN
@@ -271,11 +271,12 @@ def test_learners_with_several_methods_each_have_a_panel_each_in_print(tmp_path)
     }
     assert all(place == names[name] for one in made for name, place, _ in one.methods), "one colour in all panels"
     figure = accuracy_panels(made, "test images")
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["er", "derpp", "er_ace"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["ER", "DER++", "ER-ACE"]
     assert len({axes.get_ylim() for axes in figure.axes}) == 1, "panels can be compared"
     lowest = min(float(min(line.get_ydata())) for line in figure.axes[1].get_lines())
     assert lowest == pytest.approx(20) and figure.axes[0].get_ylim()[0] <= 20
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == [*names]
+    shown = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert shown == ["without perturbation", "Gaussian", "WAP", "Joint training"]
 
 
 def test_other_methods_have_one_figure_as_before(tmp_path):
@@ -306,7 +307,7 @@ def test_methods_that_differ_only_at_the_end_of_long_names_are_told_apart(tmp_pa
         figure.draw_without_rendering()
         texts = [*(figure.legends[0].get_texts() if draw is accuracy_curves else figure.axes[0].texts)]
         assert [text.get_text().replace("\n", "").replace(" ", "") for text in texts] == [
-            label.replace(" ", "") for label in runs
+            in_print(label).replace(" ", "") for label in runs
         ]
         boxes = [text.get_window_extent() for text in texts]
         assert all(box.x0 >= 0 and box.x1 <= figure.bbox.width for box in boxes)
@@ -345,7 +346,7 @@ def test_curve_over_a_number_for_print(tmp_path):
     figure = against(found, "test images")
     (axes,) = figure.axes
     level, gaussian, wap = axes.get_lines()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["er", "er+gaussian", "er+wap"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ER", "ER + Gaussian", "ER + WAP"]
     assert figure.legends[0].get_title().get_text() == "mean and standard deviation of 1 to 2 seeds"
     assert set(level.get_ydata()) == {35.0}
     spread = found.levels[0].spread("final_accuracy")

@@ -85,6 +85,7 @@ def test_latex():
     [
         ("er", "ER"),
         ("er_ace+gaussian:lambda=0.5 lr=0.1", "ER-ACE + Gaussian (λ=0.5, lr=0.1)"),
+        ("+gaussian:lambda=0.5", "Gaussian (λ=0.5)"),
         ("derpp:adjust=auto+vt memory=20:per=class", "DER++ + VT (adjust=auto, memory=20:per=class)"),
         ("joint", "Joint training"),
         ("mine.Best:alpha=2+wap", "mine.Best + WAP (alpha=2)"),

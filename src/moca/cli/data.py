@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,8 +119,7 @@ def add(
         say(f"note: it replaces what was stored as '{name}' before")
     for note in info.notes:
         say(f"note: {note}")
-    for line in added.left_out[:_MOST_LINES]:
-        say(f"left out: {line}")
+    _print_first([f"left out: {line}" for line in added.left_out])
     if added.known:
         say(f"fingerprint: {info.fingerprint[:16]}, complete and right")
     elif added.differences:
@@ -234,7 +234,7 @@ def remove(name: str, /, *, data_dir: DataDir = None) -> None:
 _MOST_LINES = 20
 
 
-def _print_first(lines: tuple[str, ...] | list[str]) -> None:
+def _print_first(lines: Sequence[str]) -> None:
     """Print the first lines, and how many more there are."""
     for line in lines[:_MOST_LINES]:
         say(f"  {line}")

@@ -2,9 +2,10 @@
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
-from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError
+from cyclopts import CoercionError, CycloptsError, MissingArgumentError, UnknownOptionError, UnusedCliTokensError
 
 from moca.data.place import exists
 from moca.errors import closest
@@ -51,19 +52,23 @@ def hinted(error: CycloptsError) -> str:
             return f"{option} {given} is not a whole number; for these seeds use --seed {separate}."
     if isinstance(error, CoercionError) and command == ("runs",) and error.token and exists(Path(error.token.value)):
         return folders_first(error.token.value, str(error.token.keyword))
-    if "Unused Tokens: [" in message:
-        extra = message.partition("[")[2].partition("]")[0]
-        unexpected = f"unexpected argument{'s' * (', ' in extra)} {extra}"
-        if command == ("model", "forget"):
-            return f"{unexpected}: one class is forgotten at a time."
-        if command in (("run",), ("compare",)) and exists(Path(extra.strip("'"))):
-            return f"{unexpected}; to train on it, use --data {extra}"
-        message = f"{unexpected}; --help shows what can be given."
-        if command == ("compare",) and extra.replace("'", "").replace(", ", "").isdigit():
-            return f"{message} --seeds sets how many seeds, --seed which ones."
-        return f"{message} For several values of an option use moca compare." if command == ("run",) else message
+    if isinstance(error, UnusedCliTokensError) and error.unused_tokens:
+        return _unexpected(error.unused_tokens, command)
     if isinstance(error, UnknownOptionError) and command in (("run",), ("compare",)):
         given = (error.token.keyword or error.token.value).partition("=")[0]
         suggestion = meant(given.strip("-").replace("-", "_"))
         return f"{given} {as_options(suggestion)}." if suggestion else message
     return message
+
+
+def _unexpected(words: Sequence[str], command: Sequence[str] | None) -> str:
+    """What to say of words that belong to no option."""
+    unexpected = f"unexpected argument{'s' * (len(words) > 1)} {', '.join(map(repr, words))}"
+    if command == ("model", "forget"):
+        return f"{unexpected}: one class is forgotten at a time."
+    if command in (("run",), ("compare",)) and len(words) == 1 and exists(Path(words[0])):
+        return f"{unexpected}; to train on it, use --data {shlex.quote(words[0])}"
+    message = f"{unexpected}; --help shows what can be given."
+    if command == ("compare",) and all(word.isdigit() for word in words):
+        return f"{message} --seeds sets how many seeds, --seed which ones."
+    return f"{message} For several values of an option use moca compare." if command == ("run",) else message

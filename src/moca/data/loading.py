@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -22,6 +21,7 @@ from moca.data.progress import Watch, silent
 from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
 from moca.data.store import Store
+from moca.data.writer import UnreadableImage
 from moca.elsewhere import data_meant
 from moca.errors import MocaError, nearest
 
@@ -81,11 +81,9 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
     if not stored or store.entry(name).get("stamp") != stamp:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
-        except MocaError as error:
-            if re.search(r"(?<!\S)--\w", str(error)) and "moca run: --" not in str(error):
-                add_it = f"moca data add NAME --from {shlex.quote(str(path))}"
-                raise MocaError(f"{error} (an option of {add_it}; then use --data NAME)") from None
-            raise
+        except UnreadableImage as error:
+            add_it = f"moca data add NAME --from {shlex.quote(str(path))}"
+            raise MocaError(f"{error} (an option of {add_it}; then use --data NAME)") from None
     return _open(store, name, path.name)
 
 

@@ -17,9 +17,9 @@ from moca.wording import counted
 class NotTheSame(MocaError):
     """Raised for a copy of a known data set that is not complete and correct."""
 
-    def __init__(self, message: str, differences: Differences, details: list[str]) -> None:
+    def __init__(self, message: str, details: list[str]) -> None:
         super().__init__(message)
-        self.differences, self.details = differences, details
+        self.details = details
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,6 @@ def _differences(
     raise NotTheSame(
         f"this is not {expected.title} as published: {found}{example}; "
         "mend it, add it under another name, or keep it as it is with --allow-differences",
-        found,
         details,
     )
 

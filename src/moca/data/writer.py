@@ -20,6 +20,10 @@ Shape = tuple[int, int, int]
 Progress = Callable[[int], None]
 
 
+class UnreadableImage(MocaError):
+    """An image cannot be read, and unreadable ones are not to be left out."""
+
+
 class ColourFound(Exception):
     """Raised for a colour image after grey ones: the set must be read again in colour."""
 
@@ -46,7 +50,9 @@ def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_ba
         for block in part.blocks(colour):
             if block.bad and not skip_bad:
                 row, reason = block.bad[0]
-                raise MocaError(f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with --skip-bad")
+                raise UnreadableImage(
+                    f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with --skip-bad"
+                )
             bad.extend(block.bad)
             if len(block.rows):
                 images = block.images

@@ -14,8 +14,6 @@ from moca.engine.feed import Feed
 from moca.engine.learning import Learning, Step
 from moca.state import layout, placed_tensors
 
-_WARM_UP = 1
-
 
 @dataclass(frozen=True)
 class _Recording:
@@ -79,8 +77,7 @@ class CapturedStep:
             current = torch.cuda.current_stream(learning.device)
             self.stream.wait_stream(current)
             with torch.cuda.stream(self.stream):
-                for _ in range(_WARM_UP):
-                    learning.step(*batch)
+                learning.step(*batch)
             current.wait_stream(self.stream)
             learning.optimiser.zero_grad()
             graph, before = torch.cuda.CUDAGraph(), learning.images_trained

@@ -32,7 +32,7 @@ _PACKED = 8
 """How many runs share a GPU by default: with small batches, a single run leaves most of it idle."""
 
 
-Watch = Watcher | Callable[[], Watcher]
+WatcherOrFactory = Watcher | Callable[[], Watcher]
 """A watcher of all runs, or a factory that makes one for each run."""
 
 
@@ -51,7 +51,7 @@ def carry_out(
     plans: Sequence[Plan],
     jobs: int | None = None,
     shown: bool = True,
-    watchers: Sequence[Watch] = (),
+    watchers: Sequence[WatcherOrFactory] = (),
     ended: Callable[[Result], None] | None = None,
     among_others: bool = False,
     trackers: Sequence[Choice] = (),
@@ -77,12 +77,9 @@ def carry_out(
     """
     check(plans, jobs, among_others)
     since, on_gpu = time.perf_counter(), any(pick_device(p.settings.device).type == "cuda" for p in plans)
-    # Four runs with compiled steps were seen to hang when they shared a GPU.
-    compiled = on_gpu and any(p.settings.execution == "compiled" for p in plans)
-    at_a_time = 1 if compiled else jobs or (_PACKED if on_gpu else 1)
-    in_processes = not (on_gpu or watchers or here_only(plans, trackers))
-    if any(isinstance(watcher, Watcher) for watcher in watchers) or not (on_gpu or in_processes):
-        at_a_time = 1  # a watcher follows one run at a time; Python objects cannot be passed to child processes
+    in_processes = not (on_gpu or watchers or here_only(plans, trackers))  # child processes get no Python objects
+    packable = on_gpu and _packable(plans, watchers)
+    at_a_time = (jobs or (_PACKED if on_gpu else 1)) if packable or in_processes else 1
     if begun:
         begun()
     with ProgressBar(sum(p.steps for p in plans), shown=shown) as bar:
@@ -108,6 +105,13 @@ def carry_out(
         None in endings or any(r.status == "interrupted" for r in results),
         Cost.of(results, time.perf_counter() - since, at_a_time, cores() if in_processes else 1),
     )
+
+
+def _packable(plans: Sequence[Plan], watchers: Sequence[WatcherOrFactory]) -> bool:
+    """Whether these runs may share a GPU: a watcher follows one run at a time, and four runs with compiled steps were
+    seen to hang."""
+    one_by_one = any(isinstance(watcher, Watcher) for watcher in watchers)
+    return not one_by_one and all(p.settings.execution != "compiled" for p in plans)
 
 
 def _in_a_line(result: Result, plans: Sequence[Plan]) -> str:
@@ -195,7 +199,7 @@ def _job(
     p: Plan,
     title: str,
     bar: ProgressBar,
-    watchers: Sequence[Watch],
+    watchers: Sequence[WatcherOrFactory],
     first_task: FirstTask,
     ended: Callable[[Result], None],
 ) -> Job:
@@ -209,7 +213,7 @@ def _job(
     )
 
 
-def _open(p: Plan, advance: Advance, watchers: Sequence[Watch], first_task: FirstTask) -> Running | Result:
+def _open(p: Plan, advance: Advance, watchers: Sequence[WatcherOrFactory], first_task: FirstTask) -> Running | Result:
     """Start, resume or just read a run, depending on what its folder holds."""
     with first_task.opening(p.folder), _found(p) as found:
         if RESULT in found:
@@ -255,7 +259,7 @@ def _in_the_end(p: Plan, ending: Result | MocaError) -> Result:
     return Result(p.settings, p.folder, "failed", str(ending))
 
 
-def _made(watch: Watch) -> Watcher:
+def _made(watch: WatcherOrFactory) -> Watcher:
     watcher = watch if isinstance(watch, Watcher) else watch()
     if not isinstance(watcher, Watcher):
         raise MocaError(f"watch takes watchers, or functions that make one: {watch!r} made {watcher!r}")

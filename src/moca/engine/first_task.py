@@ -51,6 +51,8 @@ class FirstTask:
         """The folders of the runs that have not started; the state is dropped once there are none."""
         self.saved_state = b""
         """The saved state of the run that trained the task; empty until then."""
+        self.name = ""
+        """The name of that run."""
         self.lines: dict[str, bytes] = {}
         """The contents of that run's journal files."""
         self.trained_by: Path | None = None

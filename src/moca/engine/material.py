@@ -75,10 +75,8 @@ class Material:
     def _on_stream(self, given: Run, stream: Stream) -> tuple[Run, Stream]:
         """Complete a run on a user-defined stream, whose tasks cannot be changed by settings."""
         resumed = given.model_fields_set == set(Run.model_fields)  # read back from settings.json
-        fixed = (
-            set() if resumed else {"tasks", "class_order", "protocol", "validation", "arrival"} & given.model_fields_set
-        )
-        if fixed:
+        fixed = {"tasks", "class_order", "protocol", "validation", "arrival"} & given.model_fields_set
+        if fixed and not resumed:
             raise MocaError(f"a stream has its own tasks; leave out {', '.join(sorted(fixed))}")
         refuse_untested(stream)
         sizes = tuple(len(task.tested) for task in stream)

@@ -58,7 +58,8 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
     perturbation in short, such as er+wap, in place of every combination of the two.
 
     A learner and a perturbation that are incompatible are skipped with a warning, unless they were given as a method or
-    nothing would be left. With `material`, data sets that it has already are not read again.
+    nothing would be left. A learner that keeps no samples is run once for all values of `memory`. With `material`, data
+    sets that it has already are not read again.
     """
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
@@ -77,6 +78,11 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
         for seed in seeds:
             try:
                 given = validate(Run, fixed | chosen | {"seed": seed})
+                if "memory" in varied and not given.uses_memory:  # it is the same run with each of them
+                    if chosen["memory"] != varied["memory"][0]:
+                        continue
+                    without = {name: value for name, value in chosen.items() if name != "memory"}
+                    given = validate(Run, fixed | without | {"seed": seed})
                 run, stream = material(given)
             except Unfit as error:
                 if METHODS in varied:
@@ -84,7 +90,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
                 unfit.setdefault((error.learner, error.perturb), error)
                 continue
             check_execution(run)
-            name = label(given, set(varied))
+            name = label(given, varied.keys() & given.model_fields_set)
             plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
     if unfit and not plans:
         raise next(iter(unfit.values()))

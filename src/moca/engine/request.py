@@ -38,8 +38,9 @@ def options(
         texts["track"] = [tracker.as_given() for tracker in trackers]
     for name, value in settings.items():
         if value is not None:
-            words = list(dict.fromkeys(_in_words(name, run) for run in given))
-            texts[name] = words if isinstance(value, list) else words[0]
+            having = [run for run in given if name == METHODS or name in run.model_fields_set]
+            if words := list(dict.fromkeys(_in_words(name, run) for run in having)):
+                texts[name] = words if isinstance(value, list) else words[0]
     return texts
 
 

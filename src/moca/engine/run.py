@@ -271,23 +271,12 @@ class Running:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state, if data and settings are still the same."""
-        if state.get("data", self.stream.dataset.fingerprint) != self.stream.dataset.fingerprint:
-            raise MocaError(
-                f"the images of '{self.settings.data}' have changed since run '{self.folder.path}' stopped; "
-                "bring the old ones back, or begin a new run"
-            )
-        before = state.get("settings", {})
-        now = self.settings.model_dump(mode="json", by_alias=True)
-        changed = [name for name, value in before.items() if now.get(name) != value]
-        if changed:
-            raise MocaError(
-                f"the settings of run '{self.folder.path}' have changed since it stopped ({', '.join(changed)}); bring "
-                "the old ones back, or begin a new run"
-            )
         try:
+            self._refuse_changed(state["data"], state["settings"])
             self.trainer.load_state_dict(state["trainer"])
+            self.tested.class_il, self.tested.task_il = state["class_il"], state["task_il"]
             self.tested.over_stream, self.shared_with = state["over_stream"], state["shared_with"]
-            self.task_ended = state["task_ended"]
+            self.task_ended, self.seconds = state["task_ended"], state["seconds"]
             if self.recorder:
                 self.recorder.load_state_dict(state["recorded"])
         except KeyError:
@@ -295,6 +284,19 @@ class Running:
                 f"run '{self.folder.path}' was stopped by an older moca, whose checkpoints this one cannot read; "
                 "resume it with that version, or begin a new run"
             ) from None
-        self.tested.class_il, self.tested.task_il = state["class_il"], state["task_il"]
-        self.seconds, self.images_before = state["seconds"], self.trainer.learning.images_trained
+        self.images_before = self.trainer.learning.images_trained
         self.advance(self.steps_done, RESUMED)
+
+    def _refuse_changed(self, images: str, settings: dict[str, Any]) -> None:
+        """Raise a `MocaError` unless images and settings are those with which the run was stopped."""
+        remedy = "bring the old ones back, or begin a new run"
+        if images != self.stream.dataset.fingerprint:
+            raise MocaError(
+                f"the images of '{self.settings.data}' have changed since run '{self.folder.path}' stopped; {remedy}"
+            )
+        now = self.settings.model_dump(mode="json", by_alias=True)
+        if changed := [name for name, value in settings.items() if now.get(name) != value]:
+            raise MocaError(
+                f"the settings of run '{self.folder.path}' have changed since it stopped ({', '.join(changed)}); "
+                f"{remedy}"
+            )

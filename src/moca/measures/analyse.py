@@ -61,8 +61,8 @@ class Analysed:
     """The run."""
     analyses: Analyses
     """The available analyses by name."""
-    missing: list[str]
-    """One line for each analysis that is missing, with how to get it."""
+    reasons: Mapping[str, str]
+    """What is missing, such as an analysis or the final model: why, and how to get it."""
 
     def __repr__(self) -> str:
         return f"Analysed run '{from_here(self.result.folder)}': {', '.join(self.analyses)}"
@@ -83,9 +83,14 @@ class Analysed:
         """Why there is no analysis of this name, and how to get it; empty if there is one."""
         if name in self.analyses:
             return []
-        about = _RECORDED | {"forgetting_by_class": _FORGETTING}
-        why = [line for line in self.missing if line.partition(":")[0] in (about.get(name, _MODEL), name)]
+        of = (_RECORDED | {"forgetting_by_class": _FORGETTING}).get(name, _MODEL)
+        why = [f"{what}: {self.reasons[what]}" for what in (of, name) if what in self.reasons]
         return why or [_ABSENT.get(name, f"{name}: '{from_here(self.result.folder)}' has none")]
+
+    @property
+    def missing(self) -> list[str]:
+        """One line for each analysis that is missing, with how to get it."""
+        return [f"{what}: {why}" for what, why in self.reasons.items()]
 
     @property
     def numbers(self) -> dict[str, float | None]:
@@ -123,6 +128,40 @@ def analyse(
     for name in also:
         if name not in ASKED_FOR:
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
+    folder = _folder_of(run)
+    result = Result.load(folder.path)
+    ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
+    stale = _stale(folder)
+    recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
+    computed = {} if stale else {name: a for name, a in before.items() if a.source == "computed"}
+    reasons = _unrecorded(result, recorded)
+    last = "confusion" if ended.weights else "forgetting_by_class"
+    if again or last not in computed or looked_for != set(COMPUTED):
+        anew, why = _computed(ended)
+        if "confusion" in anew:  # all was recomputed; drop the rest, which an older moca may have named differently
+            computed = {name: computed[name] for name in ASKED_FOR if name in computed}
+        computed |= anew  # keeps what cannot be recomputed because weights or images are gone
+        reasons |= why
+        looked_for = set(COMPUTED) if anew else looked_for
+        if anew or stale:
+            write(folder, recorded | computed, looked_for)
+    if result.finished and not ended.weights and (again or "confusion" not in computed):
+        reasons[_MODEL] = _NOT_KEPT
+    if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
+        try:
+            computed[implicit_augmentation.NAME] = _pictures(ended, classes, progress)
+            write(folder, recorded | computed, looked_for)
+        except Interrupted:
+            raise
+        except MocaError as error:
+            if classes:  # a wrong class name is the user's mistake, not something that the run lacks
+                raise
+            reasons[implicit_augmentation.NAME] = str(error)
+    return Analysed(result, read(folder), reasons)
+
+
+def _folder_of(run: object) -> RunFolder:
+    """The folder of a run or of a result; raises a `MocaError` for anything else, and for a run that still goes on."""
     if not isinstance(run, str | os.PathLike | Result):
         raise MocaError(
             f"analyse takes one run, a result or its folder, not a {type(run).__name__}; of a comparison: "
@@ -137,35 +176,7 @@ def analyse(
     folder = RunFolder.open(path)
     if not (path / RESULT).is_file() and folder.held:
         raise MocaError(f"run '{path}' is still going on; wait for its end")
-    result = Result.load(path)
-    ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
-    stale = _stale(folder)
-    recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
-    computed = {} if stale else {name: a for name, a in before.items() if a.source == "computed"}
-    missing = _unrecorded(result, recorded)
-    last = "confusion" if ended.weights else "forgetting_by_class"
-    if again or last not in computed or looked_for != set(COMPUTED):
-        anew, why = _computed(ended)
-        if "confusion" in anew:  # all was recomputed; drop the rest, which an older moca may have named differently
-            computed = {name: computed[name] for name in ASKED_FOR if name in computed}
-        computed |= anew  # keeps what cannot be recomputed because weights or images are gone
-        missing += why
-        looked_for = set(COMPUTED) if anew else looked_for
-        if anew or stale:
-            write(folder, recorded | computed, looked_for)
-    if result.finished and not ended.weights and (again or "confusion" not in computed):
-        missing.append(f"{_MODEL}: {_NOT_KEPT}")
-    if implicit_augmentation.NAME in also and (again or classes or implicit_augmentation.NAME not in computed):
-        try:
-            computed[implicit_augmentation.NAME] = _pictures(ended, classes, progress)
-            write(folder, recorded | computed, looked_for)
-        except Interrupted:
-            raise
-        except MocaError as error:
-            if classes:  # a wrong class name is the user's mistake, not something that the run lacks
-                raise
-            missing.append(f"{implicit_augmentation.NAME}: {error}")
-    return Analysed(result, read(folder), missing)
+    return folder
 
 
 @dataclass(frozen=True)
@@ -225,9 +236,9 @@ def _stale(folder: RunFolder) -> bool:
     return weights.is_file() and written.is_file() and written.stat().st_mtime < weights.stat().st_mtime
 
 
-def _unrecorded(result: Result, found: Analyses) -> list[str]:
-    """One line for each analysis that must be recorded while training, and was not."""
-    lines, pointless = [], ["perturbation"] * (result.settings.perturb.name == "none")
+def _unrecorded(result: Result, found: Analyses) -> dict[str, str]:
+    """What must be recorded while training, and was not: why."""
+    reasons, pointless = dict[str, str](), ["perturbation"] * (result.settings.perturb.name == "none")
     if _without_batch_norm(result.settings.model):
         pointless += _OF_BATCH_NORM
     lost = "there was none to be found" if result.finished else "the run did not come so far"
@@ -237,10 +248,10 @@ def _unrecorded(result: Result, found: Analyses) -> list[str]:
         if kind.leads_to in found or name in pointless:
             continue
         if name in result.settings.record:
-            lines.append(f"{kind.about}: was recorded, but {lost}")
+            reasons[kind.about] = f"was recorded, but {lost}"
         else:
-            lines.append(f"{kind.about}: was not recorded; run again with --record {name}")
-    return lines
+            reasons[kind.about] = f"was not recorded; run again with --record {name}"
+    return reasons
 
 
 def _without_batch_norm(encoder: Choice | None) -> bool:
@@ -254,31 +265,31 @@ def _without_batch_norm(encoder: Choice | None) -> bool:
     return not any(isinstance(layer, _BatchNorm) for layer in body.modules())
 
 
-def _computed(ended: EndedRun) -> tuple[Analyses, list[str]]:
-    """The analyses computed from the files of a run, and why some are missing."""
+def _computed(ended: EndedRun) -> tuple[Analyses, dict[str, str]]:
+    """The analyses computed from the files of a run, and what is missing: why."""
     if not ended.result.finished:
-        return {}, [f"{_MODEL}: there is none, the run has {ended.result.status}"]
+        return {}, {_MODEL: f"there is none, the run has {ended.result.status}"}
     by_class = _by_class(ended.folder)
-    older = f"{_FORGETTING}: {TASKS} does not have it; it is gone, or of an older moca"
+    older = {_FORGETTING: f"{TASKS} does not have it; it is gone, or of an older moca"}
     if not ended.weights and not by_class:
-        return {}, [older]
+        return {}, older
     try:
         settings, stream = ended.material
         model = OfModel(ended.learning, stream) if ended.weights else None
     except MocaError as error:
-        return {}, [f"{_MODEL if ended.weights else _FORGETTING}: {error}"]
-    found, why = model.analyses() if model else {}, []
+        return {}, {_MODEL if ended.weights else _FORGETTING: str(error)}
+    found, why = model.analyses() if model else {}, dict[str, str]()
     if model and "calibration" not in found:
-        why.append(f"calibration: '{settings.learner.name}' predicts by other scores than logits")
+        why["calibration"] = f"'{settings.learner.name}' predicts by other scores than logits"
     if model and "lead_of_new_classes" not in found:
-        why.append("lead_of_new_classes: there is none: one task has all classes, or the learner predicts by distances")
+        why["lead_of_new_classes"] = "there is none: one task has all classes, or the learner predicts by distances"
     came = first_tasks(stream)
     if len(by_class) > 2 and len(came) == len(by_class[-1]):
         found["forgetting_by_class"] = _forgetting(by_class[1:], came, stream.names)
     elif by_class:
-        why.append(f"{_FORGETTING}: there is one task only, or not every class came")
+        why[_FORGETTING] = "there is one task only, or not every class came"
     else:
-        why.append(older)
+        why |= older
     return found, why
 
 

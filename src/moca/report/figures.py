@@ -18,7 +18,7 @@ from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
 from moca.report.comparison import Comparison
 from moca.report.facets import Facet, Family, facets, families
-from moca.report.labels import rows_of, wrapped
+from moca.report.labels import in_print, rows_of, wrapped
 from moca.report.methods import Row
 from moca.report.palette import LOOKS
 from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
@@ -72,7 +72,7 @@ def accuracy_curves(facet: Facet, judged: str) -> Figure:
     handles = [_curve(axes, row, place) for place, row in enumerate(facet.rows)]
     axes.set_ylabel(y_label(f"Accuracy on {judged} (%)"))
     _over_tasks([axes], facet.rows)
-    legend(figure, handles, [row.label for row in facet.rows], _seeds(facet.rows))
+    legend(figure, handles, _names(facet.rows), _seeds(facet.rows))
     return figure
 
 
@@ -86,8 +86,8 @@ def accuracy_panels(learners: Sequence[Family], judged: str) -> Figure:
     handles: dict[str, Line2D] = {}
     for place, (axes, learner) in enumerate(zip(grid, learners, strict=True)):
         for name, colour, row in learner.methods:
-            handles[name] = _curve(axes, row, colour)
-        axes.set_title("\n".join(wrapped(learner.title, 100 // across)))
+            handles[in_print(name)] = _curve(axes, row, colour)
+        axes.set_title("\n".join(wrapped(in_print(learner.title), 100 // across)))
         first = place % across == 0
         axes.set_ylabel(y_label(f"Accuracy on {judged} (%)") if first else "")
         axes.tick_params("y", labelleft=first)
@@ -107,6 +107,11 @@ def _over_tasks(grid: Sequence[Axes], rows: Sequence[Row]) -> None:
         axes.set_ylim(max(low, -1), min(max(high, low + 1), 101))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         axes.grid(axis="y")
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """What the methods are called, as in the tables for LaTeX."""
+    return [in_print(row.label) for row in rows]
 
 
 def _seeds(rows: Sequence[Row]) -> str:
@@ -153,7 +158,7 @@ def stream_curves(facet: Facet, judged: str) -> Figure:
             drawn.append(row)
     axes.set(xlabel="Steps", ylabel=y_label(f"Accuracy on {judged} (%)"))
     axes.grid(axis="y")
-    legend(figure, handles, [row.label for row in drawn], _seeds(drawn))
+    legend(figure, handles, _names(drawn), _seeds(drawn))
     return figure
 
 
@@ -177,7 +182,7 @@ def against(sweep: Sweep, judged: str) -> Figure:
         axes.set_xticks([*sweep.ticks], [*sweep.ticks.values()])
         axes.minorticks_off()
     axes.grid(axis="y")
-    names = [row.label for row in sweep.levels] + [line.label for line in sweep.lines]
+    names = [*_names(sweep.levels), *(in_print(line.label) for line in sweep.lines)]
     legend(figure, handles, names, _seeds(sweep.rows))
     return figure
 
@@ -187,7 +192,7 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
     tasks, stages = max(row.tasks for row in rows), max(1 if row.at_once else row.tasks for row in rows)
     cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
-    titles = [wrapped(row.label, max(16, int(10 * cell * tasks))) for row in rows]
+    titles = [wrapped(name, max(16, int(10 * cell * tasks))) for name in _names(rows)]
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
     down = -(-len(rows) // (int(PAGE // width) or 1))
     across = -(-len(rows) // down)  # rows of nearly equal length
@@ -226,7 +231,7 @@ def _matrix(axes: Axes, row: Row, title: str) -> None:
 def final_accuracies(facet: Facet, judged: str) -> Figure:
     """Final accuracy of every seed as a dot, with mean and one standard deviation of each method."""
     row_height, line_height = 0.46, 0.15
-    labels = [wrapped(row.label, 43) for row in facet.rows]
+    labels = [wrapped(name, 43) for name in _names(facet.rows)]
     at = rows_of(labels, line_height / row_height)
     figure = Figure((COLUMN, 0.5 + row_height * (at[-1] + 1)), layout="constrained")
     axes = figure.add_subplot()

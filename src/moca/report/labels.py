@@ -14,10 +14,13 @@ _LONGEST = 240
 
 
 def in_print(label: str) -> str:
-    """A method's label as papers write it: `er_ace+gaussian:lambda=0.5 lr=0.1` is ER-ACE + Gaussian (λ=0.5, lr=0.1)."""
+    """A method's label as papers write it: `er_ace+gaussian:lambda=0.5 lr=0.1` is ER-ACE + Gaussian (λ=0.5, lr=0.1).
+
+    A label without the learner begins with the plus: `+gaussian` is Gaussian.
+    """
     method, *others = label.split(" ")
     parts = [part.partition(":")[::2] for part in method.split("+", 1)]
-    titles = [_title(kind, name) for kind, (name, _) in zip((LEARNERS, PERTURBATIONS), parts, strict=False)]
+    titles = [_title(kind, name) for kind, (name, _) in zip((LEARNERS, PERTURBATIONS), parts, strict=False) if name]
     if not all(titles):
         return label
     options = [option for _, given in parts for option in given.split(",") if option] + others
