@@ -109,8 +109,8 @@ def _over_tasks(grid: Sequence[Axes], rows: Sequence[Row]) -> None:
         axes.grid(axis="y")
 
 
-def _seeds(rows: Sequence[Row]) -> str:
-    return over_seeds(len(row.finished) for row in rows)
+def _seeds(rows: Sequence[Row], spread: bool = True) -> str:
+    return over_seeds((len(row.finished) for row in rows), spread)
 
 
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:
@@ -194,7 +194,7 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     figure = Figure((across * width, down * height), layout="constrained")
     for place, (title, row) in enumerate(zip(titles, rows, strict=True)):
         _matrix(figure.add_subplot(down, across, place + 1), row, "\n".join(title))
-    legend(figure, [], [], f"accuracy in %, {_seeds(rows).replace(' and standard deviation', '')}")
+    legend(figure, [], [], f"accuracy in %, {_seeds(rows, spread=False)}")
     return figure
 
 
