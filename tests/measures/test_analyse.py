@@ -445,10 +445,15 @@ def test_the_names_are_those_that_there_are(runs):
 
 
 def test_the_page_about_it_runs(tmp_path, monkeypatch):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(block, names)
+    for block in blocks:
+        exec(block, names)
+    final, confusion = names["final"], names["found"]["confusion"]
+    right = (final.scores.argmax(1) == final.labels).double().mean().item()
+    assert 100 * right == pytest.approx(confusion.numbers["accuracy on all test images (%)"], abs=0.01)
+    assert len(final.training_features) == len(final.train)
     assert "angle of the perturbation: was not recorded; run again with --record perturbation" in names["found"].missing
     assert names["found"].numbers["angle_deviation: new classes, training (degrees)"] > 0
     for name in KNOWN:

@@ -168,6 +168,19 @@ def analyse(
     return Analysed(result, read(folder), missing)
 
 
+def final_model(run: str | os.PathLike[str] | Result, *, device: str = "auto", **own: Any) -> OfModel:
+    """Restore the network that a finished run tests, with its features of the images, for analyses of your own.
+
+    Args:
+        run: A result, or the run's folder; its weights must have been saved, as for `analyse`.
+        device: `"cpu"`, `"cuda"` or `"auto"`.
+        **own: Parts of the run that exist only in Python, passed again.
+    """
+    path = run.folder if isinstance(run, Result) else Path(run)
+    ended = EndedRun(RunFolder.open(path), Result.load(path), device, own)
+    return OfModel(ended.learning, ended.material[1])
+
+
 @dataclass(frozen=True)
 class EndedRun:
     """A run that has ended, restored from its files; what cannot be restored raises a `MocaError`."""

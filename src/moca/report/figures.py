@@ -34,13 +34,14 @@ _DARKEST = 115
 """Percentage at the dark end of the colour map: above 100, so that numbers in dark cells stay readable."""
 
 
-def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
+def save_figures(comparison: Comparison, folder: str | Path) -> list[Path]:
     """Draw every setting's figures as PDF and PNG: accuracies over tasks, final accuracies, matrices and analyses.
 
     Also accuracies within the stream, if runs were evaluated there, and final accuracies against settings that were
     varied.
     """
     made: list[Path] = []
+    folder = Path(folder)
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
         if side_by_side := families(setting):
