@@ -29,7 +29,7 @@ from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.paths import from_here
 from moca.settings import Choice, Run, validate
-from moca.settings.choice import choice_of
+from moca.settings.choice import Own, choice_of
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
@@ -117,7 +117,7 @@ def analyse(
             is none yet.
         classes: The old classes of these pictures; by default three.
         progress: Whether to show a progress bar.
-        **own: Parts of the run that exist only in Python, passed again: `moca.analyse(folder, data=mine)`.
+        **own: Parts that exist only in Python, if just the folder is given: `moca.analyse(folder, data=mine)`.
     """
     refuse_unknown_keywords(analyse, own)
     for name in also:
@@ -137,7 +137,7 @@ def analyse(
     folder = RunFolder.open(path)
     if not (path / RESULT).is_file() and folder.held:
         raise MocaError(f"run '{path}' is still going on; wait for its end")
-    result = Result.load(path)
+    result, own = Result.load(path), _at_hand(run) | own
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
     stale = _stale(folder)
     recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
@@ -174,11 +174,23 @@ def final_model(run: str | os.PathLike[str] | Result, *, device: str = "auto", *
     Args:
         run: A result, or the run's folder; its weights must have been saved, as for `analyse`.
         device: `"cpu"`, `"cuda"` or `"auto"`.
-        **own: Parts of the run that exist only in Python, passed again.
+        **own: Parts that exist only in Python, if just the folder is given.
     """
     path = run.folder if isinstance(run, Result) else Path(run)
-    ended = EndedRun(RunFolder.open(path), Result.load(path), device, own)
+    ended = EndedRun(RunFolder.open(path), Result.load(path), device, _at_hand(run) | own)
     return OfModel(ended.learning, ended.material[1])
+
+
+def _at_hand(run: str | os.PathLike[str] | Result) -> dict[str, Any]:
+    """The parts that exist only in Python and that a result has, as it does where the run was made."""
+    if not isinstance(run, Result):
+        return {}
+    own: dict[str, Own | Choice] = {name: getattr(run.settings, name) for name in run.settings.own_objects}
+    held = {
+        name: part.object if isinstance(part, Own) else part.held if part.part is None else part.part
+        for name, part in own.items()
+    }
+    return {name: part for name, part in own.items() if held[name] is not None}
 
 
 @dataclass(frozen=True)
@@ -200,8 +212,9 @@ class EndedRun:
     def material(self) -> tuple[Run, Stream]:
         """Its settings and its stream."""
         settings = self.result.settings
-        if settings.in_python_only and not self.own:
-            raise MocaError("parts of the run exist only in Python; pass them again: moca.analyse(run, data=...)")
+        if absent := [name for name in settings.own_objects if name not in self.own]:
+            again = ", ".join(f"{name}=..." for name in absent)
+            raise MocaError(f"parts of the run exist only in Python; pass them again: moca.analyse(run, {again})")
         return Material()(validate(Run, dict(settings) | {"device": self.device} | dict(self.own)))
 
     @cached_property
