@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.report.methods import Row
 
-EDITED = "its own code was edited after some of its runs; to do them again, remove their folders"
+EDITED = "own code was edited after some of the runs; to do these again, remove their folders"
 
 
 def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
