@@ -19,6 +19,11 @@ def test_a_missing_field_is_named(name):
         getattr(Batch(), name)
 
 
+def test_a_learner_that_replays_logits_is_told_how_to_have_them():
+    with pytest.raises(AttributeError, match=r"; a learner that says keeps = \('logits',\) has them"):
+        _ = Batch(y=torch.arange(3)).logits
+
+
 def test_an_unknown_field_is_refused_and_the_known_ones_named():
     with pytest.raises(ValueError, match="no field 'label'; it has image, x, y, features, moved, logits, slot, old"):
         Batch(label=torch.arange(3))

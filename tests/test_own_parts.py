@@ -1,5 +1,6 @@
 """A user's own data, module, learner and perturbation: in runs, comparisons, settings.json and after a stop."""
 
+import importlib
 import json
 import re
 
@@ -11,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 import moca
 from moca import MocaError, Result
+from moca.report.notes import EDITED, mixed
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import assert_same_run, interrupt_when
 from tests.engine.test_ways import on_gpu
@@ -406,3 +408,31 @@ def test_what_is_remembered_must_be_there_from_the_start(base, tmp_path):
 def test_a_run_where_gradients_are_off_says_so(tmp_path):
     with torch.no_grad(), pytest.raises(MocaError, match=r"gradients are off; call moca outside torch.no_grad\(\)"):
         moca.run(**FEW, out=tmp_path / "run")
+
+
+def test_a_comparison_whose_own_code_was_edited_says_so(tmp_path, monkeypatch):
+    """Runs that are done are not repeated, so their numbers are those of the code as it was."""
+    monkeypatch.syspath_prepend(tmp_path)
+    code = """import moca
+
+
+class Mine(moca.Perturbation):
+    def direction(self, replay, new):
+        return replay.features.flip(0)
+
+
+class Other(moca.Perturbation):
+    def direction(self, replay, new):
+        return -replay.features.flip(0)
+"""
+    (tmp_path / "edited_part.py").write_text(code)
+
+    def told(seeds):
+        one = FEW | {"epochs": 1, "tasks": 2}
+        methods = ["er", "er+edited_part.Mine", "er+edited_part.Other"]
+        return mixed(moca.compare(methods=methods, seeds=seeds, out=tmp_path / "runs", **one).rows)
+
+    assert told(1) == {}
+    (tmp_path / "edited_part.py").write_text(code.replace("return -replay", "return 0.5 * -replay"))
+    importlib.reload(importlib.import_module("edited_part"))
+    assert told(1) == told(2) == {EDITED: ["er+edited_part.Other"]}

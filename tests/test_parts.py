@@ -444,6 +444,12 @@ class TestPaths:
         with pytest.raises(MocaError, match=r"learner 'dividing_part.A' cannot be loaded: ZeroDivisionError"):
             LEARNERS.find("dividing_part.A")
 
+    def test_a_file_without_its_class_gets_a_hint(self, tmp_path, monkeypatch):
+        (tmp_path / "mine.py").touch()
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(MocaError, match=r"unknown learner 'mine'; a class in mine.py is mine.NAME$"):
+            LEARNERS.find("mine")
+
     def test_a_misspelt_class_gets_a_suggestion(self):
         with pytest.raises(MocaError, match=r"has no class or function 'Stong'; did you mean 'Strong'\?$"):
             LEARNERS.find(f"{__name__}.Stong")

@@ -59,7 +59,8 @@ class Batch:
     def __getattr__(self, name: str) -> Tensor:
         if name not in Batch.__annotations__:
             raise AttributeError(f"a batch has no field '{name}'; it has {', '.join(Batch.__annotations__)}")
-        raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...)")
+        kept = "; a learner that says keeps = ('logits',) has them of replayed samples" if name == "logits" else ""
+        raise AttributeError(f"this needs a batch with '{name}': Batch({name}=...){kept}")
 
     def replace(self, **fields: Unpack[Fields]) -> Self:
         """A copy of the batch with some fields replaced."""

@@ -15,6 +15,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -188,6 +189,8 @@ class Kind:
             alike = learner_meant(name) or alike
         if len(name.replace(",", " ").split()) > 1:
             alike = SEVERAL
+        if Path(f"{name}.py").is_file():
+            alike = f"a class in {name}.py is {name}.NAME"
         raise MocaError(f"unknown {self.name} {name!r}; {alike}")
 
     def refuse_others(self, part: Any, name: str) -> None:
@@ -261,6 +264,17 @@ def path_of(part: Any) -> str | None:
 
 
 @functools.cache
+def own_source(part: Any) -> str:
+    """The source of a user's class, with that of its bases, or of a function, as far as it is at hand."""
+    code = ""
+    for one in getattr(part, "__mro__", [part]):
+        if str(one.__module__).partition(".")[0] not in ("moca", "torch", "builtins"):
+            with suppress(OSError, TypeError):
+                code += inspect.getsource(one)
+    return code
+
+
+@functools.cache
 def load_plugins() -> None:
     """Load the plugin packages, once."""
     for entry in entry_points(group=PLUGINS):
@@ -296,8 +310,15 @@ def _is_part(cls: type) -> bool:
     return any(base.__name__ in ("Part", "Encoder") and base.__module__.startswith("moca.") for base in cls.__mro__)
 
 
+def dotted(path: str) -> str:
+    """A path with slashes as a dotted one."""
+    return ".".join(name for name in path.split("/") if name.strip("."))
+
+
 def by_path(path: str, kind: str) -> Callable[..., Any]:
     """The class or function at a dotted path; modules in the current folder are found too."""
+    if "/" in path:
+        raise MocaError(f"{kind} '{path}' is a dotted path, without slashes: {dotted(path)}")
     module_name, _, name = path.rpartition(".")
     here = str(Path.cwd())
     added = here not in sys.path and "" not in sys.path

@@ -444,11 +444,33 @@ def test_the_names_are_those_that_there_are(runs):
     assert OF_MODEL | {kind.leads_to for kind in KINDS.values()} | set(ASKED_FOR) == set(KNOWN)
 
 
+def test_a_result_brings_what_exists_only_in_python(tmp_path):
+    """A class of a notebook need not be passed again to the analysis of the run that was just made with it."""
+
+    class Local(moca.Perturbation):
+        def direction(self, replay, new):
+            return -replay.features
+
+    data = (np.random.default_rng(0).random((80, 8, 8)), np.arange(80) % 4)
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))
+    run = moca.run(**SMALL | {"model": module}, perturb=Local, data=data, out=tmp_path / "run")
+    for moved in (run, *moca.compare(perturb=[Local], seeds=1, record="weights", out=tmp_path / "c", **SMALL).results):
+        assert "confusion" in moca.analyse(moved).analyses
+    (told,) = [line for line in moca.analyse(run.folder, again=True).missing if "only in Python" in line]
+    assert told.endswith("pass them again: moca.analyse(run, data=..., perturb=..., model=...)")
+    assert moca.analyse(run.folder, again=True, data=data, perturb=Local, model=module)["confusion"]
+
+
 def test_the_page_about_it_runs(tmp_path, monkeypatch):
-    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(block, names)
+    for block in blocks:
+        exec(block, names)
+    final, confusion = names["final"], names["found"]["confusion"]
+    right = (final.scores.argmax(1) == final.labels).double().mean().item()
+    assert 100 * right == pytest.approx(confusion.numbers["accuracy on all test images (%)"], abs=0.01)
+    assert len(final.training_features) == len(final.train)
     assert "angle of the perturbation: was not recorded; run again with --record perturbation" in names["found"].missing
     assert names["found"].numbers["angle_deviation: new classes, training (degrees)"] > 0
     for name in KNOWN:

@@ -231,6 +231,15 @@ def test_where_no_class_of_the_last_task_is_new_the_old_ones_are_told(data, tmp_
     assert found["angle_deviation"].numbers["old classes, training (degrees)"] > 0
     assert found["angle_deviation"].numbers["new classes, training (degrees)"] is None
     assert found["gradient_spectrum"].plots["singular_values"].mark is None
+    assert "dashed" not in found["gradient_spectrum"].about
+
+
+def test_the_dashed_line_among_the_singular_values_is_told(data, tmp_path):
+    moca.run(data=data, **SMALL, record="gradients", out=tmp_path / "run")
+    found = analyses(tmp_path / "run")["gradient_spectrum"]
+    assert found.plots["singular_values"].mark and found.about.endswith(
+        "The dashed line is at the number of new classes."
+    )
 
 
 def test_names_of_recordings():

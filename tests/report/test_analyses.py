@@ -223,6 +223,21 @@ def test_panels_of_a_plot_show_the_same_heights(pair):
     assert plot["layout"]["yaxis"]["range"] == pytest.approx([math.log10(end) for end in heights(falling)], rel=1e-3)
 
 
+def test_shares_end_at_0_and_1_though_bands_do_not():
+    plot = Plot("lines", Axis("Confidence", [0.2, 0.9]), Axis("Accuracy"), {"s": [0.1, 0.9]}, diagonal=True)
+    drawn = [Panel("", [Line("er", 0, "s", plot, [0.1, 0.9], [0.3, 0.3], 2)])]
+    assert heights(drawn) == figure_of(drawn).axes[0].get_ylim() == pytest.approx((0, 1), abs=0.1)
+
+
+def test_a_printed_matrix_says_of_how_many_seeds_it_is_and_counts_in_percent(pair):
+    figure = figure_of(panels(groups(pair.settings[0].rows), "made", "shares"))
+    *_, bar = figure.axes
+    assert figure.legends[0].get_title().get_text() == "mean of 1 to 2 seeds"
+    assert bar.get_ylabel() == "share (%)"
+    assert [text.get_text() for text in bar.get_yticklabels()][-1] == "100"
+    assert [text.get_text() for text in figure.axes[0].texts] == ["15", "0", "8"]
+
+
 def test_every_kind_of_plot_is_on_the_page_with_its_numbers(pair):
     page = render(pair)
     shown = [plot for plot in data_of(page)["plots"] if plot["alt"].startswith("What <b>it</b> is")]

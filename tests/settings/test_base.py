@@ -247,6 +247,8 @@ MISTAKES = [
     ({"learner": "no_such_package.Mine"}, "learner 'no_such_package.Mine' cannot be loaded: there is no such module"),
     ({"perturb": "os.nothing"}, "perturbation 'os.nothing' cannot be loaded: module 'os' has no class or function"),
     ({"model": "os.sep"}, "model 'os.sep' cannot be loaded: module 'os' has no class or function 'sep'"),
+    ({"learner": "./my/parts.Mine"}, "learner './my/parts.Mine' is a dotted path, without slashes: my.parts.Mine"),
+    ({"learner": "my/parts.py:Mine:a=1"}, "is a dotted path, without the file's ending: my.parts.Mine:a=1"),
     ({"learner": ".er"}, "learner '.er' cannot be loaded"),
     ({"learner": "er."}, "learner 'er.' cannot be loaded"),
     ({"memory": -1}, "memory.size = '-1': must be 0 or more"),

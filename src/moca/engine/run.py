@@ -77,6 +77,7 @@ class Running:
     ) -> None:
         """Build the trainer from complete settings. Call `start` or `resume` next, which set the folder."""
         self.settings, self.stream, self.keep_model = settings, stream, keep_model
+        self.own_code = settings.own_code  # as it is now: files may be edited while the run trains
         self.first_task = first_task or FirstTask()
         self.recorder = recorder_of(settings)
         watchers = [*watchers, *([self.recorder] if self.recorder else [])]
@@ -241,7 +242,7 @@ class Running:
         learning = self.trainer.learning
         with learning.numerics():
             found = environment(learning.device) | ({"packed": self.packed} if self.packed > 1 else {})
-        return found | {"data": self.stream.dataset.fingerprint}
+        return found | {"data": self.stream.dataset.fingerprint} | ({"own": self.own_code} if self.own_code else {})
 
     def give_up(self) -> None:
         """Leave without a result. `resume` will start from the last checkpoint, so the steps since then are taken back

@@ -29,7 +29,7 @@ from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.paths import from_here
 from moca.settings import Choice, Run, validate
-from moca.settings.choice import choice_of
+from moca.settings.choice import Own, choice_of
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
@@ -122,14 +122,14 @@ def analyse(
             is none yet.
         classes: The old classes of these pictures; by default three.
         progress: Whether to show a progress bar.
-        **own: Parts of the run that exist only in Python, passed again: `moca.analyse(folder, data=mine)`.
+        **own: Parts that exist only in Python, if just the folder is given: `moca.analyse(folder, data=mine)`.
     """
     refuse_unknown_keywords(analyse, own)
     for name in also:
         if name not in ASKED_FOR:
             raise MocaError(f"also= names what is made only where it is asked for; {nearest(name, ASKED_FOR)}")
     folder = _folder_of(run)
-    result = Result.load(folder.path)
+    result, own = Result.load(folder.path), _at_hand(run) | own
     ended, before, looked_for = EndedRun(folder, result, device, own), read(folder), sought(folder)
     stale = _stale(folder)
     recorded = {name: analysis for name, analysis in before.items() if analysis.source == "recorded"}
@@ -179,6 +179,31 @@ def _folder_of(run: object) -> RunFolder:
     return folder
 
 
+def final_model(run: str | os.PathLike[str] | Result, *, device: str = "auto", **own: Any) -> OfModel:
+    """Restore the network that a finished run tests, with its features of the images, for analyses of your own.
+
+    Args:
+        run: A result, or the run's folder; its weights must have been saved, as for `analyse`.
+        device: `"cpu"`, `"cuda"` or `"auto"`.
+        **own: Parts that exist only in Python, if just the folder is given.
+    """
+    path = run.folder if isinstance(run, Result) else Path(run)
+    ended = EndedRun(RunFolder.open(path), Result.load(path), device, _at_hand(run) | own)
+    return OfModel(ended.learning, ended.material[1])
+
+
+def _at_hand(run: str | os.PathLike[str] | Result) -> dict[str, Any]:
+    """The parts that exist only in Python and that a result has, as it does where the run was made."""
+    if not isinstance(run, Result):
+        return {}
+    own: dict[str, Own | Choice] = {name: getattr(run.settings, name) for name in run.settings.own_objects}
+    held = {
+        name: part.object if isinstance(part, Own) else part.held if part.part is None else part.part
+        for name, part in own.items()
+    }
+    return {name: part for name, part in own.items() if held[name] is not None}
+
+
 @dataclass(frozen=True)
 class EndedRun:
     """A run that has ended, restored from its files; what cannot be restored raises a `MocaError`."""
@@ -198,8 +223,9 @@ class EndedRun:
     def material(self) -> tuple[Run, Stream]:
         """Its settings and its stream."""
         settings = self.result.settings
-        if settings.in_python_only and not self.own:
-            raise MocaError("parts of the run exist only in Python; pass them again: moca.analyse(run, data=...)")
+        if absent := [name for name in settings.own_objects if name not in self.own]:
+            again = ", ".join(f"{name}=..." for name in absent)
+            raise MocaError(f"parts of the run exist only in Python; pass them again: moca.analyse(run, {again})")
         return Material()(validate(Run, dict(settings) | {"device": self.device} | dict(self.own)))
 
     @cached_property

@@ -176,7 +176,8 @@ class OfModel:
         x, y, right = Axis("Confidence", found.centres), Axis("Accuracy"), {"predictions": listed(found.accuracy)}
         return Analysis(
             "Calibration",
-            "How often a prediction is right against how sure the classifier is of it; ECE is their mean distance.",
+            "How often a prediction is right against how sure the classifier is of it; ECE is their mean distance. "
+            "On the dashed line they are equal.",
             {
                 "expected calibration error (%)": 100 * found.ece,
                 "confidence above accuracy (%)": 100 * found.overconfidence,

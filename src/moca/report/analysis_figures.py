@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, PercentFormatter
 
 from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
@@ -178,8 +178,11 @@ def _matrices(drawn: Sequence[Panel]) -> Figure:
         _ticks(axes, panel.plot.x.values, panel.plot.y.values)
     assert image is not None
     bar = figure.colorbar(image, ax=grid, shrink=0.85, aspect=22, pad=0.02)
-    bar.set_label(drawn[0].plot.value)
+    bar.set_label(drawn[0].plot.value + " (%)" * ((low, high) == (0, 1)))
+    if (low, high) == (0, 1):  # as the numbers in the cells
+        bar.ax.yaxis.set_major_formatter(PercentFormatter(1, symbol=None))
     bar.outline.set_visible(False)
+    legend(figure, [], [], over_seeds((panel.lines[0].seeds for panel in drawn), spread=False))
     return figure
 
 

@@ -34,13 +34,14 @@ _DARKEST = 115
 """Percentage at the dark end of the colour map: above 100, so that numbers in dark cells stay readable."""
 
 
-def save_figures(comparison: Comparison, folder: Path) -> list[Path]:
+def save_figures(comparison: Comparison, folder: str | Path) -> list[Path]:
     """Draw every setting's figures as PDF and PNG: accuracies over tasks, final accuracies, matrices and analyses.
 
     Also accuracies within the stream, if runs were evaluated there, and final accuracies against settings that were
     varied.
     """
     made: list[Path] = []
+    folder = Path(folder)
     for number, setting in enumerate(comparison.settings, 1):
         before = f"{number}-{folder_name(setting.title)}-" if len(comparison.settings) > 1 else ""
         if side_by_side := families(setting):
@@ -114,8 +115,8 @@ def _names(rows: Sequence[Row]) -> list[str]:
     return [in_print(row.label) for row in rows]
 
 
-def _seeds(rows: Sequence[Row]) -> str:
-    return over_seeds(len(row.finished) for row in rows)
+def _seeds(rows: Sequence[Row], spread: bool = True) -> str:
+    return over_seeds((len(row.finished) for row in rows), spread)
 
 
 def _curve(axes: Axes, row: Row, place: int) -> Line2D:
@@ -199,7 +200,7 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     figure = Figure((across * width, down * height), layout="constrained")
     for place, (title, row) in enumerate(zip(titles, rows, strict=True)):
         _matrix(figure.add_subplot(down, across, place + 1), row, "\n".join(title))
-    legend(figure, [], [], f"accuracy in %, {_seeds(rows).replace(' and standard deviation', '')}")
+    legend(figure, [], [], f"accuracy in %, {_seeds(rows, spread=False)}")
     return figure
 
 

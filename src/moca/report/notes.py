@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from moca.engine.first_task import SHARED, SHARED_IN_SHORT
 from moca.report.methods import Row
 
+EDITED = "own code was edited after some of the runs; to do these again, remove their folders"
+
 
 def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
     """Each note about runs of these methods, with the methods concerned.
@@ -26,11 +28,15 @@ def notes(rows: Sequence[Row]) -> dict[str, list[str]]:
 
 
 def mixed(rows: Sequence[Row]) -> dict[str, list[str]]:
-    """A note for each mixture of moca versions, or of devices, with the methods that are means over one."""
+    """A note for each mixture of moca versions, of devices, or of states of the user's code, with the methods that are
+    means over one."""
     labels: dict[str, list[str]] = {}
     for row in rows:
         for name, where in (("moca", "of moca"), ("device", "on")):
             known = sorted({str(r.environment[name]) for r in row.finished if r.environment.get(name)})
             if len(known) > 1:
                 labels.setdefault(f"a mean over runs {where} {' and '.join(known)}", []).append(row.label)
+        made = {str(r.environment["own"]) for r in row.finished if r.environment.get("own")}
+        if made and len(made | {r.settings.own_code for r in row.finished} - {""}) > 1:
+            labels.setdefault(EDITED, []).append(row.label)
     return labels

@@ -88,12 +88,12 @@ def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], not
     made.get_title().set_color(FAINT)
 
 
-def over_seeds(counts: Iterable[int]) -> str:
-    """What a line or bar and its spread are, given the number of seeds of each."""
+def over_seeds(counts: Iterable[int], spread: bool = True) -> str:
+    """What a line or bar and its spread are, or a number without one, given the number of seeds of each."""
     fewest, most = min(every := list(counts)), max(every)
     if most == 1:
         return "one seed"
-    return f"mean and standard deviation of {most if fewest == most else f'{fewest} to {most}'} seeds"
+    return f"mean{' and standard deviation' * spread} of {most if fewest == most else f'{fewest} to {most}'} seeds"
 
 
 def y_label(text: str) -> str:

@@ -222,7 +222,9 @@ def _over_the_same_names(bars: Sequence[Line]) -> list[Line]:
 def heights(drawn: Sequence[Panel]) -> tuple[float, float]:
     """The common range of the y-axes of these panels, with some margin."""
     plot = drawn[0].plot
-    ends = [0.0] * (plot.kind == "bars") + [0.0, 1.0] * plot.diagonal
+    if plot.diagonal:  # of two shares, beyond which bands may go
+        return 0.0, 1.07
+    ends = [0.0] * (plot.kind == "bars")
     for line in (line for panel in drawn for line in panel.lines):
         around = zip(line.values, line.spread or [0.0] * len(line.values), strict=True)
         ends += [v + sign * (s or 0.0) for v, s in around if v is not None for sign in (-1, 1)]

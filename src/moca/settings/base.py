@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
 from moca.errors import SEVERAL, MocaError, nearest
+from moca.parts import dotted
 
 S = TypeVar("S", bound="Settings")
 
@@ -116,6 +117,8 @@ def parse(text: str, leading: str) -> dict[str, Any]:
     name, *given = re.split(r"[\s,;]+", head.strip())
     if given and "=" in head:
         raise MocaError(f"{text!r}: options follow a colon: {name}:{','.join(filter(None, [*given, rest]))}")
+    if head.endswith(".py") and rest:
+        raise MocaError(f"{text!r} is a dotted path, without the file's ending: {dotted(head[:-3])}.{rest}")
     options: dict[str, Any] = {leading: head.strip()}
     last = ""
     for part in filter(None, (p.strip() for p in rest.split(","))):

@@ -1,13 +1,14 @@
 """Settings of one run."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from moca.errors import MocaError, Unfit, nearest
-from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind
+from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind, own_source
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, several, short
 from moca.settings.choice import Choice, Own, chosen
@@ -205,6 +206,13 @@ class Run(Settings):
     def with_own_code(self) -> bool:
         """Whether the run uses user-defined parts; assumed of pretrained weights that do not say of which encoder."""
         return any(choice.own or _maker(choice) not in kind.built_in for kind, choice in self._parts)
+
+    @property
+    def own_code(self) -> str:
+        """A fingerprint of the user's code behind its parts; empty if there is none, or its source is not at hand."""
+        parts: list[Any] = [type(one.held) if one.part is None else one.part for _, one in self._parts]
+        code = "".join(map(own_source, parts))
+        return sha256(code.encode()).hexdigest()[:12] if code else ""
 
     @property
     def _parts(self) -> list[tuple[Kind, Choice]]:

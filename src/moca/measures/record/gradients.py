@@ -21,6 +21,9 @@ _SHOWN = 100
 ALL, REPLAYED, NEW, OFFICIAL = "all rows", "replayed rows", "new rows", "all rows, replayed ones at unit length"
 
 
+_MARKED = " The dashed line is at the number of new classes."
+
+
 class Gradients(Recording):
     """Gram matrices of the gradients with respect to the features that the classifier saw, in the last epoch of a task.
 
@@ -83,7 +86,7 @@ class Gradients(Recording):
         return Analysis(
             "Singular values of feature gradients",
             "Each divided by their sum. The faster they fall, the fewer directions the gradients have; the "
-            "effective rank is exp of their entropy.",
+            f"effective rank is exp of their entropy.{_MARKED * bool(last['classes'])}",
             {f"effective rank, {name}": ranks[name][-1] for name in kinds},
             {
                 "singular_values": Plot("lines", x, y, spectra, mark=last["classes"] or None),
