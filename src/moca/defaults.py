@@ -9,7 +9,7 @@ from typing import Any
 from moca.data import Dataset
 from moca.data.protocol import setting_of
 from moca.engine.device import pick_device
-from moca.settings import TRAINING, Choice, Run, validate, word
+from moca.settings import TRAINING, Absent, Choice, Run, validate, word
 from moca.settings.memory import Memory
 from moca.settings.optimisers import SGD, Adam
 
@@ -73,7 +73,7 @@ def _open(run: Run, name: str) -> bool:
 
 
 def _found(choice: Choice, places: Iterable[str]) -> dict[str, Any]:
-    recipes = choice.make().recipes if choice.part else {}
+    recipes = {} if isinstance(choice, Absent) else choice.make().recipes
     return {key: value for place in places for key, value in recipes.get(place, {}).items()}
 
 

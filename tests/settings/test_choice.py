@@ -2,6 +2,7 @@
 
 import functools
 import json
+import pickle
 import re
 from typing import Literal
 
@@ -17,7 +18,7 @@ from moca.parts import LEARNERS
 from moca.perturb.gaussian import Gaussian
 from moca.perturb.wap import WAP
 from moca.settings import Run, validate
-from moca.settings.choice import options_of
+from moca.settings.choice import Absent, options_of
 
 HERE = __name__
 
@@ -211,7 +212,23 @@ class TestInPythonOnly:
     def test_without_a_part_nothing_is_checked_that_only_it_knows(self):
         """Settings of own parts are read also where rules about the learner would be asked for."""
         loaded = validate(Run, {"learner": {"name": "Local", "own": True}, "bn_passes": "nbb", "memory": 0})
-        assert loaded.learner.part is None
+        assert isinstance(loaded.learner, Absent)
+
+    @pytest.mark.parametrize(
+        "given",
+        ["mlp:width=3", Net, flat, nn.Linear(4, 2), {"name": "Local", "own": True, "width": 3}],
+        ids=["name", "class", "function", "object", "absent"],
+    )
+    def test_each_can_be_pickled(self, given):
+        model = run(model=given).model
+        again = pickle.loads(pickle.dumps(model))
+        assert again == model or isinstance(given, nn.Module)
+        assert (again.model_dump(), again.own, again.as_given()) == (model.model_dump(), model.own, model.as_given())
+        if isinstance(model, Absent):
+            with pytest.raises(MocaError, match="'Local' was a Python object"):
+                again.make()
+        else:
+            assert type(again.make((1, 2, 2))) is type(model.make((1, 2, 2)))
 
     def test_the_label_of_an_own_part(self):
         _, _, learner = self.parts()["learner"]

@@ -97,7 +97,7 @@ class Material:
 
 def _encoder(run: Run) -> Any:
     """A key that identifies the run's frozen encoder, if it has one."""
-    return run.frozen and (str(run.frozen), id(run.frozen.held), run.device)
+    return run.frozen and (str(run.frozen), id(run.frozen.object), run.device)
 
 
 def _frozen(data: Dataset, run: Run, watch: Watch) -> Dataset:

@@ -129,10 +129,8 @@ def _refuse_same(plans: Sequence[Plan]) -> None:
 
 def _key(value: Any) -> tuple[str, int]:
     """A key that is equal for equal values of a setting; Python objects are compared by identity."""
-    if isinstance(value, Own):
-        return value.name, id(value.object)
-    if isinstance(value, Choice) and value.own:
-        return str(value.__dict__), id(value.part if value.held is None else value.held)
+    if isinstance(value, Own | Choice) and value.own:
+        return str(value.__dict__), id(value.object)
     return str(value.__dict__ if isinstance(value, Settings) else value), 0
 
 

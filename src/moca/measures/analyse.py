@@ -29,7 +29,7 @@ from moca.models.build import made_encoder
 from moca.parts import ENCODERS
 from moca.paths import from_here
 from moca.settings import Choice, Run, validate
-from moca.settings.choice import Own, choice_of
+from moca.settings.choice import choice_of
 from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
@@ -196,12 +196,8 @@ def _at_hand(run: str | os.PathLike[str] | Result) -> dict[str, Any]:
     """The parts that exist only in Python and that a result has, as it does where the run was made."""
     if not isinstance(run, Result):
         return {}
-    own: dict[str, Own | Choice] = {name: getattr(run.settings, name) for name in run.settings.own_objects}
-    held = {
-        name: part.object if isinstance(part, Own) else part.held if part.part is None else part.part
-        for name, part in own.items()
-    }
-    return {name: part for name, part in own.items() if held[name] is not None}
+    own = {name: getattr(run.settings, name) for name in run.settings.own_objects}
+    return {name: part for name, part in own.items() if part.object is not None}
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, NamedTuple
 
 import torch
@@ -88,11 +87,7 @@ def _normalisation(body: nn.Module, channels: int, name: str) -> tuple[tuple[flo
 
 def make_encoder(choice: Choice, shape: Shape) -> Any:
     """The chosen encoder: built for images of this shape, or a copy of the given module."""
-    if choice.own and choice.part is None:
-        body: Any = choice.make()
-    else:
-        takes_shape = "shape" in inspect.signature(choice.part).parameters
-        body = choice.part(**({"shape": shape} if takes_shape else {}), **choice.options)
+    body = choice.make(shape)
     if isinstance(body, Model):
         raise MocaError("model= is the encoder alone, and a moca.Model has a classifier too; give its .encoder")
     if not isinstance(body, nn.Module):

@@ -11,7 +11,7 @@ from moca.data import Dataset, catalogue
 from moca.data.protocol import Protocol, deal
 from moca.defaults import recipe_places, with_recipe
 from moca.engine.result import Result
-from moca.settings import COMMON, ELSEWHERE, VARIANTS, Choice, Own, Run, word
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Absent, Choice, Own, ReadyMade, Run, word
 
 T = TypeVar("T")
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
@@ -160,10 +160,10 @@ def _ambiguous(names: Sequence[str], values: Sequence[str]) -> set[str]:
 
 def usual(choice: Choice, run: Run) -> Choice:
     """A learner or a perturbation of that name as it would be in this run if no option was given."""
-    if choice.part is None:
+    if isinstance(choice, Absent):
         return choice  # its defaults and recipes are not known here
     default = type(choice)(name=choice.name)
-    return in_place(default, run) if choice.held is None else default  # recipes do not apply to objects
+    return default if isinstance(choice, ReadyMade) else in_place(default, run)  # recipes do not apply to objects
 
 
 def in_place(choice: Choice, run: Run) -> Choice:

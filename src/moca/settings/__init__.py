@@ -2,7 +2,7 @@
 
 from moca.settings.base import Settings, by_name, flat, spelt, validate, word
 from moca.settings.bench import Bench
-from moca.settings.choice import Choice, Own
+from moca.settings.choice import Absent, Choice, Own, ReadyMade
 from moca.settings.heads import HEADS
 from moca.settings.optimisers import OPTIMISERS, SCHEDULES
 from moca.settings.run import COMMON, ELSEWHERE, RECIPE, TRAINING, VARIANTS, Run, Seeds
@@ -16,9 +16,11 @@ __all__ = [
     "SCHEDULES",
     "TRAINING",
     "VARIANTS",
+    "Absent",
     "Bench",
     "Choice",
     "Own",
+    "ReadyMade",
     "Run",
     "Seeds",
     "Settings",

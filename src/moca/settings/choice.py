@@ -1,21 +1,15 @@
-"""The choice of a part with its options: by name, as a class, or as a user-defined object."""
+"""The choice of a part with its options: by name or as a class (`Choice`), as an object (`ReadyMade`), or as what
+settings.json says about a part that is missing here (`Absent`)."""
 
 from __future__ import annotations
 
 import copy
 import functools
 import inspect
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Annotated, Any, ClassVar
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    PrivateAttr,
-    SerializerFunctionWrapHandler,
-    create_model,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, PrivateAttr, create_model, model_validator
 from pydantic import model_serializer as serializer
 
 from moca.errors import MocaError
@@ -29,13 +23,9 @@ class Choice(Settings):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     part: ClassVar[Any] = None
-    """The part: a class, or a function that creates an encoder."""
+    """The class, or the function that creates an encoder; of an object, its class. None if it is absent."""
     name: str
-    _object: Any = PrivateAttr(None)
-    """The object that was given in place of a name, if any."""
     _own: bool = PrivateAttr(False)
-    _absent_options: dict[str, Any] = PrivateAttr(default_factory=dict)
-    """What settings.json says about a Python object that is missing here."""
 
     @model_validator(mode="before")
     @classmethod
@@ -58,9 +48,9 @@ class Choice(Settings):
         return self._own
 
     @property
-    def held(self) -> Any:
-        """The object that was given in place of a name, if any."""
-        return self._object
+    def object(self) -> Any:
+        """What was chosen: the class, the function or the object. None if it is absent."""
+        return self.part
 
     @property
     def options(self) -> dict[str, Any]:
@@ -73,8 +63,8 @@ class Choice(Settings):
         return validate(cls, {"name": cls.model_fields["name"].default, **options}).options
 
     def with_defaults(self, defaults: dict[str, Any]) -> Choice:
-        """A copy in which options that were not given have these defaults; an object keeps all of its own options."""
-        if self._own or self._object is not None or not defaults:
+        """A copy with these defaults for options that were not given; itself if it is an object, or only in Python."""
+        if self._own or isinstance(self, ReadyMade) or not defaults:
             return self
         given = {name: getattr(self, name) for name in self.model_fields_set}
         missing = {name: value for name, value in validate(type(self), {"name": self.name, **defaults})
@@ -85,8 +75,7 @@ class Choice(Settings):
         return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
 
     def in_full(self) -> str:
-        """The short form with options that differ from their defaults, or that a recipe would set if they were left
-        open."""
+        """The short form with the options that differ from their defaults, or that a recipe would set if left open."""
         recipes = getattr(self.make() if _is_part(self.part) else self.part, "recipes", {})
         left_open = self._fields_named({key: value for recipe in recipes.values() for key, value in recipe.items()})
         fields = type(self).model_fields
@@ -96,52 +85,75 @@ class Choice(Settings):
         """The short form with the options in which it differs from `given`."""
         return self._short([k for k, v in self if v != getattr(given, k, v)]) if self.name == given.name else str(self)
 
-    def make(self) -> Any:
-        """Create the part, ready for one run."""
-        if self._object is not None:
-            return copy.deepcopy(self._object)
-        if self.part is None:
-            raise MocaError(
-                f"'{self.name}' was a Python object, which settings.json cannot hold; continue from Python and pass it "
-                "again: moca.resume(folder, ...), or for a model moca.load_model(folder, ...)"
-            )
-        return self.part(**self.options)
+    def make(self, shape: tuple[int, int, int] | None = None) -> Any:
+        """Create the part, ready for one run. `shape` is that of the images, for encoders that take it."""
+        takes_shape = shape is not None and "shape" in inspect.signature(self.part).parameters
+        return self.part(**({"shape": shape} if takes_shape else {}), **self.options)
 
     def __reduce__(self) -> Any:
-        """Pickle the part and the values, because a class created at run time cannot be imported."""
-        values = dict(self), self.model_fields_set, self._object, self._own, self._absent_options
-        return _revived, (self.part, self.name, *values)
+        """Pickle what its class is made from, because a class created at run time cannot be imported."""
+        return _blank, (self.part, self.name, isinstance(self, ReadyMade)), self.__getstate__()
 
     @serializer(mode="wrap")
-    def _with_own(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
-        return fields | self._absent_options | ({"own": True} if self._own else {})
+    def _with_own(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return handler(self) | ({"own": True} if self._own else {})
+
+
+class ReadyMade(Choice):
+    """An object that was given in place of a name, with its options. Each run gets a copy."""
+
+    _object: Any = PrivateAttr(None)
+
+    @property
+    def object(self) -> Any:
+        """The object itself."""
+        return self._object
+
+    def make(self, shape: tuple[int, int, int] | None = None) -> Any:
+        """Copy the object."""
+        return copy.deepcopy(self._object)
+
+
+class Absent(Choice):
+    """A user-defined part that is missing here: settings.json has its name and options, but nothing can make it."""
+
+    _saved: dict[str, Any] = PrivateAttr(default_factory=dict)
+    """Its options, of which none can be checked here."""
+
+    def make(self, shape: tuple[int, int, int] | None = None) -> Any:
+        """Raise a `MocaError`."""
+        raise MocaError(
+            f"'{self.name}' was a Python object, which settings.json cannot hold; continue from Python and pass it "
+            "again: moca.resume(folder, ...), or for a model moca.load_model(folder, ...)"
+        )
+
+    @serializer(mode="wrap")
+    def _with_own(self, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+        return handler(self) | self._saved
 
 
 def options_of(part: Any, name: str | None = None) -> type[Choice]:
     """The settings class of a part, created from the options that it declares."""
-    return _options_of(part, name)
+    return _options_of(part, name, False)
 
 
 @functools.cache
-def _options_of(part: Hashable, name: str | None) -> type[Choice]:
+def _options_of(part: Hashable, name: str | None, ready_made: bool) -> type[Choice]:
     maker: Any = part
     name = name or path_of(maker) or called(maker)
-    fields: dict[str, Any] = declared_options(maker)
+    base: type[Choice] = ReadyMade if ready_made else Choice
+    fields: dict[str, Any] = {} if ready_made and not _is_part(maker) else declared_options(maker)
     if "name" in fields:
         raise MocaError(f"'{name}' has an option 'name', which is what every part is called by; rename it")
-    made = create_model(called(maker), __base__=Choice, __doc__=maker.__doc__, name=(str, name), **fields)
+    made = create_model(called(maker), __base__=base, __doc__=maker.__doc__, name=(str, name), **fields)
     made.part = maker if isinstance(maker, type) else staticmethod(maker)  # otherwise a function would become a method
     return made
 
 
-def _revived(
-    part: Any, name: str, values: dict[str, Any], given: set[str], held: Any, own: bool, absent: dict[str, Any]
-) -> Choice:
-    """Unpickle a choice."""
-    made = (Choice if part is None else options_of(part, name)).model_construct(given, **values)
-    made._object, made._own, made._absent_options = held, own, absent
-    return made
+def _blank(part: Any, name: str, ready_made: bool) -> Choice:
+    """A choice without values yet, for unpickling."""
+    cls = Absent if part is None else _options_of(part, name, ready_made)
+    return cls.__new__(cls)
 
 
 class Own(Settings):
@@ -169,9 +181,8 @@ def chosen(kind: Kind) -> BeforeValidator:
 
     def choose(value: Any) -> Choice:
         if isinstance(value, Choice):
-            held = value.part if value._object is None else value._object
-            if held is not None:
-                kind.refuse_others(held, value.name)
+            if value.part is not None:
+                kind.refuse_others(value.part, value.name)
             return value
         if isinstance(value, str | dict | None):
             return _by_name(value, kind)
@@ -182,23 +193,22 @@ def chosen(kind: Kind) -> BeforeValidator:
                 f"a {kind.name} is written as name:option=value or as a mapping, or is a class or an object of yours; "
                 f"{value!r} is none of these"
             )
-        return _by_value(value, kind)
+        ready_made = isinstance(value, Part) or (hasattr(value, "parameters") and not isinstance(value, type))
+        return _of_object(value, kind) if ready_made else _of_maker(value, kind)
 
     return BeforeValidator(choose)
 
 
-def _single(kind: Kind) -> type[Settings]:
-    """Settings with one field, the choice of a part of this kind."""
-    field: dict[str, Any] = {kind.setting: (Annotated[Choice, chosen(kind)], ...)}
-    return create_model(kind.name, __base__=Settings, **field)
-
-
-_SINGLE = {setting: _single(kind) for setting, kind in KINDS.items()}
+@functools.cache
+def _single(setting: str) -> type[Settings]:
+    """Settings with one field, which chooses a part."""
+    field: dict[str, Any] = {setting: (Annotated[Choice, chosen(KINDS[setting])], ...)}
+    return create_model(KINDS[setting].name, __base__=Settings, **field)
 
 
 def choice_of(kind: Kind, spec: Any) -> Choice:
     """The choice of a part from any accepted form, outside the settings of a run."""
-    made: Choice = getattr(validate(_SINGLE[kind.setting], {kind.setting: spec}), kind.setting)
+    made: Choice = getattr(validate(_single(kind.setting), {kind.setting: spec}), kind.setting)
     return made
 
 
@@ -206,7 +216,9 @@ def _by_name(value: str | dict[str, Any] | None, kind: Kind) -> Choice:
     options = parse(value, "name") if isinstance(value, str) else dict(value or {"name": "none"})
     name = options.pop("name", None)
     if options.get("own") is True:
-        return _absent(str(name), {key: value for key, value in options.items() if key != "own"})
+        absent = Absent(name=str(name))
+        absent._own, absent._saved = True, options
+        return absent
     if not isinstance(name, str):
         raise MocaError(f"a {kind.name} needs its name: {{'name': ..., 'option': value}}")
     part = kind.find(name)
@@ -231,29 +243,26 @@ def _is_part(part: Any) -> bool:
     return isinstance(part, type) and issubclass(part, Part)
 
 
-def _by_value(value: Any, kind: Kind) -> Choice:
-    """The choice of a class or an object. settings.json can hold it if an importable path leads back to it."""
-    if isinstance(value, type) or (not isinstance(value, Part) and not hasattr(value, "parameters")):
-        path = path_of(value)
-        name = path or called(value)
-        kind.refuse_others(value, name)
-        made = options_of(value, name)(name=name)
-        made._own = path is None
-        return _consistent(made)
-    cls = type(value)
+def _of_maker(maker: Any, kind: Kind) -> Choice:
+    """The choice of a class or a function. settings.json can hold it if an importable path leads back to it."""
+    path = path_of(maker)
+    name = path or called(maker)
+    kind.refuse_others(maker, name)
+    made = options_of(maker, name)(name=name)
+    made._own = path is None
+    return _consistent(made)
+
+
+def _of_object(value: Any, kind: Kind) -> ReadyMade:
+    """The choice of an object. settings.json can hold it if an importable path leads back to its class, and its options
+    are all that it was made with."""
+    cls: Any = type(value)
     path = path_of(cls) if isinstance(value, Part) and cls.__init__ is Part.__init__ else None
-    kind.refuse_others(value, path or cls.__name__)
-    if isinstance(value, Part):
-        options = {k: getattr(value, k) for k, declared in cls.options.items() if getattr(value, k) != declared.default}
-        made = options_of(cls, path or cls.__name__)(name=path or cls.__name__, **options)
-    else:
-        made = Choice(name=cls.__name__)
+    name = path or cls.__name__
+    kind.refuse_others(value, name)
+    declared = cls.options if isinstance(value, Part) else {}
+    options = {k: now for k, option in declared.items() if (now := getattr(value, k)) != option.default}
+    made = _options_of(cls, name, True)(name=name, **options)
+    assert isinstance(made, ReadyMade)
     made._object, made._own = value, path is None
-    return made
-
-
-def _absent(name: str, options: dict[str, Any]) -> Choice:
-    """The choice for a Python object that settings.json names, but that is missing here."""
-    made = Choice(name=name)
-    made._own, made._absent_options = True, options
     return made

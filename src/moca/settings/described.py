@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from moca.settings.choice import Choice
+from moca.settings.choice import Absent
 from moca.settings.run import PARTS
 
 
@@ -28,9 +28,9 @@ def with_described_parts(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @functools.cache
-def _choice(saved: str) -> Choice:
+def _choice(saved: str) -> Absent:
     """The choice of a part as settings.json has it. Its defaults are unknown, so every option counts as set."""
     values = json.loads(saved)
     fields: dict[str, Any] = {name: (Any, None) for name in values if name != "name"}
-    made: Choice = create_model("Described", __base__=Choice, name=(str, values.get("name")), **fields)(**values)
+    made: Absent = create_model("Described", __base__=Absent, name=(str, values.get("name")), **fields)(**values)
     return made

@@ -11,7 +11,7 @@ from moca.errors import MocaError, Unfit, nearest
 from moca.parts import ENCODERS, LEARNERS, PERTURBATIONS, Kind, own_source
 from moca.settings.arrival import Arrival
 from moca.settings.base import Settings, several, short
-from moca.settings.choice import Choice, Own, chosen
+from moca.settings.choice import Absent, Choice, Own, chosen
 from moca.settings.heads import Cosine, Head
 from moca.settings.memory import Memory
 from moca.settings.optimisers import LARGEST, SGD, Constant, Optimiser, Schedule
@@ -190,7 +190,7 @@ class Run(Settings):
     @property
     def own_objects(self) -> list[str]:
         """Names of the settings that are Python objects, which settings.json cannot hold."""
-        return [name for name, value in self if isinstance(value, Own) or (isinstance(value, Choice) and value.own)]
+        return [name for name, value in self if isinstance(value, Own | Choice) and value.own]
 
     @property
     def in_python_only(self) -> bool:
@@ -210,8 +210,7 @@ class Run(Settings):
     @property
     def own_code(self) -> str:
         """A fingerprint of the user's code behind its parts; empty if there is none, or its source is not at hand."""
-        parts: list[Any] = [type(one.held) if one.part is None else one.part for _, one in self._parts]
-        code = "".join(map(own_source, parts))
+        code = "".join(own_source(one.part) for _, one in self._parts if not isinstance(one, Absent))
         return sha256(code.encode()).hexdigest()[:12] if code else ""
 
     @property
@@ -221,7 +220,7 @@ class Run(Settings):
     @property
     def uses_memory(self) -> bool:
         """Whether the learner has a memory; assumed if it is a Python object that is missing here."""
-        return self.learner.part is None or self.learner.make().has_memory
+        return isinstance(self.learner, Absent) or self.learner.make().has_memory
 
     @property
     def data_name(self) -> str:
@@ -242,7 +241,7 @@ class Run(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.learner.part is None or self.perturb.part is None:
+        if isinstance(self.learner, Absent) or isinstance(self.perturb, Absent):
             return self
         name, learner, perturb = self.learner.name, self.learner.make(), self.perturb.make()
         if self.classes == "unknown" and self.memory.per == "class" and learner.has_memory:
