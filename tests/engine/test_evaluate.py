@@ -81,3 +81,11 @@ def test_large_test_sets_are_cut_into_batches(trained, monkeypatch):
     monkeypatch.setattr(evaluation, "MOST", {"cpu": 7})
     torch.testing.assert_close(in_evaluation(*asked), whole)
     assert not whole.requires_grad
+
+
+def test_a_long_test_says_how_far_it_is(make_dataset, make_trainer, monkeypatch):
+    monkeypatch.setattr(evaluation, "MOST", {"cpu": 20})
+    trainer = make_trainer(stream=class_incremental(make_dataset((8, 8, 9, 8), test_counts=(20, 10, 15, 5)), 2))
+    told = []
+    evaluate(trainer.learning.model, trainer.learning.predict, trainer.schedule.stream, told.append)
+    assert told == [0, 0.4, 0.8]

@@ -1,8 +1,10 @@
 """The progress bar: a long name is cut before the numbers are; after each task it says how well the tasks are known."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from moca.engine.progress import ProgressBar
+from moca.engine.progress import ProgressBar, _Rate
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import FAST, interrupt_when
 
@@ -53,6 +55,13 @@ def test_what_was_done_before_has_no_speed():
         for _ in range(3):
             bar(1, "run 3/3 er task 2/2")
         assert task.completed == 793 and task.speed is not None
+
+
+@pytest.mark.parametrize(
+    ("speed", "shown"), [(0.0412, "0.041/s"), (0.66, "0.66/s"), (9.94, "9.9/s"), (560.2, "560/s"), (None, "")]
+)
+def test_a_slow_rate_is_told_with_decimals(speed, shown):
+    assert str(_Rate().render(SimpleNamespace(speed=speed))) == shown
 
 
 def test_a_log_says_once_that_other_processes_are_waited_for(capsys):

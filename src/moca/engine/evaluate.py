@@ -14,10 +14,6 @@ from moca.models.evaluating import evaluating
 from moca.streams import Stream
 
 
-class Stopped(Exception):
-    """Raised when a stop is requested in the middle of a test."""
-
-
 @dataclass(frozen=True)
 class Accuracies:
     """Accuracies of one test."""
@@ -32,19 +28,24 @@ class Accuracies:
 
 @torch.no_grad()
 def evaluate(
-    model: Model, predict: Callable[[Tensor], Tensor], stream: Stream, stop: Callable[[], bool] = lambda: False
+    model: Model,
+    predict: Callable[[Tensor], Tensor],
+    stream: Stream,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Accuracies:
     """Test on every task of the stream, learned or not, with running BatchNorm statistics; `predict` gives a score for
-    every class. Raises `Stopped` once `stop()` is true."""
+    every class. Before each batch, `progress` is told the share of images done; it may raise to stop."""
+    done = 0
 
-    def predict_or_stop(x: Tensor) -> Tensor:
-        if stop():
-            raise Stopped
+    def counted(x: Tensor) -> Tensor:
+        nonlocal done
+        progress(done / max(len(index), 1))
+        done += len(x)
         return predict(x)
 
     device = next(model.parameters()).device
     index, sizes = torch.cat([task.test for task in stream]), [len(task.test) for task in stream]
-    all_scores = in_evaluation(model, predict_or_stop, stream.test.images, index, stream.protocol)
+    all_scores = in_evaluation(model, counted, stream.test.images, index, stream.protocol)
     all_y = stream.test.labels[index].to(device)
     correct, task_il = all_scores.argmax(1) == all_y, []
     for task, scores, y in zip(stream, all_scores.split(sizes), all_y.split(sizes), strict=True):

@@ -29,7 +29,7 @@ RESUMED, DONE_BEFORE = "resumed", "done before"
 
 class _Rate(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:.0f}/s" if task.speed else "")
+        return Text(f"{task.speed:{'.0f' if task.speed >= 10 else '.2g'}}/s" if task.speed else "")
 
 
 class ProgressBar:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from moca.engine.evaluate import Stopped, evaluate
+from moca.engine.evaluate import evaluate
 from moca.engine.first_task import FirstTask
 from moca.engine.folder import RESULT, RunFolder, described
 from moca.engine.interrupt import Interrupt
@@ -48,6 +48,10 @@ def refuse_ended(out: Path) -> None:
     """Raise a `MocaError` for a run that has ended, which cannot be resumed."""
     if (out / RESULT).is_file():
         raise MocaError(f"run '{out}' cannot be resumed: it has {Result.load(out).status}")
+
+
+class Stopped(Exception):
+    """Raised when a stop is requested between steps or in the middle of a test."""
 
 
 class Running:
@@ -178,10 +182,14 @@ class Running:
             self.trainer.learning.outputs.due = any(watcher.due(schedule) for watcher in self.output_watchers)
 
     def _evaluate(self, interrupt: Interrupt) -> None:
+        def progress(share: float) -> None:
+            if interrupt.requested:
+                raise Stopped
+            self.advance(0, f"testing, {share:.0%}" if share else "testing")
+
         learning = self.trainer.learning
-        self.advance(0, "testing")
         with learning.numerics():
-            accuracies = evaluate(learning.model, learning.predict, self.stream, lambda: interrupt.requested)
+            accuracies = evaluate(learning.model, learning.predict, self.stream, progress)
         record = self.tested.add(accuracies, self.seconds)
         for watcher in self.watchers:
             watcher.task(record)
