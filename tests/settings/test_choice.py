@@ -281,6 +281,13 @@ class TestDefaults:
         choice = run(perturb=given).perturb.with_defaults({"lambda": 0.8})
         assert choice.lam == choice.make().lam == given.lam
 
+    def test_a_class_of_a_notebook_takes_them_as_one_in_a_file_does(self):
+        class Here(Gaussian):
+            """No path leads to it."""
+
+        choice = run(perturb=Here).perturb
+        assert choice.own and choice.with_defaults({"lambda": 0.8}).make().lam == 0.8
+
     def test_nothing_to_fill_in(self):
         choice = run(perturb="none").perturb
         assert choice.with_defaults({}) is choice

@@ -63,8 +63,8 @@ class Choice(Settings):
         return validate(cls, {"name": cls.model_fields["name"].default, **options}).options
 
     def with_defaults(self, defaults: dict[str, Any]) -> Choice:
-        """A copy with these defaults for options that were not given; itself if it is an object, or only in Python."""
-        if self._own or isinstance(self, ReadyMade) or not defaults:
+        """A copy with these defaults for options that were not given; itself if it is an object or absent."""
+        if isinstance(self, ReadyMade | Absent) or not defaults:
             return self
         given = {name: getattr(self, name) for name in self.model_fields_set}
         missing = {name: value for name, value in validate(type(self), {"name": self.name, **defaults})
