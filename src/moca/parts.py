@@ -269,7 +269,7 @@ def own_source(part: Any) -> str:
     code = ""
     for one in getattr(part, "__mro__", [part]):
         if str(one.__module__).partition(".")[0] not in ("moca", "torch", "builtins"):
-            with suppress(OSError, TypeError):
+            with suppress(Exception):  # Python's own parser reads the file, which may just be being edited
                 code += inspect.getsource(one)
     return code
 
