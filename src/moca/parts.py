@@ -318,7 +318,7 @@ def dotted(path: str) -> str:
 def by_path(path: str, kind: str) -> Callable[..., Any]:
     """The class or function at a dotted path; modules in the current folder are found too."""
     if "/" in path:
-        raise MocaError(f"{kind} '{path}' is a dotted path, without slashes: {dotted(path)}")
+        raise MocaError(f"{kind} '{path}' is written as a dotted path: {dotted(path)}")
     module_name, _, name = path.rpartition(".")
     here = str(Path.cwd())
     added = here not in sys.path and "" not in sys.path
