@@ -266,12 +266,15 @@ def path_of(part: Any) -> str | None:
 @functools.cache
 def own_source(part: Any) -> str:
     """The source of a user's class, with that of its bases, or of a function, as far as it is at hand."""
-    code = ""
-    for one in getattr(part, "__mro__", [part]):
-        if str(one.__module__).partition(".")[0] not in ("moca", "torch", "builtins"):
-            with suppress(Exception):  # Python's own parser reads the file, which may just be being edited
-                code += inspect.getsource(one)
-    return code
+    own = (one for one in getattr(part, "__mro__", [part])
+           if str(one.__module__).partition(".")[0] not in ("moca", "torch", "builtins"))  # fmt: skip
+    return "".join(map(_source, own))
+
+
+def _source(one: Any) -> str:
+    with suppress(Exception):  # Python's own parser reads the file, which may just be being edited
+        return inspect.getsource(one)
+    return "".join(map(_source, filter(inspect.isfunction, vars(one).values()))) if isinstance(one, type) else ""
 
 
 @functools.cache
