@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import linecache
 import re
 
 import numpy as np
@@ -436,3 +437,24 @@ class Other(moca.Perturbation):
     (tmp_path / "edited_part.py").write_text(code.replace("return -replay", "return 0.5 * -replay"))
     importlib.reload(importlib.import_module("edited_part"))
     assert told(1) == told(2) == {EDITED: ["er+edited_part.Other"]}
+
+
+def test_in_a_notebook_a_comparison_may_be_repeated_and_analysed_and_says_so_too(tmp_path, monkeypatch):
+    """Python finds the source of a cell's functions, as notebooks keep it, but not that of its classes."""
+
+    def told(seeds, sign):
+        code = f"""import moca
+class Mine(moca.Perturbation):
+    def direction(self, replay, new):
+        return {sign}replay.features.flip(0)
+"""
+        monkeypatch.setitem(linecache.cache, f"<cell {sign}>", (len(code), None, code.splitlines(True), ""))
+        exec(compile(code, f"<cell {sign}>", "exec"), cell := {"__name__": "__main__"})
+        one = FEW | {"epochs": 1, "tasks": 2, "record": "weights"}
+        made = moca.compare(perturb=[cell["Mine"]], seeds=seeds, out=tmp_path / "runs", **one)
+        return mixed(made.rows), made.results[0]
+
+    assert told(1, "-")[0] == {}
+    again, run = told(1, "-")
+    assert again == {} and "confusion" in moca.analyse(run).analyses
+    assert told(1, "+")[0] == told(2, "+")[0] == {EDITED: ["er+Mine:lambda=2.0"]}

@@ -444,6 +444,17 @@ class TestPaths:
         with pytest.raises(MocaError, match=r"learner 'dividing_part.A' cannot be loaded: ZeroDivisionError"):
             LEARNERS.find("dividing_part.A")
 
+    @pytest.mark.parametrize("now", ["class (", "def encoder(shape):\n    return (1 +\n", None])
+    def test_code_whose_file_is_being_edited_or_gone_has_no_source_at_hand(self, now, tmp_path, monkeypatch):
+        """At the end of a comparison in child processes, whose report asks for it."""
+        name = f"edited_{len(now or '')}"
+        file = tmp_path / f"{name}.py"
+        file.write_text("class Mine: ...\n\n\ndef encoder(shape):\n    return (1 + 2)\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        made = __import__(name)
+        file.unlink() if now is None else file.write_text(now)
+        assert parts.own_source(made.Mine) == parts.own_source(made.encoder) == ""
+
     def test_a_file_without_its_class_gets_a_hint(self, tmp_path, monkeypatch):
         (tmp_path / "mine.py").touch()
         monkeypatch.chdir(tmp_path)

@@ -266,12 +266,15 @@ def path_of(part: Any) -> str | None:
 @functools.cache
 def own_source(part: Any) -> str:
     """The source of a user's class, with that of its bases, or of a function, as far as it is at hand."""
-    code = ""
-    for one in getattr(part, "__mro__", [part]):
-        if str(one.__module__).partition(".")[0] not in ("moca", "torch", "builtins"):
-            with suppress(OSError, TypeError):
-                code += inspect.getsource(one)
-    return code
+    own = (one for one in getattr(part, "__mro__", [part])
+           if str(one.__module__).partition(".")[0] not in ("moca", "torch", "builtins"))  # fmt: skip
+    return "".join(map(_source, own))
+
+
+def _source(one: Any) -> str:
+    with suppress(Exception):  # Python's own parser reads the file, which may just be being edited
+        return inspect.getsource(one)
+    return "".join(map(_source, filter(inspect.isfunction, vars(one).values()))) if isinstance(one, type) else ""
 
 
 @functools.cache
@@ -318,7 +321,7 @@ def dotted(path: str) -> str:
 def by_path(path: str, kind: str) -> Callable[..., Any]:
     """The class or function at a dotted path; modules in the current folder are found too."""
     if "/" in path:
-        raise MocaError(f"{kind} '{path}' is a dotted path, without slashes: {dotted(path)}")
+        raise MocaError(f"{kind} '{path}' is written as a dotted path: {dotted(path)}")
     module_name, _, name = path.rpartition(".")
     here = str(Path.cwd())
     added = here not in sys.path and "" not in sys.path

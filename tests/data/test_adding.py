@@ -140,7 +140,7 @@ def test_names_that_could_be_paths_are_refused(name, tmp_path):
         (lambda p: add("cifar1o"), "did you mean 'cifar10'"),
         (lambda p: add("digits", p), "'digits' is inside the package"),
         (lambda p: add("mine", p / "nowhere"), "nowhere does not exist"),
-        (lambda p: add("mine", p, size=2), "--size 2 is out of range"),
+        (lambda p: add("mine", p, size=2), "^a size of 2 is out of range"),
         (lambda p: add("mine", p, test_share=1.0), "--test-share 1.0 is out of range"),
         (lambda p: add("mine", p, workers=-2), "--workers -2 is out of range"),
         (lambda p: add("mine", p, workers=0), "--workers 0 is out of range"),

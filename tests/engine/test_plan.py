@@ -141,6 +141,19 @@ def test_a_learner_that_keeps_nothing_is_run_once_for_all_memories(tmp_path):
         assert [(p.label, p.settings) for p in again] == [(p.label, p.settings) for p in plans]
 
 
+@pytest.mark.parametrize("place", ["", "choosing"])
+def test_runs_that_an_older_moca_made_for_each_memory_stay_in_their_comparison(place, tmp_path):
+    for folder in ("joint_memory=20-s0", "joint_memory=50-s0"):
+        (tmp_path / place / folder).mkdir(parents=True)
+        (tmp_path / place / folder / "settings.json").touch()
+
+    def folders(learner, seeds):
+        return [p.folder.name for p in plan({"learner": learner, "memory": [20, 50, 200]}, seeds, tmp_path)]
+
+    assert folders("joint", (0, 1)) == [f"joint_memory={size}-s{seed}" for size in (20, 50) for seed in (0, 1)]
+    assert folders("finetune", (0,)) == ["finetune-s0"]
+
+
 def test_streams_may_have_names(tmp_path):
     stream = class_incremental(load("digits"), 5)
     one, other = stream[:2], stream[:3]

@@ -1,5 +1,6 @@
 """The analyses of finished runs: against the model itself, and of runs that are not as they should be."""
 
+import itertools
 import json
 import math
 import re
@@ -17,7 +18,7 @@ from moca.cli import main
 from moca.cli.analysis_tables import tables
 from moca.engine.folder import RunFolder
 from moca.locking import lock
-from moca.measures.analyse import ASKED_FOR, KNOWN, _unrecorded
+from moca.measures.analyse import ASKED_FOR, KNOWN, _unrecorded, final_model
 from moca.measures.analysis import Analysis, Axis, Plot, known, read, write
 from moca.measures.record.recorder import KINDS
 from moca.report.comparison import Comparison
@@ -294,9 +295,9 @@ def test_other_data_are_kept_apart(runs, make_dataset, tmp_path, capsys, monkeyp
 
 def test_a_comparison_is_analysed_run_by_run(tmp_path):
     comparison = moca.compare(epochs=1, tasks=2, seeds=1, out=tmp_path / "c", device="cpu")
-    for given in (comparison, tmp_path / "c"):
-        with pytest.raises(MocaError, match=r"analyse takes one run.*\[moca.analyse\(run\) for run in "):
-            moca.analyse(given)
+    for given, take in itertools.product((comparison, tmp_path / "c"), (moca.analyse, final_model)):
+        with pytest.raises(MocaError, match=r"an analysis takes one run.*\[moca.analyse\(run\) for run in "):
+            take(given)
     assert [moca.analyse(run).numbers for run in moca.Comparison.load(tmp_path / "c").results]
 
 

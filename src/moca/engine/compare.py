@@ -161,7 +161,7 @@ def _check_same(p: Plan) -> None:
 def _changed(kept: Run, asked: Run) -> list[str]:
     """The saved settings that differ from the requested ones, apart from the index of the GPU."""
     runs = [run.model_copy(update={"device": run.device.partition(":")[0]}) for run in (kept, asked)]
-    one, other = (run.model_dump(mode="json") for run in runs)
+    one, other = (run.model_dump(mode="json", by_alias=True) for run in runs)
     return [f"{name}={spelt(getattr(kept, name))}" for name in one if one[name] != other[name]]
 
 
@@ -218,6 +218,8 @@ def _open(p: Plan, advance: Advance, watchers: Sequence[WatcherOrFactory], first
     with first_task.opening(p.folder), _found(p) as found:
         if RESULT in found:
             result = Result.load(p.folder)
+            if p.settings.in_python_only:
+                result.settings = p.settings  # with its objects
             advance(result.steps, DONE_BEFORE)
             first_task.drop(p.folder)
             return result

@@ -13,6 +13,7 @@ from typing import Any
 from moca.engine.device import check_execution
 from moca.engine.folder import RESULT, SETTINGS
 from moca.engine.material import Material
+from moca.engine.request import CHOOSING
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError, MocaWarning, Unfit
 from moca.settings import Choice, Own, Run, Settings, spelt, validate
@@ -58,8 +59,8 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
     perturbation in short, such as er+wap, in place of every combination of the two.
 
     A learner and a perturbation that are incompatible are skipped with a warning, unless they were given as a method or
-    nothing would be left. A learner that keeps no samples is run once for all values of `memory`. With `material`, data
-    sets that it has already are not read again.
+    nothing would be left. A learner that keeps no samples is run once for all values of `memory`, unless the folder has
+    its runs with each, of an older moca. With `material`, data sets that it has already are not read again.
     """
     if "seed" in settings:
         raise MocaError("a comparison takes seeds=, how many or which ones, instead of seed=")
@@ -78,9 +79,9 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
         for seed in seeds:
             try:
                 given = validate(Run, fixed | chosen | {"seed": seed})
-                if "memory" in varied and not given.uses_memory:  # it is the same run with each of them
+                if "memory" in varied and not given.uses_memory and not _has_runs(out, label(given, varied)):
                     if chosen["memory"] != varied["memory"][0]:
-                        continue
+                        continue  # it is the same run with each of them
                     without = {name: value for name, value in chosen.items() if name != "memory"}
                     given = validate(Run, fixed | without | {"seed": seed})
                 run, stream = material(given)
@@ -100,6 +101,11 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
         warnings.warn(MocaWarning(left_out), stacklevel=1)
     _refuse_same(plans)
     return plans
+
+
+def _has_runs(out: Path, name: str) -> bool:
+    """Whether a comparison's folder has runs of this name, of which some may be there to choose by."""
+    return any(found for place in (out, out / CHOOSING) for found in place.glob(f"{folder_name(name)}-s*/{SETTINGS}"))
 
 
 def _by_reason(unfit: Iterable[Unfit]) -> dict[tuple[str, str], list[str]]:

@@ -164,13 +164,13 @@ def _folder_of(run: object) -> RunFolder:
     """The folder of a run or of a result; raises a `MocaError` for anything else, and for a run that still goes on."""
     if not isinstance(run, str | os.PathLike | Result):
         raise MocaError(
-            f"analyse takes one run, a result or its folder, not a {type(run).__name__}; of a comparison: "
+            f"an analysis takes one run, a result or its folder, not a {type(run).__name__}; of a comparison: "
             "[moca.analyse(run) for run in comparison.results]"
         )
     path = run.folder if isinstance(run, Result) else Path(run)
     if (path / ASKED).is_file():
         raise MocaError(
-            f"'{path}' is a comparison, and analyse takes one run: "
+            f"'{path}' is a comparison, and an analysis takes one run: "
             f"[moca.analyse(run) for run in moca.Comparison.load({str(path)!r}).results]"
         )
     folder = RunFolder.open(path)
@@ -187,8 +187,8 @@ def final_model(run: str | os.PathLike[str] | Result, *, device: str = "auto", *
         device: `"cpu"`, `"cuda"` or `"auto"`.
         **own: Parts that exist only in Python, if just the folder is given.
     """
-    path = run.folder if isinstance(run, Result) else Path(run)
-    ended = EndedRun(RunFolder.open(path), Result.load(path), device, _at_hand(run) | own)
+    folder = _folder_of(run)
+    ended = EndedRun(folder, Result.load(folder.path), device, _at_hand(run) | own)
     return OfModel(ended.learning, ended.material[1])
 
 

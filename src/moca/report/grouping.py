@@ -19,8 +19,10 @@ STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "
 
 
 def method(run: Run, without: Iterable[str] = ()) -> str:
-    """A key that is equal for runs of one method, which differ at most in seed, in where they ran and in `without`."""
-    return _dumped(run, {*ELSEWHERE, *without} & Run.model_fields.keys()) + run.data_name
+    """A key that is equal for runs of one method, which differ at most in seed, in where they ran, in `without`, and in
+    a memory that they do not use."""
+    unused = () if run.uses_memory else ("memory",)
+    return _dumped(run, {*ELSEWHERE, *without, *unused} & Run.model_fields.keys()) + run.data_name
 
 
 def streams(results: Sequence[Result], without: Iterable[str] = ()) -> list[str]:

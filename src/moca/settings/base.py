@@ -118,7 +118,7 @@ def parse(text: str, leading: str) -> dict[str, Any]:
     if given and "=" in head:
         raise MocaError(f"{text!r}: options follow a colon: {name}:{','.join(filter(None, [*given, rest]))}")
     if head.endswith(".py") and rest:
-        raise MocaError(f"{text!r} is a dotted path, without the file's ending: {dotted(head[:-3])}.{rest}")
+        raise MocaError(f"{text!r} is written as a dotted path: {dotted(head[:-3])}.{rest}")
     options: dict[str, Any] = {leading: head.strip()}
     last = ""
     for part in filter(None, (p.strip() for p in rest.split(","))):
