@@ -457,4 +457,4 @@ class Mine(moca.Perturbation):
     assert told(1, "-")[0] == {}
     again, run = told(1, "-")
     assert again == {} and "confusion" in moca.analyse(run).analyses
-    assert told(1, "+")[0] == told(2, "+")[0] == {EDITED: ["er+Mine:lambda=2.0"]}
+    assert told(1, "+")[0] == told(2, "+")[0] == {EDITED: ["er+Mine"]}
