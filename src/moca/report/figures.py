@@ -172,12 +172,16 @@ def against(sweep: Sweep, judged: str) -> Figure:
     figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
     handles = []
-    for place, row in enumerate(sweep.levels):
+    of_levels, of_lines = sweep.colours
+    for place, row in zip(of_levels, sweep.levels, strict=True):
         handles.append(_level(axes, row.spread("final_accuracy"), place))
-    for place, line in enumerate(sweep.lines, len(sweep.levels)):
+    for place, line in zip(of_lines, sweep.lines, strict=True):
         spreads = [row.spread("final_accuracy") for _, row in line.points]
         handles.append(_line(axes, [value for value, _ in line.points], spreads, place))
-    axes.set(xlabel=sweep.axis, ylabel=y_label(f"Final accuracy on {judged} (%)"))
+    axes.set(
+        xlabel=sweep.axis.replace("lambda", "\N{GREEK SMALL LETTER LAMDA}"),
+        ylabel=y_label(f"Final accuracy on {judged} (%)"),
+    )
     if sweep.logarithmic:
         axes.set_xscale("log")
         axes.set_xticks([*sweep.ticks], [*sweep.ticks.values()])
