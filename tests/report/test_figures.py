@@ -22,6 +22,7 @@ from moca.report.printing import COLUMN
 from moca.report.sweeps import sweeps
 from moca.report.table import UNKNOWN
 from tests.report.made_results import comparison, result
+from tests.report.made_results import matrix as matrix_of
 
 
 def setting(tmp_path, methods):
@@ -246,6 +247,19 @@ def test_matrices_fill_their_rows(tmp_path, methods, down, across):
     figure = accuracy_matrices(rows)
     assert figure.axes[0].get_gridspec().get_geometry() == (down, across)
     assert figure.get_figwidth() <= 6.75
+
+
+@pytest.mark.parametrize("tasks", [2, 5])
+def test_the_name_above_a_matrix_is_not_broken_within_a_number(tmp_path, tasks):
+    name = "er_ace+wap:lambda=2.0,fixed_angle=60.0,step_size=100.0"
+    made = setting(
+        tmp_path, {label: [result(tmp_path, matrix_of(0.5, tasks), lr=lr)] for lr, label in ((0.1, "er"), (0.2, name))}
+    )
+    figure = accuracy_matrices(made.rows)
+    figure.draw_without_rendering()
+    shown = figure.axes[1].get_title(loc="left")
+    assert "fixed_angle=60.0," in shown and "step_size=100.0)" in shown
+    assert figure.axes[1]._left_title.get_window_extent().x1 <= figure.bbox.width
 
 
 def test_joint_matrix_shows_every_task(tmp_path):
