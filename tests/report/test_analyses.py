@@ -3,7 +3,9 @@
 import json
 import math
 
+import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from moca import MocaError
 from moca.engine.folder import RunFolder
@@ -16,6 +18,7 @@ from moca.report.exhibit import analyses
 from moca.report.facets import MOST
 from moca.report.figures import save_figures
 from moca.report.page import render
+from moca.report.printing import COLUMN, PAGE, save
 from moca.report.side_by_side import Group, Line, Panel, groups, heights, panels, widths
 from moca.report.table import UNKNOWN
 from tests.report.made_results import analysed, comparison, result
@@ -236,6 +239,24 @@ def test_a_printed_matrix_says_of_how_many_seeds_it_is_and_counts_in_percent(pai
     assert bar.get_ylabel() == "share (%)"
     assert [text.get_text() for text in bar.get_yticklabels()][-1] == "100"
     assert [text.get_text() for text in figure.axes[0].texts] == ["15", "0", "8"]
+
+
+@pytest.mark.parametrize("classes", [range(10), [f"a long name {number}" for number in range(10)]])
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_printed_matrices_hold_their_names_and_no_empty_stripes(tmp_path, monkeypatch, classes, count):
+    monkeypatch.setattr("moca.report.printing.DOTS", 100)
+    axis = [Axis(name, [*classes]) for name in ("Predicted class", "True class")]
+    plot = Plot("matrix", *axis, {"s": [[0.5] * 10] * 10}, value="share")
+    names = ["ER", "ER + VT", "ER + WAP (step_size=100.0)", "DER++", "DER++ + WAP (λ=1.5, step_size=100.0)", "BFP"]
+    drawn = [Panel(name, [Line(name, 0, "s", plot, plot.series["s"])]) for name in names[:count]]
+    figure = figure_of(drawn)
+    ink = np.any(imread(save(figure, tmp_path, "matrix")[1])[..., :3] < 0.99, axis=2)
+    assert ink.shape[1] == 100 * (COLUMN if count == 1 else PAGE)
+    rows = np.flatnonzero(ink.any(axis=1))
+    assert 1 <= rows[0] <= 10 and 1 <= len(ink) - 1 - rows[-1] <= 20, "nothing is cut off, nothing is empty"
+    for above, below in zip(figure.axes[:count], figure.axes[3:count], strict=False):
+        text = below.title if below.title.get_text() else below._left_title
+        assert text.get_window_extent().y1 < above.xaxis.label.get_window_extent().y0
 
 
 def test_every_kind_of_plot_is_on_the_page_with_its_numbers(pair):

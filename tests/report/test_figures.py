@@ -22,6 +22,7 @@ from moca.report.printing import COLUMN
 from moca.report.sweeps import sweeps
 from moca.report.table import UNKNOWN
 from tests.report.made_results import comparison, result
+from tests.report.made_results import matrix as matrix_of
 
 
 def setting(tmp_path, methods):
@@ -176,6 +177,21 @@ def test_methods_that_differ_in_a_number_are_a_curve_and_their_learner_a_level(t
     assert lines[0]["customdata"] == [" ± 7.07 % (n = 2)"] * 2
 
 
+def test_of_several_learners_one_with_a_single_curve_has_its_colour(tmp_path):
+    several = {"er": ("gaussian", "wap"), "derpp": ("wap",), "mir": ()}
+    runs = {f"{name}+{perturb} {value}": [result(tmp_path, 0.5, learner=name, perturb=f"{perturb}:lambda={value}")]
+            for name, perturbs in several.items() for perturb in perturbs for value in (1, 2, 3)}  # fmt: skip
+    (found,) = sweeps(setting(tmp_path, {name: [0.5] for name in several} | runs))
+    assert [row.label for row in found.levels] == ["er", "derpp"]
+    assert [line.label for line in found.lines] == ["er+gaussian", "er+wap", "derpp+wap"]
+    assert found.colours == ([0, 3], [1, 2, 3])
+    levels_and_lines = [line.get_color() for line in against(found, "test images").axes[0].get_lines()]
+    assert levels_and_lines == [LOOKS[place].light for place in (0, 3, 1, 2, 3)]
+    shown = [trace for trace in sweep(found, "test images")["data"] if trace.get("showlegend", True)]
+    assert [trace["meta"]["colour"] for trace in shown] == [0, 3, 1, 2, 3]
+    assert len({trace["legendgroup"] for trace in shown}) == 5, "each is hidden alone"
+
+
 def test_angles_have_their_unit(tmp_path):
     runs = {f"er {angle}": [result(tmp_path, 0.5, perturb=f"wap:fixed_angle={angle}")] for angle in (15, 30, 45)}
     (found,) = sweeps(setting(tmp_path, runs))
@@ -233,6 +249,19 @@ def test_matrices_fill_their_rows(tmp_path, methods, down, across):
     assert figure.get_figwidth() <= 6.75
 
 
+@pytest.mark.parametrize("tasks", [2, 5])
+def test_the_name_above_a_matrix_is_not_broken_within_a_number(tmp_path, tasks):
+    name = "er_ace+wap:lambda=2.0,fixed_angle=60.0,step_size=100.0"
+    made = setting(
+        tmp_path, {label: [result(tmp_path, matrix_of(0.5, tasks), lr=lr)] for lr, label in ((0.1, "er"), (0.2, name))}
+    )
+    figure = accuracy_matrices(made.rows)
+    figure.draw_without_rendering()
+    shown = figure.axes[1].get_title(loc="left")
+    assert "fixed_angle=60.0," in shown and "step_size=100.0)" in shown
+    assert figure.axes[1]._left_title.get_window_extent().x1 <= figure.bbox.width
+
+
 def test_joint_matrix_shows_every_task(tmp_path):
     row = setting(tmp_path, {"joint": [result(tmp_path, [[0.1] * 3, [0.91, 0.82, 0.73]])]}).rows[0]
     (trace,) = matrix(row)["data"]
@@ -277,6 +306,15 @@ def test_learners_with_several_methods_each_have_a_panel_each_in_print(tmp_path)
     assert lowest == pytest.approx(20) and figure.axes[0].get_ylim()[0] <= 20
     shown = [text.get_text() for text in figure.legends[0].get_texts()]
     assert shown == ["without perturbation", "Gaussian", "WAP", "Joint training"]
+
+
+def test_a_method_without_perturbation_says_so_beside_its_options(tmp_path):
+    runs = {f"{name} lr={lr}": [result(tmp_path, 0.5, lr=lr, learner=learner, perturb=perturb)]
+            for name, learner, perturb in (("er", "er", "none"), ("er+wap", "er", "wap"),
+                                           ("derpp", "derpp", "none"), ("derpp+wap", "derpp", "wap"))
+            for lr in (0.1, 0.2)}  # fmt: skip
+    names = ["without perturbation (lr=0.1)", "without perturbation (lr=0.2)", "+wap lr=0.1", "+wap lr=0.2"]
+    assert [[name for name, _, _ in one.methods] for one in families(setting(tmp_path, runs))] == [names, names]
 
 
 def test_other_methods_have_one_figure_as_before(tmp_path):
@@ -352,7 +390,7 @@ def test_curve_over_a_number_for_print(tmp_path):
     spread = found.levels[0].spread("final_accuracy")
     assert axes.patches[0].get_height() == pytest.approx(2 * 100 * np.nan_to_num(spread.std)), "its deviation is a band"
     assert list(gaussian.get_ydata()) == pytest.approx([5, 10, 20])
-    assert (list(wap.get_xdata()), axes.get_xlabel()) == ([1, 3, 4], "lambda")
+    assert (list(wap.get_xdata()), axes.get_xlabel()) == ([1, 3, 4], "λ")
 
 
 def test_a_logarithmic_axis_names_the_values_that_were_run(tmp_path):

@@ -68,9 +68,7 @@ def figure_of(drawn: Sequence[Panel]) -> Figure:
     figure, grid = _grid(len(drawn), 0.6 + 0.09 * bars, 2.1 + 0.5 * (bars > 0 and _long_names(plot)))
     for axes, panel in zip(grid, drawn, strict=True):
         (_bars if plot.kind == "bars" else _lines)(axes, panel)
-        spec = axes.get_subplotspec()
-        first = spec is None or spec.is_first_col()
-        axes.set(xlabel=_folded(axes, plot.x.name), ylabel=y_label(plot.y.name) if first else "")
+        axes.set(xlabel=_folded(axes, plot.x.name), ylabel=y_label(plot.y.name) if _first(axes) else "")
         axes.set_title(_folded(axes, panel.title))
         axes.set_ylim(*heights(drawn))
         if x_range := widths(drawn):
@@ -86,6 +84,11 @@ def _grid(count: int, least: float, height: float) -> tuple[Figure, list[Axes]]:
     width = COLUMN if across == 1 and least <= COLUMN else PAGE
     figure = Figure((width, down * height), layout="constrained")
     return figure, [figure.add_subplot(down, across, place + 1) for place in range(count)]
+
+
+def _first(axes: Axes) -> bool:
+    """Whether this is the first panel of its row."""
+    return axes.get_subplotspec().is_first_col()  # type: ignore[union-attr]
 
 
 def _folded(axes: Axes, text: str) -> str:
@@ -168,14 +171,21 @@ def _matrices(drawn: Sequence[Panel]) -> Figure:
     low, high = shades(drawn)
     small = 10 if (low, high) == (0, 1) else 6  # shares have two digits
     side = 2.1 if len(values[0]) <= small else 3.0
-    figure, grid = _grid(len(drawn), side, side + 0.2)
+    figure, grid = _grid(len(drawn), side, side + 0.4 * (len(drawn) > 1))
+    titles = [_folded(axes, panel.title) * (len(drawn) > 1) for axes, panel in zip(grid, drawn, strict=True)]
+    _, names = _ticks(drawn[0].plot.x.values)
+    turned = sum(map(len, names)) > 40
+    more = 0.15 * max(title.count("\n") for title in titles) + 0.065 * max(map(len, names)) * turned
+    figure.set_figheight(figure.get_figheight() + more * len({axes.get_position().y0 for axes in grid}))
+    figure.set_layout_engine("compressed")
     image = None
-    for axes, panel, matrix in zip(grid, drawn, values, strict=True):
+    for axes, panel, title, matrix in zip(grid, drawn, titles, values, strict=True):
         image = axes.imshow(matrix, cmap="Blues", vmin=low, vmax=max(high, low + 1e-9), aspect="equal")
         _cells(axes, matrix, low, high)
-        title = _folded(axes, panel.title) if len(drawn) > 1 else ""
-        axes.set(xlabel=panel.plot.x.name, ylabel=panel.plot.y.name, title=title)
-        _ticks(axes, panel.plot.x.values, panel.plot.y.values)
+        axes.set(xlabel=panel.plot.x.name, ylabel=panel.plot.y.name if _first(axes) else "", title=title)
+        axes.set_xticks(*_ticks(panel.plot.x.values), rotation=90 * turned)
+        axes.set_yticks(*_ticks(panel.plot.y.values))
+        axes.tick_params(length=0, labelleft=_first(axes) or panel.plot.y.values != drawn[0].plot.y.values)
     assert image is not None
     bar = figure.colorbar(image, ax=grid, shrink=0.85, aspect=22, pad=0.02)
     bar.set_label(drawn[0].plot.value + " (%)" * ((low, high) == (0, 1)))
@@ -199,12 +209,9 @@ def _cells(axes: Axes, matrix: Any, low: float, high: float) -> None:
             axes.text(j, i, text, ha="center", va="center", fontsize=6.5, color=colour)
 
 
-def _ticks(axes: Axes, x: Sequence[Any], y: Sequence[Any]) -> None:
-    most = 2 * _NUMBERED if any(len(str(name)) > 2 for name in x) else _NUMBERED  # words are rotated, numbers are not
-    at, names = _tick_labels(x, 14, most)
-    axes.set_xticks(at, names, rotation=90 if sum(map(len, names)) > 40 else 0)
-    axes.set_yticks(*_tick_labels(y, 14, most))
-    axes.tick_params(length=0)
+def _ticks(names: Sequence[Any]) -> tuple[Sequence[int], list[str]]:
+    """Positions and texts of the tick labels of a matrix: more of words, which are turned, than of numbers."""
+    return _tick_labels(names, 14, 2 * _NUMBERED if any(len(str(name)) > 2 for name in names) else _NUMBERED)
 
 
 def _planes(drawn: Sequence[Panel]) -> Figure:

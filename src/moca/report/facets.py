@@ -66,7 +66,10 @@ def families(setting: Setting) -> list[Family]:
     panels: dict[str, list[tuple[str, Row]]] = {}
     for row in (row for row in setting.finished if not row.at_once):
         learner = _learner(row)
-        panels.setdefault(learner, []).append((row.label.removeprefix(learner).strip() or _PLAIN, row))
+        name = row.label.removeprefix(learner).strip()
+        if not row.perturbed:
+            name = _PLAIN + f" ({name.replace(' ', ', ')})" * bool(name)
+        panels.setdefault(learner, []).append((name, row))
     perturbed = {name: row.perturbed for methods in panels.values() for name, row in methods}
     names = [*sorted(perturbed, key=perturbed.__getitem__), *(name for name, _ in levels)]  # the baseline is grey
     several = sum(len(methods) > 1 for methods in panels.values())

@@ -172,12 +172,16 @@ def against(sweep: Sweep, judged: str) -> Figure:
     figure = Figure((COLUMN, 2.4), layout="constrained")
     axes = figure.add_subplot()
     handles = []
-    for place, row in enumerate(sweep.levels):
+    of_levels, of_lines = sweep.colours
+    for place, row in zip(of_levels, sweep.levels, strict=True):
         handles.append(_level(axes, row.spread("final_accuracy"), place))
-    for place, line in enumerate(sweep.lines, len(sweep.levels)):
+    for place, line in zip(of_lines, sweep.lines, strict=True):
         spreads = [row.spread("final_accuracy") for _, row in line.points]
         handles.append(_line(axes, [value for value, _ in line.points], spreads, place))
-    axes.set(xlabel=sweep.axis, ylabel=y_label(f"Final accuracy on {judged} (%)"))
+    axes.set(
+        xlabel=sweep.axis.replace("lambda", "\N{GREEK SMALL LETTER LAMDA}"),
+        ylabel=y_label(f"Final accuracy on {judged} (%)"),
+    )
     if sweep.logarithmic:
         axes.set_xscale("log")
         axes.set_xticks([*sweep.ticks], [*sweep.ticks.values()])
@@ -193,7 +197,8 @@ def accuracy_matrices(rows: Sequence[Row]) -> Figure:
     """The accuracy matrix of each method, mean over seeds in percent; tasks not learned yet are left blank."""
     tasks, stages = max(row.tasks for row in rows), max(1 if row.at_once else row.tasks for row in rows)
     cell = 0.32 if tasks <= 6 else 0.27 if tasks <= 10 else max(0.16, 4.5 / tasks)
-    titles = [wrapped(name, max(16, int(10 * cell * tasks))) for name in _names(rows)]
+    titles = [wrapped(name, max(18, int(14 * cell * tasks))) for name in _names(rows)]
+    cell = max(cell, *(0.07 * len(line) / tasks for title in titles for line in title))
     width, height = cell * tasks + 0.6, cell * stages + 0.65 + 0.16 * max(map(len, titles))
     down = -(-len(rows) // (int(PAGE // width) or 1))
     across = -(-len(rows) // down)  # rows of nearly equal length

@@ -43,7 +43,7 @@ def line(
 
     `details` are added to the hover text of each point; a `level` line is dotted, without markers.
     """
-    look, group = LOOKS[place], str(place)
+    look, group = LOOKS[place], f"{place}{' level' * level}"
     drawn = {
         "type": "scatter", "mode": "lines" if level else "lines+markers", "name": named(label), "legendgroup": group,
         "x": list(x), "y": list(mean), "meta": {"colour": place},

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.artist import Artist
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from moca.atomic import whole, writing
 from moca.report.labels import plain, wrapped
@@ -22,6 +23,8 @@ COLUMN, PAGE = 3.25, 6.75
 """Width in inches of a column, and of a page, of most papers."""
 DOTS = 300
 """Resolution of a PNG, in dots per inch."""
+_MARGIN = 0.04
+"""Inches above and below what is drawn."""
 DASHES = {"solid": "-", "dash": "--"}
 _STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
@@ -61,16 +64,18 @@ def style() -> Iterator[None]:
 
 @style()
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Save a figure as PDF and PNG; return both paths."""
+    """Save a figure as PDF and PNG, as wide as it is but no higher than what is drawn; return both paths."""
     paths = {kind: folder / f"{name}.{kind}" for kind in ("pdf", "png")}
     with writing(f"folder '{folder}'", "choose another"):
         folder.mkdir(parents=True, exist_ok=True)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # both files reuse the layout just computed
+        used = figure.get_tightbbox()
+        shown = Bbox.from_extents(0, used.y0 - _MARGIN, figure.get_figwidth(), used.y1 + _MARGIN)
         for kind, path in paths.items():
             with whole(path) as part:
                 metadata = {"CreationDate": None} if kind == "pdf" else {}
-                figure.savefig(part, format=kind, dpi=DOTS, metadata=metadata)
+                figure.savefig(part, format=kind, dpi=DOTS, metadata=metadata, bbox_inches=shown)
     return [*paths.values()]
 
 
@@ -80,11 +85,13 @@ def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str], not
     names = [wrapped(label, int((figure.get_figwidth() - handle) / letter)) for label in labels]
     inches = handle + letter * max((len(line) for lines in names for line in lines), default=0)
     across = max(1, min(len(names), int(figure.get_figwidth() / inches)))
+    across = -(-len(names) // -(-len(names) // across)) if names else 1  # columns of nearly equal length
     columns = np.array_split([len(lines) for lines in names], across)
     lines = 1 + max(int(column.sum()) for column in columns)
     figure.set_figheight(figure.get_figheight() + 0.17 * lines + 0.1)
     texts = [_visible("\n".join(lines)) for lines in names]
-    made = figure.legend(handles, texts, title=note, loc="outside lower center", ncols=across, columnspacing=1.4)
+    made = figure.legend(handles, texts, title=note, loc="outside lower center", ncols=across, columnspacing=1.4,
+                         borderpad=0.1)  # fmt: skip
     made.get_title().set_color(FAINT)
 
 

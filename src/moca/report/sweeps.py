@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,8 @@ class Line:
 
     label: str
     points: list[tuple[float, Row]]
+    own: str = ""
+    """Label of its learner, if that is in the figure."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,16 @@ class Sweep:
         return self.name + " (degrees)" * (self.name in _ANGLES)
 
     @property
+    def colours(self) -> tuple[list[int], list[int]]:
+        """The indices of the colours of levels and of lines; of several learners, one with a single line has its."""
+        lines = Counter(line.own for line in self.lines)
+        apart = [row.label for row in self.levels if len(self.levels) == 1 or lines[row.label] != 1]
+        first = len(apart) or min(1, len(self.levels))  # grey is for the learners
+        places = {line.own: place for place, line in enumerate(self.lines, first)}
+        places |= {label: place for place, label in enumerate(apart)}
+        return [places[row.label] for row in self.levels], [*range(first, first + len(self.lines))]
+
+    @property
     def rows(self) -> list[Row]:
         """All methods in the figure."""
         return [*self.levels, *(row for line in self.lines for _, row in line.points)]
@@ -87,10 +100,11 @@ def _sweeps_over(setting: Setting, place: Place, settings: dict[str, dict[Place,
             families.setdefault(json.dumps(sorted(map(str, rest.items()))), {})[value] = row
     several = [sorted(points.items()) for points in families.values() if len(points) >= _LEAST]
     inside = {row.label for points in several for _, row in points}
-    learners = [own for points in several for own in (setting.own_learner(points[0][1]),)
-                if own and own.finished and own.label not in inside]  # fmt: skip
-    levels = list({own.label: own for own in learners}.values())
-    lines = [Line(label, points) for label, points in zip(_labels(several, place), several, strict=True)]
+    learners = [setting.own_learner(points[0][1]) for points in several]
+    owns = [own if own and own.finished and own.label not in inside else None for own in learners]
+    levels = list({own.label: own for own in owns if own}.values())
+    lines = [Line(label, points, own.label if own else "")
+             for label, points, own in zip(_labels(several, place), several, owns, strict=True)]  # fmt: skip
     name = place[0] if place[-1] == "size" else place[-1]  # ("memory", "size") is called memory
     levels = levels[: MOST - 1]
     return [Sweep(name, part, levels) for part in evenly(lines, MOST - len(levels))]
