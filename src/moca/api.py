@@ -35,7 +35,7 @@ from moca.parts import TRACKERS, called, kind_of
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
 from moca.report.loading import labelled
-from moca.settings import Run, validate
+from moca.settings import Label, Run, validate
 from moca.settings.base import whole_number
 from moca.settings.method import METHODS
 from moca.settings.suggestions import refuse_unknown_keywords
@@ -86,7 +86,7 @@ def run(
     with Stages(progress) as reading:
         complete, stream = Material(reading)(given)
     lines = [*choices_in_words([(given, complete, stream.dataset)]), unused_in_words(settings, [complete])]
-    name = label(given.model_copy(update={"learner": complete.learner}))
+    name = str(label(given.model_copy(update={"learner": complete.learner})))
     with _place(out, folder_name(f"{given.data_name}-{name}-s{given.seed}")) as folder:
         begun = partial(_tell, say, lines)
         watchers = [*_several(watch), *map(Tracked, trackers)]
@@ -205,7 +205,9 @@ def compare(
         if how is None:
             outcome = carry_out(plans, begun=begun)
             return _ended(Comparison(_named(outcome.results), folder, outcome.cost), outcome, folder)
-        names = {p.folder.absolute(): p.label for p in [*held_out, *plans]}  # they say what was chosen
+        varied = [name for name, values in given.items() if isinstance(values, list)]
+        # These names, unlike those of loaded runs, say what was chosen.
+        names = {p.folder.absolute(): label(p.given, varied) for p in [*held_out, *plans] if p.given}
         outcome = carry_out(held_out, begun=begun)
         by = _ended(Comparison(_named(outcome.results, names), folder / CHOOSING, outcome.cost), outcome, folder)
         picks = with_history(_picked(plans, held_out, by), folder)
@@ -265,7 +267,7 @@ def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> 
     raise MocaError(f"nothing can be chosen: no combination finished with every seed; see {held_out[0].folder.parent}")
 
 
-def _named(results: Sequence[Result], names: Mapping[Path, str] | None = None) -> list[tuple[str, Result]]:
+def _named(results: Sequence[Result], names: Mapping[Path, Label] | None = None) -> list[tuple[Label, Result]]:
     """The results, each with the name of its method: `names` has it by folder; by default it is the same as when the
     runs are loaded."""
     names = names or {result.folder: name for name, result in labelled(results)}

@@ -95,7 +95,7 @@ def test_mistakes_are_found_before_anything_runs(tmp_path, settings, seeds, word
 )
 def test_a_run_by_the_settings_of_another_is_not_called_by_all_of_them(learner, perturb, called):
     run = validate(Run, {"learner": learner, "perturb": perturb})
-    assert label(validate(Run, run.model_dump(mode="json", by_alias=True))) == called
+    assert str(label(validate(Run, run.model_dump(mode="json", by_alias=True)))) == called
 
 
 @pytest.mark.parametrize("setting", ["data", "model"])

@@ -1,5 +1,7 @@
 """Results made by hand."""
 
+import re
+
 import numpy as np
 import torch
 
@@ -12,7 +14,7 @@ from moca.report.analysis_plots import of_panels
 from moca.report.comparison import Comparison
 from moca.report.grouping import in_place
 from moca.report.side_by_side import Line, Panel
-from moca.settings import Run, validate
+from moca.settings import Label, Named, Run, validate
 
 ENVIRONMENT = {"moca": "0.1.0", "torch": "2.8.0", "python": "3.11.7", "device": "x86_64", "threads": 1}
 
@@ -41,8 +43,18 @@ def comparison(folder, methods, **given):
     entries = []
     for label, runs in methods.items():
         for seed, run in enumerate(runs):
-            entries.append((label, result(folder, run, seed, **method(label)) if isinstance(run, float) else run))
+            made = result(folder, run, seed, **method(label)) if isinstance(run, float) else run
+            entries.append((label_of(label), made))
     return Comparison(entries, folder, **given)
+
+
+def label_of(text):
+    """The label that is written so; any other text stands in it for the learner's name."""
+    found = re.fullmatch(r"(\w+)(?::([^+ ]*))?(?:\+(\w+)(?::([^ ]*))?)?((?: \w+=\S*)*)", text)
+    learner, options, perturb, more, others = found.groups("") if found else (text, "", "", "", "")
+    both = ((learner, options), (perturb or "none", more))
+    parts = [Named(name, tuple(filter(None, given.split(",")))) for name, given in both]
+    return Label(*parts, tuple(others.split()))
 
 
 def method(label):

@@ -30,6 +30,7 @@ def test_runs_at_any_depth_are_found_and_grouped_by_method(tmp_path):
     made = moca.Comparison.load(str(tmp_path / "runs"))
     assert [(row.label, row.values("final_accuracy")) for row in made.rows] == [
         ("er", pytest.approx([0.5, 0.7])), ("er+wap", pytest.approx([0.9]))]  # fmt: skip
+    assert repr(made["er+wap"]).startswith("Row(label='er+wap', results=[<Result finished: ")
     apart = moca.Comparison.load([tmp_path / "runs" / "a", tmp_path / "runs" / "deep"])
     assert [len(row.results) for row in apart.rows] == [2, 1]
 
@@ -53,7 +54,7 @@ def test_a_name_does_not_depend_on_how_many_seeds_there_are(tmp_path):
          for learner, perturb, memory in given for seed in range(seeds)]
         for seeds in (1, 4)
     )  # fmt: skip
-    assert labels_of(few)[0] == "er+wap:lambda=0.5 memory=20"
+    assert str(labels_of(few)[0]) == "er+wap:lambda=0.5 memory=20"
     assert labels_of(many) == [label for label in labels_of(few) for _ in range(4)]
 
 

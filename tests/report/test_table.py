@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 
 from moca.report import tables
-from moca.report.labels import in_print
 from moca.report.page import latex_tables
 from moca.report.spread import Spread
 from moca.report.table import UNKNOWN, Cell, Table
 from moca.report.tables import any_scale
+from moca.settings import NONE, Label, Named
 from tests.report.made_results import comparison, result
 
 TABLE = Table(
@@ -80,21 +80,26 @@ def test_latex():
     assert r"\label{tab:summary-digits-5-tasks}" in made
 
 
+ER, HALF = Named("er"), Named("gaussian", ("lambda=0.5",))
+
+
 @pytest.mark.parametrize(
-    ("label", "shown"),
+    ("label", "written", "shown"),
     [
-        ("er", "ER"),
-        ("er_ace+gaussian:lambda=0.5 lr=0.1", "ER-ACE + Gaussian (λ=0.5, lr=0.1)"),
-        ("+gaussian:lambda=0.5", "Gaussian (λ=0.5)"),
-        ("derpp:adjust=auto+vt memory=20:per=class", "DER++ + VT (adjust=auto, memory=20:per=class)"),
-        ("joint", "Joint training"),
-        ("mine.Best:alpha=2+wap", "mine.Best + WAP (alpha=2)"),
-        ("ours (big)", "ours (big)"),
-        ("er+nothing", "er+nothing"),
+        (Label(ER), "er", "ER"),
+        (Label(Named("er_ace"), HALF, ("lr=0.1",)), "er_ace+gaussian:lambda=0.5 lr=0.1",
+         "ER-ACE + Gaussian (λ=0.5, lr=0.1)"),
+        (Label(NONE, HALF), "+gaussian:lambda=0.5", "Gaussian (λ=0.5)"),
+        (Label(NONE, others=("lr=0.1",)), "lr=0.1", "without perturbation (lr=0.1)"),
+        (Label(Named("derpp", ("adjust=auto",)), Named("vt"), ("memory=20:per=class",)),
+         "derpp:adjust=auto+vt memory=20:per=class", "DER++ + VT (adjust=auto, memory=20:per=class)"),
+        (Label(Named("joint")), "joint", "Joint training"),
+        (Label(Named("mine.Best", ("alpha=2",)), Named("wap")), "mine.Best:alpha=2+wap", "mine.Best + WAP (alpha=2)"),
+        (Label(ER, Named("nothing")), "er+nothing", "er+nothing"),
     ],
-)
-def test_methods_are_called_as_in_papers(label, shown):
-    assert in_print(label) == shown
+)  # fmt: skip
+def test_methods_are_called_as_in_papers(label, written, shown):
+    assert (str(label), label.in_print) == (written, shown)
 
 
 def test_in_latex_the_best_of_a_column_is_bold(tmp_path):

@@ -305,10 +305,10 @@ def test_options_of_a_part_are_made_once():
 
 
 def test_in_full_a_choice_tells_what_a_recipe_would_set():
-    assert run(perturb="vt:momentum=0.5").perturb.in_full() == "vt:lambda=2.0,momentum=0.5"
-    assert run(perturb="none").perturb.in_full() == "none"
-    assert run(learner="er").learner.in_full() == "er"
-    assert run(model="mlp:width=3").model.in_full() == "mlp:width=3"
+    assert str(run(perturb="vt:momentum=0.5").perturb.in_full()) == "vt:lambda=2.0,momentum=0.5"
+    assert str(run(perturb="none").perturb.in_full()) == "none"
+    assert str(run(learner="er").learner.in_full()) == "er"
+    assert str(run(model="mlp:width=3").model.in_full()) == "mlp:width=3"
 
 
 class WithAttribute(Learner):

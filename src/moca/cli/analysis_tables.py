@@ -12,7 +12,7 @@ from rich.text import Text
 from moca.cli.show import UNLIMITED
 from moca.measures.confusion import OVER_IMAGES
 from moca.report.labels import folded
-from moca.report.side_by_side import OF, analyses, grid, plain_numbers
+from moca.report.side_by_side import analyses, grid, plain_numbers
 from moca.report.tables import any_scale
 
 if TYPE_CHECKING:
@@ -109,14 +109,14 @@ def _size(number: str, values: Sequence[str]) -> int:
 
 def _grid(method: Group, analysis: str) -> Table | None:
     """One row for each thing that the analysis has the same numbers of, such as each task; None if there are none."""
-    things, heads = grid([method], analysis)
+    heads, things = grid([method], analysis)
     if not things:
         return None
     table = Table(box=None)
     table.add_column("", no_wrap=True)
     for what in heads:
         table.add_column(Text(what), justify="right")
-    for thing in things:
-        values = (any_scale(method.number(analysis, f"{thing}{OF}{what}")).whole for what in heads)
+    for thing, names in things.items():
+        values = (any_scale(method.number(analysis, name)).whole for name in names)
         table.add_row(Text(f"  {thing}"), *values)
     return table

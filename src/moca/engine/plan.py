@@ -16,7 +16,7 @@ from moca.engine.material import Material
 from moca.engine.request import CHOOSING
 from moca.engine.schedule import Schedule
 from moca.errors import MocaError, MocaWarning, Unfit
-from moca.settings import Choice, Own, Run, Settings, spelt, validate
+from moca.settings import Choice, Label, Named, Own, Run, Settings, spelt, validate
 from moca.settings.method import METHODS, method
 from moca.streams import Stream
 
@@ -79,7 +79,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
         for seed in seeds:
             try:
                 given = validate(Run, fixed | chosen | {"seed": seed})
-                if "memory" in varied and not given.uses_memory and not _has_runs(out, label(given, varied)):
+                if "memory" in varied and not given.uses_memory and not _has_runs(out, str(label(given, varied))):
                     if chosen["memory"] != varied["memory"][0]:
                         continue  # it is the same run with each of them
                     without = {name: value for name, value in chosen.items() if name != "memory"}
@@ -91,7 +91,7 @@ def plan(settings: dict[str, Any], seeds: Sequence[int], out: Path, material: Ma
                 unfit.setdefault((error.learner, error.perturb), error)
                 continue
             check_execution(run)
-            name = label(given, varied.keys() & given.model_fields_set)
+            name = str(label(given, varied))
             plans.append(Plan(name, run, stream, out / folder_name(f"{name}-s{seed}"), given))
     if unfit and not plans:
         raise next(iter(unfit.values()))
@@ -140,18 +140,18 @@ def _key(value: Any) -> tuple[str, int]:
     return str(value.__dict__ if isinstance(value, Settings) else value), 0
 
 
-def label(run: Run, varied: Iterable[str] = ()) -> str:
-    """The name of a run: learner and perturbation with the given options, and the other settings that vary."""
-    name = _called(run.learner) + f"+{_called(run.perturb)}" * (run.perturb.name != "none")
-    others = sorted(set(varied) - {METHODS, "learner", "perturb", "seed"})
-    return " ".join([name, *(f"{key}={spelt(getattr(run, key))}" for key in others)])
+def label(run: Run, varied: Iterable[str] = ()) -> Label:
+    """The name of a run: learner and perturbation with the given options, and the other given settings that vary."""
+    others = sorted(run.model_fields_set.intersection(varied) - {"learner", "perturb", "seed"})
+    settings = tuple(f"{key}={spelt(getattr(run, key))}" for key in others)
+    return Label(_called(run.learner), _called(run.perturb), settings)
 
 
-def _called(choice: Choice) -> str:
+def _called(choice: Choice) -> Named:
     """Its name with the given options; if all are set, as when read from settings.json, only with those that differ
     from the defaults or that a recipe may set."""
     every = choice.model_fields_set == type(choice).model_fields.keys()
-    return choice.in_full() if every and choice.options else choice.as_given()
+    return choice.in_full() if every and choice.options else choice.naming(choice.model_fields_set)
 
 
 def in_short(run: Run) -> str:

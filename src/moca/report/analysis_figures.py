@@ -17,7 +17,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, Percent
 
 from moca.measures.analysis import Plot
 from moca.measures.pictures import pixels
-from moca.report.labels import in_print, named_places, wrapped
+from moca.report.labels import named_places, wrapped
 from moca.report.methods import Setting
 from moca.report.palette import LOOKS, class_colours, colours_of
 from moca.report.printing import COLUMN, DASHES, FAINT, INK, PAGE, RULE, legend, over_seeds, save, shown, style, y_label
@@ -45,7 +45,7 @@ def draw(setting: Setting, folder: Path, before: str = "", only: Sequence[str] |
     """Draw every plot of these methods into a folder, as PDF and PNG; file names start with `before`."""
     written, drawn = [], shared_out(setting, groups(setting.rows, only))
     for part, (_, shared) in enumerate(drawn, 1):
-        methods = [replace(method, label=in_print(method.label)) for method in shared]
+        methods = [replace(method, label=setting.in_print[method.label]) for method in shared]
         for analysis in analyses(methods):
             for name in plots(methods, analysis):
                 figure = figure_of(panels(methods, analysis, name))

@@ -11,6 +11,7 @@ from moca.engine.cost import Cost
 from moca.engine.result import Result
 from moca.engine.selection import Selection
 from moca.report.comparison import Comparison
+from moca.settings import Label
 from moca.wording import counted
 
 
@@ -19,7 +20,7 @@ class Chosen(Comparison):
 
     def __init__(
         self,
-        results: Sequence[tuple[str, Result]],
+        results: Sequence[tuple[Label, Result]],
         folder: Path,
         cost: Cost | None,
         choosing: Comparison,
@@ -55,7 +56,7 @@ class Chosen(Comparison):
         """Write one page: first the results on the test images, then the runs that settings were chosen by."""
         from moca.report.page import write_report  # here, since a single run needs no page
 
-        runs = [(row.label, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
+        runs = [(row.name, r) for one in (self, self.choosing) for row in one.rows for r in row.results]
         return write_report(Comparison(runs, self.folder, self.cost, chosen=True), about=self.told)
 
 

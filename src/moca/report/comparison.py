@@ -27,7 +27,7 @@ from moca.report import grouping, tidy
 from moca.report.loading import load
 from moca.report.methods import Row, Setting
 from moca.report.verdict import verdict
-from moca.settings import Run, validate, word
+from moca.settings import Label, Run, validate, word
 from moca.settings.method import method
 
 
@@ -36,7 +36,7 @@ class Comparison:
 
     def __init__(
         self,
-        results: Sequence[tuple[str, Result]],
+        results: Sequence[tuple[Label, Result]],
         folder: Path,
         cost: Cost | None = None,
         left_out: Sequence[str] = (),
@@ -72,7 +72,7 @@ class Comparison:
         """All methods; if a name occurs in several settings, the setting's title is added to it."""
         names = Counter(row.label for setting in self.settings for row in setting.rows)
         return [
-            Row(f"{row.label} ({setting.title})", row.results) if names[row.label] > 1 else row
+            Row(row.name.also(f"({setting.title})"), row.results) if names[row.label] > 1 else row
             for setting in self.settings
             for row in setting.rows
         ]
@@ -184,9 +184,9 @@ def _table(setting: Setting) -> Table:
     return table
 
 
-def _by_setting(results: Sequence[tuple[str, Result]], chosen: bool) -> list[Setting]:
+def _by_setting(results: Sequence[tuple[Label, Result]], chosen: bool) -> list[Setting]:
     """Group the runs by stream and then by method; settings evaluated on held-out images come last."""
-    by_stream: dict[str, dict[str, list[Result]]] = {}
+    by_stream: dict[str, dict[Label, list[Result]]] = {}
     for (label, result), stream in zip(results, grouping.streams([run for _, run in results]), strict=True):
         by_stream.setdefault(stream, {}).setdefault(label, []).append(result)
     held_out_last = sorted(by_stream.values(), key=lambda rows: next(iter(rows.values()))[0].settings.validation > 0)
@@ -211,7 +211,7 @@ def _is_called(run: Run, name: str) -> bool:
     )
 
 
-def _with_fingerprint(rows: Mapping[str, Sequence[Result]]) -> Result:
+def _with_fingerprint(rows: Mapping[Label, Sequence[Result]]) -> Result:
     """A run that recorded the fingerprint of its images, if there is one; else the first."""
     every = [result for results in rows.values() for result in results]
     return next((result for result in every if result.environment.get("data")), every[0])

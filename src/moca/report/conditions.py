@@ -77,7 +77,7 @@ def _command(verb: str, runs: Sequence[Run], values: dict[str, list[Any]], seeds
         if given != [getattr(default, name)] or (name in RECIPE and given != [None]):  # recipes have other defaults
             if None in given:
                 return None
-            exact = [value.in_full() if isinstance(value, Choice) else word(value) for value in given]
+            exact = [str(value.in_full()) if isinstance(value, Choice) else word(value) for value in given]
             words += [f"--{name.replace('_', '-')}", *exact]
     return shlex.join([*words, *map(str, seeds)])
 

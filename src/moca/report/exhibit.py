@@ -10,7 +10,7 @@ from moca.report.analysis_plots import of_panels
 from moca.report.facets import colours
 from moca.report.methods import Setting
 from moca.report.plotting import Plot
-from moca.report.side_by_side import OF, Group, grid, groups, panels, plain_numbers, plots, shared_out
+from moca.report.side_by_side import Group, grid, groups, panels, plain_numbers, plots, shared_out
 from moca.report.side_by_side import analyses as found_in
 from moca.report.table import Cell, Table
 from moca.report.tables import any_scale
@@ -60,15 +60,15 @@ def _numbers(setting: Setting, methods: Sequence[Group], analysis: str, title: s
 
     def rows(names: Sequence[str], thing: str = "") -> Iterator[tuple[Cell, ...]]:
         for method in methods:
-            spreads = [method.number(analysis, thing + name) for name in names]
+            spreads = [method.number(analysis, name) for name in names]
             if any(not math.isnan(spread.mean) for spread in spreads):
-                title = f"{method.label}{OF}{thing}".removesuffix(OF)
+                title = method.label + f": {thing}" * bool(thing)
                 yield Cell(title, colour=places[method.label]), *map(any_scale, spreads)
 
-    plain, (things, heads) = plain_numbers(methods, analysis), grid(methods, analysis)
+    plain, (heads, things) = plain_numbers(methods, analysis), grid(methods, analysis)
     found = {
         title: (plain, [*rows(plain)]),
-        f"{title} in detail": (heads, [row for thing in things for row in rows(heads, thing + OF)]),
+        f"{title} in detail": (heads, [row for thing, names in things.items() for row in rows(names, thing)]),
     }
     return [
         Table(name, ("Method", *(one[:1].upper() + one[1:] for one in names)), made, caption, setting.title)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from moca.report.methods import Row, Setting
 from moca.report.palette import LOOKS
-from moca.settings import word
+from moca.settings import NONE, Label, Named, word
 
 T = TypeVar("T")
 MOST = len(LOOKS)
 """Most lines in a figure."""
 _MOST_PANELS = 6
-_PLAIN = "without perturbation"
 
 
 @dataclass(frozen=True)
@@ -56,35 +55,26 @@ class Family:
 
     title: str
     methods: list[tuple[str, int, Row]]
-    """Each with its name, which lacks the learner's, and the index of its colour: the same in all panels."""
+    """Each with its name in print, which lacks the learner's, and the index of its colour: the same in all panels."""
 
 
 def families(setting: Setting) -> list[Family]:
     """The methods in a panel for each learner, if at least two learners have several; else, or if there are too many to
     tell apart, none. Methods that learn all tasks at once are in every panel, for reference."""
-    levels = [(row.label, row) for row in setting.finished if row.at_once]
-    panels: dict[str, list[tuple[str, Row]]] = {}
+    levels = [(row.name.in_print, row) for row in setting.finished if row.at_once]
+    panels: dict[Named, list[tuple[str, Row]]] = {}
     for row in (row for row in setting.finished if not row.at_once):
-        learner = _learner(row)
-        name = row.label.removeprefix(learner).strip()
-        if not row.perturbed:
-            name = _PLAIN + f" ({name.replace(' ', ', ')})" * bool(name)
-        panels.setdefault(learner, []).append((name, row))
+        name = replace(row.name, learner=NONE).in_print
+        panels.setdefault(row.name.learner, []).append((name, row))
     perturbed = {name: row.perturbed for methods in panels.values() for name, row in methods}
     names = [*sorted(perturbed, key=perturbed.__getitem__), *(name for name, _ in levels)]  # the baseline is grey
     several = sum(len(methods) > 1 for methods in panels.values())
-    if several < 2 or "" in panels or len(panels) > _MOST_PANELS or len(names) > MOST:
+    if several < 2 or len(panels) > _MOST_PANELS or len(names) > MOST:
         return []
     return [
-        Family(learner, [(name, names.index(name), row) for name, row in [*methods, *levels]])
+        Family(Label(learner).in_print, [(name, names.index(name), row) for name, row in [*methods, *levels]])
         for learner, methods in panels.items()
     ]
-
-
-def _learner(row: Row) -> str:
-    """The learner with its options, as it begins the method's label; empty if the label was given by the user."""
-    learner = row.label.partition(" ")[0].partition("+")[0]
-    return learner if learner.partition(":")[0] == row.run.learner.name else ""
 
 
 def _split(title: str, first: list[Row], others: list[Row]) -> list[Facet]:

@@ -18,7 +18,7 @@ from moca.engine.plan import folder_name
 from moca.report.analysis_figures import draw
 from moca.report.comparison import Comparison
 from moca.report.facets import Facet, Family, facets, families
-from moca.report.labels import in_print, rows_of, wrapped
+from moca.report.labels import rows_of, wrapped
 from moca.report.methods import Row
 from moca.report.palette import LOOKS
 from moca.report.printing import COLUMN, DASHES, INK, PAGE, RULE, legend, over_seeds, save, style, y_label
@@ -87,8 +87,8 @@ def accuracy_panels(learners: Sequence[Family], judged: str) -> Figure:
     handles: dict[str, Line2D] = {}
     for place, (axes, learner) in enumerate(zip(grid, learners, strict=True)):
         for name, colour, row in learner.methods:
-            handles[in_print(name)] = _curve(axes, row, colour)
-        axes.set_title("\n".join(wrapped(in_print(learner.title), 100 // across)))
+            handles[name] = _curve(axes, row, colour)
+        axes.set_title("\n".join(wrapped(learner.title, 100 // across)))
         first = place % across == 0
         axes.set_ylabel(y_label(f"Accuracy on {judged} (%)") if first else "")
         axes.tick_params("y", labelleft=first)
@@ -112,7 +112,7 @@ def _over_tasks(grid: Sequence[Axes], rows: Sequence[Row]) -> None:
 
 def _names(rows: Sequence[Row]) -> list[str]:
     """What the methods are called, as in the tables for LaTeX."""
-    return [in_print(row.label) for row in rows]
+    return [row.name.in_print for row in rows]
 
 
 def _seeds(rows: Sequence[Row], spread: bool = True) -> str:
@@ -187,7 +187,7 @@ def against(sweep: Sweep, judged: str) -> Figure:
         axes.set_xticks([*sweep.ticks], [*sweep.ticks.values()])
         axes.minorticks_off()
     axes.grid(axis="y")
-    names = [*_names(sweep.levels), *(in_print(line.label) for line in sweep.lines)]
+    names = [*_names(sweep.levels), *(line.name.in_print for line in sweep.lines)]
     legend(figure, handles, names, _seeds(sweep.rows))
     return figure
 

@@ -11,7 +11,7 @@ from moca.data import Dataset, catalogue
 from moca.data.protocol import Protocol, deal
 from moca.defaults import recipe_places, with_recipe
 from moca.engine.result import Result
-from moca.settings import COMMON, ELSEWHERE, VARIANTS, Absent, Choice, Own, ReadyMade, Run, word
+from moca.settings import COMMON, ELSEWHERE, VARIANTS, Absent, Choice, Label, Named, Own, ReadyMade, Run, word
 
 T = TypeVar("T")
 STREAM = ("data", "image_size", "protocol", "tasks", "class_order", "arrival", "validation")
@@ -106,7 +106,7 @@ def _tasks(run: Run) -> str:
     return "" if count is None else f"{count} task{'s' * (count != 1)}"
 
 
-def labels(runs: Sequence[Run]) -> list[str]:
+def labels(runs: Sequence[Run]) -> list[Label]:
     """A name for each run, as short as possible, but never the same for runs of two methods.
 
     It has the learner and the perturbation with those of their options that vary or are not the recipe's. Common
@@ -125,24 +125,24 @@ def _learner(run: Run) -> str:
     return f"{run.learner.name} {str(getattr(run.learner, 'of', '')).partition(':')[0]}"
 
 
-def _labels(runs: Sequence[Run]) -> list[str]:
+def _labels(runs: Sequence[Run]) -> list[Label]:
     learners, perturbations = [run.learner for run in runs], [run.perturb for run in runs]
-    names, perturbs = (
+    parts = (
         [_with_options(part, [usual(part, run), *known]) for part, run in zip(parts, runs, strict=True)]
         for parts, known in ((learners, distinct(learners)), (perturbations, distinct(perturbations)))
     )
-    names = [label + f"+{perturb}" * (perturb != "none") for label, perturb in zip(names, perturbs, strict=True)]
+    named = [*map(Label, *parts)]
     others = [name for name in Run.model_fields if name not in (*ELSEWHERE, *STREAM, "learner", "perturb")]
     with_memory, of_learner = [run.uses_memory for run in runs], [_learner(run) for run in runs]
     for name in others:
         values = [word(getattr(run, name)) for run in runs]
         using = [uses or name != "memory" for uses in with_memory]
         varies = name in COMMON and len({value for value, used in zip(values, using, strict=True) if used}) > 1
-        among = names if name in COMMON else of_learner
+        among: Sequence[object] = named if name in COMMON else of_learner
         unclear = _ambiguous(among, values)
-        names = [label + f" {name}={value}" * ((varies and used and value != "None") or one in unclear)
-                 for label, one, value, used in zip(names, among, values, using, strict=True)]  # fmt: skip
-    return names
+        named = [label.also(f"{name}={value}") if (varies and used and value != "None") or one in unclear else label
+                 for label, one, value, used in zip(named, among, values, using, strict=True)]  # fmt: skip
+    return named
 
 
 def distinct(values: Iterable[T]) -> list[T]:
@@ -154,7 +154,7 @@ def distinct(values: Iterable[T]) -> list[T]:
     return found
 
 
-def _ambiguous(names: Sequence[str], values: Sequence[str]) -> set[str]:
+def _ambiguous(names: Sequence[T], values: Sequence[str]) -> set[T]:
     """The names that occur with more than one value."""
     counts = Counter(name for name, _ in {*zip(names, values, strict=True)})
     return {name for name, count in counts.items() if count > 1}
@@ -183,11 +183,9 @@ def _recipe(run: Run) -> str:
     return protocol(run) or ("small" if known and known.embedded else "own")
 
 
-def _with_options(choice: Choice, among: Sequence[Choice]) -> str:
+def _with_options(choice: Choice, among: Sequence[Choice]) -> Named:
     """The name of a choice, with the options in which it differs from others of that name, and its `VARIANTS`."""
     alike = [other for other in among if other.name == choice.name]
-    varied = {key: value for key, value in choice if any(getattr(other, key, None) != value for other in alike)}
-    named = {key: value for key, value in choice if (value if key in VARIANTS else key in varied and value is not None)}
-    fields = type(choice).model_fields
-    options = [f"{fields[key].alias or key}={word(value)}" for key, value in named.items()]
-    return choice.name + (":" + ",".join(options) if options else "")
+    varied = {key for key, value in choice if any(getattr(other, key, None) != value for other in alike)}
+    named = {key for key, value in choice if (value if key in VARIANTS else key in varied and value is not None)}
+    return choice.naming(named)

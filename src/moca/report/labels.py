@@ -5,34 +5,11 @@ import re
 from collections.abc import Sequence
 
 from moca import wording
-from moca.parts import LEARNERS, PERTURBATIONS, Kind
 
 _MOST_NAMED, _MOST_LETTERS = 6, 160
 """Most labels in a sentence, and most letters that they may have together if there are several."""
 _LONGEST = 240
 """Most characters of a label that is wrapped: methods often differ only at the end of their names."""
-
-
-def in_print(label: str) -> str:
-    """A method's label as papers write it: `er_ace+gaussian:lambda=0.5 lr=0.1` is ER-ACE + Gaussian (λ=0.5, lr=0.1).
-
-    A label without the learner begins with the plus: `+gaussian` is Gaussian.
-    """
-    method, *others = label.split(" ")
-    parts = [part.partition(":")[::2] for part in method.split("+", 1)]
-    titles = [_title(kind, name) for kind, (name, _) in zip((LEARNERS, PERTURBATIONS), parts, strict=False) if name]
-    if not all(titles):
-        return label
-    options = [option for _, given in parts for option in given.split(",") if option] + others
-    in_brackets = ", ".join(options).replace("lambda=", "\N{GREEK SMALL LETTER LAMDA}=")
-    return " + ".join(titles) + f" ({in_brackets})" * bool(options)
-
-
-def _title(kind: Kind, name: str) -> str:
-    """What a part is called in its paper, as its docstring begins; empty for a name that is no part's."""
-    if name in kind.built_in:
-        return kind.lines()[name].partition(":")[0]
-    return name if kind.knows(name) or "." in name else ""
 
 
 def plain(label: str, length: int = 60) -> str:

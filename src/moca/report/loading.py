@@ -14,6 +14,7 @@ from moca.errors import MocaError
 from moca.measures.analysis import analyses_of
 from moca.paths import from_here
 from moca.report import grouping
+from moca.settings import Label
 
 _IN_THE_PAPER = ("none", "gaussian", "vmf", "doa_old", "doa_new", "vt", "wap")
 """Perturbations in the paper's order; others come after them, by name."""
@@ -21,7 +22,7 @@ _IN_THE_PAPER = ("none", "gaussian", "vmf", "doa_old", "doa_new", "vt", "wap")
 
 def load(
     places: Sequence[Path], chosen: bool = False, only: Sequence[Listed] | None = None
-) -> tuple[list[tuple[str, Result]], list[str]]:
+) -> tuple[list[tuple[Label, Result]], list[str]]:
     """The labelled runs below some folders, all or `only` these, that have ended; and those left out, each with the
     reason.
 
@@ -110,7 +111,7 @@ def _ended(run: Listed) -> Result:
     }.get(run.state, run.why))  # fmt: skip
 
 
-def labelled(runs: Sequence[Result], chosen: bool = False) -> list[tuple[str, Result]]:
+def labelled(runs: Sequence[Result], chosen: bool = False) -> list[tuple[Label, Result]]:
     """Label and sort runs: ER first, then the other learners by name, each first without, then with its perturbations.
 
     Labels are unique per stream. If settings were chosen for each method (`--choose`), its label is the same on
@@ -119,15 +120,15 @@ def labelled(runs: Sequence[Result], chosen: bool = False) -> list[tuple[str, Re
     by_stream: dict[str, list[Result]] = {}
     for result, stream in zip(runs, grouping.streams(runs, ["validation"] * chosen), strict=True):
         by_stream.setdefault(stream, []).append(result)
-    pairs: list[tuple[str, Result]] = []
+    pairs: list[tuple[Label, Result]] = []
     for results in by_stream.values():
         labels = grouping.labels([result.settings for result in results])
         pairs += sorted(zip(labels, results, strict=True), key=_order)
     return pairs
 
 
-def _order(named: tuple[str, Result]) -> tuple[object, ...]:
-    label, run = named[0], named[1].settings
+def _order(named: tuple[Label, Result]) -> tuple[object, ...]:
+    label, run = str(named[0]), named[1].settings
     learner, perturb = run.learner.name, run.perturb.name
     place = _IN_THE_PAPER.index(perturb) if perturb in _IN_THE_PAPER else len(_IN_THE_PAPER)
     return learner != "er", learner, place, _by_number(label), str(run.seed).zfill(9)

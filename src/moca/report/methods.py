@@ -11,17 +11,25 @@ from moca.engine.result import Result
 from moca.errors import MocaError, nearest
 from moca.report import grouping
 from moca.report.spread import Spread
-from moca.settings import Run, word
+from moca.settings import Label, Run, word
 
 
 @dataclass(frozen=True)
 class Row:
     """One method of a comparison, with one run per seed."""
 
-    label: str
-    """The method's name: learner, perturbation, and the settings in which it differs from the others."""
+    name: Label
+    """What the method is called."""
     results: list[Result]
     """Its runs, finished or not."""
+
+    def __repr__(self) -> str:
+        return f"Row(label={self.label!r}, results={self.results})"
+
+    @property
+    def label(self) -> str:
+        """The method's name: learner, perturbation, and the settings in which it differs from the others."""
+        return str(self.name)
 
     @property
     def finished(self) -> list[Result]:
@@ -116,6 +124,11 @@ class Setting:
     def held_out(self) -> bool:
         """Whether methods are evaluated on held-out training images instead of test images."""
         return self.results[0].settings.validation > 0
+
+    @property
+    def in_print(self) -> dict[str, str]:
+        """How papers write the names of the methods."""
+        return {row.label: row.name.in_print for row in self.rows}
 
     @property
     def images(self) -> str:

@@ -91,7 +91,7 @@ def sweep(one: Sweep, judged: str) -> Plot:
     traces: list[Trace] = []
     ends = [min(line.points[0][0] for line in one.lines), max(line.points[-1][0] for line in one.lines)]
     drawn = [(row.label, ends, [row, row], True) for row in one.levels]
-    drawn += [(of.label, [value for value, _ in of.points], [row for _, row in of.points], False) for of in one.lines]
+    drawn += [(str(of.name), [x for x, _ in of.points], [row for _, row in of.points], False) for of in one.lines]
     for place, (label, x, rows, level) in zip([place for of in one.colours for place in of], drawn, strict=True):
         spreads = [row.spread("final_accuracy") for row in rows]
         traces += _over_seeds(label, place, x, spreads, "" if level else f"{shown(one.name)} %{{x}}: ", level)

@@ -22,7 +22,7 @@ from moca.report.facets import MOST, facets
 from moca.report.methods import Row, Setting
 from moca.report.spread import Spread
 
-OF = ": "
+_OF = ": "
 """Separates the thing from the number in a name such as `task 1: accuracy`."""
 MARKED = 20
 """Most points of a line that is drawn with markers."""
@@ -172,13 +172,14 @@ def numbers(groups: Sequence[Group], analysis: str) -> list[str]:
 
 def plain_numbers(groups: Sequence[Group], analysis: str) -> list[str]:
     """The names of the numbers that do not belong to one of several things (see `grid`)."""
-    return [name for name in numbers(groups, analysis) if OF not in name]
+    return [name for name in numbers(groups, analysis) if _OF not in name]
 
 
-def grid(groups: Sequence[Group], analysis: str) -> tuple[list[str], list[str]]:
-    """If an analysis has the same numbers of several things: the things, and the names of their numbers."""
-    pairs = [name.partition(OF)[::2] for name in numbers(groups, analysis) if OF in name]
-    return list(dict.fromkeys(thing for thing, _ in pairs)), list(dict.fromkeys(what for _, what in pairs))
+def grid(groups: Sequence[Group], analysis: str) -> tuple[list[str], dict[str, list[str]]]:
+    """If an analysis has the same numbers of several things: what they are, and for each thing their names in full."""
+    pairs = [name.partition(_OF)[::2] for name in numbers(groups, analysis) if _OF in name]
+    heads = list(dict.fromkeys(what for _, what in pairs))
+    return heads, {thing: [f"{thing}{_OF}{what}" for what in heads] for thing, _ in pairs}
 
 
 def panels(groups: Sequence[Group], analysis: str, plot: str) -> list[Panel]:

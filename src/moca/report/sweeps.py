@@ -11,7 +11,7 @@ from typing import Any
 from moca.report import grouping
 from moca.report.facets import MOST, evenly
 from moca.report.methods import Row, Setting
-from moca.settings import ELSEWHERE, Run
+from moca.settings import ELSEWHERE, Label, Run
 
 _LEAST = 3
 """Fewest values that make a curve; for two, the summary is enough."""
@@ -30,7 +30,7 @@ Place = tuple[str, ...]
 class Line:
     """A method, with its results at each value of the setting."""
 
-    label: str
+    name: Label
     points: list[tuple[float, Row]]
     own: str = ""
     """Label of its learner, if that is in the figure."""
@@ -110,7 +110,7 @@ def _sweeps_over(setting: Setting, place: Place, settings: dict[str, dict[Place,
     return [Sweep(name, part, levels) for part in evenly(lines, MOST - len(levels))]
 
 
-def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[str]:
+def _labels(several: Sequence[Sequence[tuple[float, Row]]], place: Place) -> list[Label]:
     """Labels of the methods without the setting that is swept: it has its usual value, or the same in all of them."""
     return grouping.labels([_with(points[0][1].run, place, several[0][0][0]) for points in several])
 

@@ -11,7 +11,6 @@ from itertools import combinations
 from moca.engine.result import Result
 from moca.report.conditions import run_command
 from moca.report.differences import Learners, against_own_learner, between_learners, by_memory
-from moca.report.labels import in_print
 from moca.report.methods import Row, Setting
 from moca.report.significance import FEW, LEVEL, Difference
 from moca.report.spread import Spread
@@ -89,7 +88,7 @@ def summary(setting: Setting, colours: Sequence[int | None], with_p: bool = Fals
         + f"{UNKNOWN} is a number that is unknown or has no meaning here. Arrows show which direction is better."
     )
     bold = _what_is_bold(setting.finished) if any(cell.best for row in rows for cell in row) else ""
-    return Table("summary", tuple(head), rows, caption, setting.title, _in_print(setting), bold)
+    return Table("summary", tuple(head), rows, caption, setting.title, setting.in_print, bold)
 
 
 def _best_marked(rows: Sequence[Row], column: Column) -> list[Cell]:
@@ -112,10 +111,6 @@ def _what_is_bold(rows: Sequence[Row]) -> str:
     return f"The best number of a column is bold{each}{rivals}."
 
 
-def _in_print(setting: Setting) -> dict[str, str]:
-    return {row.label: in_print(row.label) for row in setting.rows}
-
-
 _TEST = (
     f"* marks p < {LEVEL:g} in a t-test, corrected for all differences in the table (Holm); the test is paired by seed "
     f"where seeds are shared, else Welch's. With {FEW} seeds or fewer it detects only large differences."
@@ -136,7 +131,7 @@ def perturbations(setting: Setting) -> Table | None:
         f"{setting.title}: each perturbation against its own learner{_both_chosen(setting)}, final accuracy on "
         f"{setting.judged}, in percentage points. {_TEST}"
     )
-    return Table("perturbations", head, rows, caption, setting.title, _in_print(setting))
+    return Table("perturbations", head, rows, caption, setting.title, setting.in_print)
 
 
 def learners(setting: Setting) -> list[Table]:
@@ -153,7 +148,7 @@ def _learners(setting: Setting, group: Learners) -> Table:
         lines = [(Cell(row.label), *_test_cells(group.difference(row, best))) for row in rows if row is not best]
         head = ("Method", *_TESTED)
         caption = f"{about}; each against {best.label}, which has the highest mean{among}. {_TEST}"
-        return Table("learners", head, lines, caption, where, _in_print(setting))
+        return Table("learners", head, lines, caption, where, setting.in_print)
 
     def cell(row: Row, column: Row) -> Cell:
         return Cell("") if row is column else _signed(group.difference(row, column))
@@ -162,7 +157,7 @@ def _learners(setting: Setting, group: Learners) -> Table:
     counts = sorted({group.difference(row, other).n for other, row in combinations(rows, 2)})
     caption = f"{about}; n = {' or '.join(counts)} seed{'s' * (counts != ['1'])}. {_TEST}"
     columns = ("Row minus column", *(row.label for row in rows))
-    return Table("learners", columns, lines, caption, where, _in_print(setting))
+    return Table("learners", columns, lines, caption, where, setting.in_print)
 
 
 def settings(setting: Setting) -> tuple[Table | None, dict[str, str]]:

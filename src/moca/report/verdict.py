@@ -98,7 +98,7 @@ def _for_each_memory(groups: Sequence[Learners]) -> str:
         first, second, *_ = group.ranked
         lead = group.difference(first, second)
         p = f", p = {p_value(lead.adjusted)}".replace("= <", "<") if lead.test else ""
-        names = [row.label.replace(f" {group.memory}", "") for row in (first, second)]
+        names = [row.name.without(group.memory) for row in (first, second)]
         best.append(f"{names[0]} at {group.memory} ({signed(lead.spread).whole} points over {names[1]}{p})")
         clear += [group.memory] * lead.clear
     chance = f"More than chance at {some(clear)}" if clear else "None of these leads is more than chance"

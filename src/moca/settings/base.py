@@ -6,7 +6,8 @@ in the short form `name:option=value,option=value`, for example `wap:lambda=1.5,
 
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import groupby
 from numbers import Real
 from types import UnionType
@@ -18,6 +19,17 @@ from moca.errors import SEVERAL, MocaError, nearest
 from moca.parts import dotted
 
 S = TypeVar("S", bound="Settings")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A choice by its name and some of its options, such as `lambda=0.5`."""
+
+    name: str
+    options: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name}:{','.join(self.options)}" if self.options else self.name
 
 
 class Settings(BaseModel):
@@ -65,15 +77,16 @@ class Settings(BaseModel):
         """The short form, if there is one, with only the options that differ from their defaults."""
         if self.leading not in type(self).model_fields:
             return super().__str__()
-        return self._short([k for k, v in self if v != type(self).model_fields[k].default])
+        return str(self.naming({k for k, v in self if v != type(self).model_fields[k].default}))
 
     def as_given(self) -> str:
         """The short form with every option that was given explicitly, even at its default."""
-        return self._short([k for k, _ in self if k in self.model_fields_set])
+        return str(self.naming(self.model_fields_set))
 
-    def _short(self, fields: Sequence[str]) -> str:
-        options = [f"{_spelling(type(self), k)}={word(getattr(self, k))}" for k in fields if k != self.leading]
-        return str(getattr(self, self.leading)) + (":" + ",".join(options) if options else "")
+    def naming(self, fields: Collection[str]) -> Named:
+        """The short form with these of the options."""
+        options = [f"{_spelling(type(self), k)}={word(v)}" for k, v in self if k in fields and k != self.leading]
+        return Named(str(getattr(self, self.leading)), tuple(options))
 
 
 def takes(annotation: Any, *kinds: type) -> bool:

@@ -14,7 +14,7 @@ from pydantic import model_serializer as serializer
 
 from moca.errors import MocaError
 from moca.parts import KINDS, Kind, Part, called, declared_options, path_of
-from moca.settings.base import Settings, parse, validate
+from moca.settings.base import Named, Settings, parse, validate
 
 
 class Choice(Settings):
@@ -74,16 +74,17 @@ class Choice(Settings):
     def _fields_named(self, options: dict[str, Any]) -> set[str]:
         return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
 
-    def in_full(self) -> str:
+    def in_full(self) -> Named:
         """The short form with the options that differ from their defaults, or that a recipe would set if left open."""
         recipes = getattr(self.make() if _is_part(self.part) else self.part, "recipes", {})
         left_open = self._fields_named({key: value for recipe in recipes.values() for key, value in recipe.items()})
         fields = type(self).model_fields
-        return self._short([k for k, v in self if v != fields[k].default or k in left_open])
+        return self.naming({k for k, v in self if v != fields[k].default or k in left_open})
 
     def beyond(self, given: Choice) -> str:
         """The short form with the options in which it differs from `given`."""
-        return self._short([k for k, v in self if v != getattr(given, k, v)]) if self.name == given.name else str(self)
+        unlike = {k for k, v in self if v != getattr(given, k, v)}
+        return str(self.naming(unlike)) if self.name == given.name else str(self)
 
     def make(self, shape: tuple[int, int, int] | None = None) -> Any:
         """Create the part, ready for one run. `shape` is that of the images, for encoders that take it."""
