@@ -94,7 +94,7 @@ ER, HALF = Named("er"), Named("gaussian", ("lambda=0.5",))
         (Label(Named("derpp", ("adjust=auto",)), Named("vt"), ("memory=20:per=class",)),
          "derpp:adjust=auto+vt memory=20:per=class", "DER++ + VT (adjust=auto, memory=20:per=class)"),
         (Label(Named("joint")), "joint", "Joint training"),
-        (Label(Named("mine.Best", ("alpha=2",)), Named("wap")), "mine.Best:alpha=2+wap", "mine.Best + WAP (alpha=2)"),
+        (Label(Named("mine.Best", ("alpha=2",)), Named("wap")), "mine.Best:alpha=2+wap", "Best + WAP (alpha=2)"),
         (Label(ER, Named("nothing")), "er+nothing", "er+nothing"),
     ],
 )  # fmt: skip

@@ -51,10 +51,11 @@ class Label:
 
 
 def _title(kind: Kind, name: str) -> str:
-    """What a part is called in its paper, as its docstring begins; empty for a name that is no part's."""
+    """What a part is called in its paper, as its docstring begins, a user's class without its module; empty for a name
+    that is no part's."""
     if name in kind.built_in:
         return kind.lines()[name].partition(":")[0]
-    return name if kind.knows(name) or "." in name else ""
+    return name.rpartition(".")[2] if kind.knows(name) or "." in name else ""
 
 
 def method(text: str) -> dict[str, str]:
