@@ -11,8 +11,8 @@ import numpy as np
 from moca.data import catalogue, provider
 from moca.data.catalogue import Known
 from moca.data.decompression import most_bytes
+from moca.data.differences import Differences
 from moca.data.duplicates import repeats
-from moca.data.fingerprint import Differences
 from moca.data.naming import named, refuse_empty
 from moca.data.place import exists
 from moca.data.progress import Watch, silent

@@ -1,6 +1,6 @@
 """The known data sets: the contents, download URLs and benchmark protocols of each, as data.
 
-Each set has a TOML file in `known/`, and beside it the tags of its images (see `fingerprint`).
+Each set has a TOML file in `known/`, and beside it the tags of its images (see `differences`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from moca.data.fingerprint import Counts, Reference
+from moca.data.differences import Counts, Reference
 from moca.data.protocol import Protocol, setting_of
 from moca.errors import MocaError, nearest
 from moca.recipes import load_recipe

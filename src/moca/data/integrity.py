@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data import catalogue
-from moca.data.fingerprint import Contents, Differences, Digests, Place, compare, image_digests
+from moca.data.differences import Differences, compare, describe
+from moca.data.fingerprint import Contents, Digests, Place, image_digests
 from moca.data.source import in_blocks
 from moca.data.store import Info, Store
-from moca.data.verification import describe
 from moca.errors import MocaError, nearest
 
 
