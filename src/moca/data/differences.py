@@ -54,7 +54,6 @@ class Differences:
     missing: Counter[tuple[str, int]] = field(default_factory=Counter)
     """How many images of (split, class) the copy lacks."""
     agreed: int = 0
-    total: int = 0
     same: bool = True
     """Whether the fingerprints agree, so that the copy is complete and correct."""
 
@@ -74,10 +73,9 @@ class Differences:
 
 def compare(contents: Contents, reference: Reference) -> Differences:
     """Find the differences of a copy from the reference; cheap if there are none."""
-    total = sum(map(sum, reference.counts))
     if contents.fingerprint() == reference.fingerprint:
-        return Differences(agreed=total, total=total)
-    result = Differences(same=False, total=total)
+        return Differences(agreed=sum(map(sum, reference.counts)))
+    result = Differences(same=False)
     lacking = {
         split: Counter(zip(labels.tolist(), tag.tolist(), strict=True)) for split, labels, tag in reference.splits()
     }
