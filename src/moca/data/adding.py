@@ -13,12 +13,12 @@ from moca.data.catalogue import Known
 from moca.data.decompression import most_bytes
 from moca.data.differences import Differences
 from moca.data.duplicates import repeats
-from moca.data.naming import named, refuse_empty
+from moca.data.naming import named
 from moca.data.place import exists
 from moca.data.progress import Watch, silent
 from moca.data.readers import open_source
 from moca.data.source import Options, Source
-from moca.data.splitting import Chosen, as_given, salt_of, split_off
+from moca.data.splitting import Chosen, as_given, refuse_empty, salt_of, split_off, told
 from moca.data.store import Info, Store, is_name
 from moca.data.verification import origin, prove
 from moca.data.writer import write_arrays, write_splits
@@ -123,7 +123,7 @@ def _import(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) 
         chosen = as_given(train, test)
     else:
         chosen = split_off(train, classes, rules.test_share, rules.seed)
-        notes.append(f"{rules.test_share:.0%} of each class split off as the test set with seed {rules.seed}")
+        notes.append(told(rules.test_share, rules.seed))
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
