@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from moca.data.decode import pixels_of
+from moca.data.decode import decode
 from moca.data.source import Options, Part, Pixels, Source, array_part, together
 from moca.errors import MocaError
 
@@ -29,7 +29,7 @@ def _part(path: Path, files: Sequence[str], split: str) -> Part:
     def chunks() -> Iterator[Pixels]:
         for file in files:
             try:
-                sheet = pixels_of(str(path / file))
+                sheet = decode(str(path / file), colour=True)
             except Exception as error:
                 raise MocaError(f"cannot read {path / file} ({error}); fetch the package again") from None
             if sheet.shape[1] != 32 * 32:
