@@ -34,10 +34,10 @@ class Checked:
     """One line for each difference."""
 
 
-def stored(name: str, store: Store) -> str:
-    """Return the name if it is in the store; raise otherwise."""
+def refuse_absent(name: str, store: Store) -> None:
+    """Raise if there is no set of that name in the store."""
     if name in store:
-        return name
+        return
     if name in catalogue.names() and catalogue.known(name).embedded:
         raise MocaError(f"'{name}' is inside the package, not in the store: there is nothing to check or remove")
     if name in catalogue.names():
@@ -50,7 +50,8 @@ def stored(name: str, store: Store) -> str:
 def check(name: str, *, data_dir: Path | str | None = None) -> Checked:
     """Read every stored image again, and compare with the recorded fingerprint and with the known set, if it is one."""
     store = Store(data_dir)
-    entry, info = store.entry(stored(name, store)), store.info(name)
+    refuse_absent(name, store)
+    entry, info = store.entry(name), store.info(name)
     found = contents(store.arrays(name))
     fingerprint = found.fingerprint()
     known = catalogue.known(entry["known"]) if entry.get("known") else None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moca.data import catalogue
-from moca.data.integrity import stored
+from moca.data.integrity import refuse_absent
 from moca.data.store import Info, Store
 from moca.errors import MocaError
 
@@ -50,7 +50,8 @@ def remove(name: str, *, data_dir: Path | str | None = None) -> bool:
     """Remove a name from the store. Its images and their generator are deleted unless another name shares them. Return
     whether a generator was deleted."""
     store = Store(data_dir)
-    name, generator = stored(name, store), False
+    refuse_absent(name, store)
+    generator = False
     if any((store.directory / "generators").glob("*")):
         from moca.generator.store import remove_generator  # imported late: loads torch
 
