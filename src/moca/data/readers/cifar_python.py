@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from moca.data.readers.cifar import TEN, files
-from moca.data.source import Options, Part, Pixels, Source, array_part, together
+from moca.data.source import Options, Part, Pixels, Source, array_part, name_of
 from moca.data.unpickle import unpickle
 from moca.errors import MocaError
 
@@ -37,7 +37,7 @@ def _part(paths: Sequence[Path]) -> Part:
             yield _images(path, unpickle(path))
 
     labels = [_labels(path, unpickle(path)) for path in paths]
-    return array_part(chunks, np.concatenate(labels), together(paths))
+    return array_part(chunks, np.concatenate(labels), name_of(paths))
 
 
 def _images(path: Path, raw: dict[str, Any]) -> Pixels:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from moca.data.decode import decode
-from moca.data.source import Options, Part, Pixels, Source, array_part, together
+from moca.data.source import Options, Part, Pixels, Source, array_part, name_of
 from moca.errors import MocaError
 
 _TRAIN = tuple(f"data_batch_{i}.png" for i in range(1, 6))
@@ -40,4 +40,4 @@ def _part(path: Path, files: Sequence[str], split: str) -> Part:
         labels = np.array(json.loads((path / _LABELS[split]).read_text()))
     except (OSError, ValueError, RecursionError) as error:
         raise MocaError(f"cannot read {path / _LABELS[split]} ({error}); fetch the package again") from None
-    return array_part(chunks, labels, together([path / file for file in files]))
+    return array_part(chunks, labels, name_of([path / file for file in files]))
