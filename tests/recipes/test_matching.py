@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from moca.recipes.cells import cells, in_exhibits
+from moca.recipes.cells import cells
 from moca.recipes.experiment import experiment
 from moca.recipes.matching import REPRODUCED, Entry, Found, entries, experiments, outcome
+from moca.recipes.selection import in_exhibits
 from moca.report.spread import Spread
 
 RESULTS = Path(__file__).parents[2] / "results"
