@@ -68,7 +68,7 @@ class Entry:
     results: tuple[Result, ...] = ()
 
     @property
-    def runs(self) -> str:
+    def identity(self) -> str:
         """A key that is equal for cells that are read from the same runs."""
         return self.experiment.identity if self.experiment else self.cell.id
 

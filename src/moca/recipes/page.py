@@ -96,7 +96,7 @@ def _experiments(standing: Standing) -> str:
     """What became of the experiments, each counted once, by its cell that the paper prints first."""
     first: dict[str, Entry] = {}
     for entry in _measured(standing):
-        first.setdefault(entry.runs, entry)
+        first.setdefault(entry.identity, entry)
     enough = [entry for entry in first.values() if len(entry.values) >= SEEDS]
     near, above, noise, below = _outcomes(first.values())
     others = _outcomes(enough)
