@@ -38,7 +38,7 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: how many of their cells were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
-        from moca.recipes.matching import NEAR
+        from moca.recipes.outcome import NEAR
 
     standing = _standing(["all"], "", [results], seeds)
     table = _table(["", "measured", "near", "reproduced", "to run", "GPU min", "what"])

@@ -12,7 +12,8 @@ from moca.recipes.claims import rows as claim_rows
 from moca.recipes.equal_footing import rows as footing_rows
 from moca.recipes.experiment import Experiment, rules
 from moca.recipes.leads import rows as lead_rows
-from moca.recipes.matching import NEAR, REPRODUCED, SEEDS, TENTH, Entry, experiments
+from moca.recipes.matching import Entry, experiments
+from moca.recipes.outcome import NEAR, REPRODUCED, SEEDS, TENTH
 from moca.recipes.status import Standing, notes, rows, tag, waiting
 from moca.report.significance import LEVEL
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from moca.recipes.cells import Cell, columns
 from moca.recipes.cost import Pace
 from moca.recipes.experiment import Experiment, departures
-from moca.recipes.matching import REPRODUCED, SEEDS, Entry, Found, Outcome, entries, experiments
+from moca.recipes.matching import Entry, Found, entries, experiments
 from moca.recipes.metrics import in_words
+from moca.recipes.outcome import REPRODUCED, SEEDS, Outcome
 from moca.report.spread import Spread
 from moca.wording import counted
 
