@@ -127,16 +127,16 @@ def _import(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) 
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
-    settled = same or (expected if expected and expected.classes == classes else None)
-    if expected and not settled:
+    used_as = same or (expected if expected and expected.classes == classes else None)
+    if expected and not used_as:
         notes.append(_other_classes(classes, expected, rules.allow_differences))
     if same is None:  # duplicates in a published set need no note: everybody has them
         notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
-    differences = proof.differences if settled else None  # with other classes, labels cannot be compared
+    differences = proof.differences if used_as else None  # with other classes, labels cannot be compared
     added = Added(name, source.kind, info, same.name if same else None, differences, left_out)
-    return added, settled.name if settled else ""
+    return added, used_as.name if used_as else ""
 
 
 def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> str:

@@ -133,9 +133,7 @@ class Store:
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
             return Info(**values)
         except (OSError, ValueError, TypeError, AttributeError) as error:  # not JSON, or not the expected fields
-            raise MocaError(
-                f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
-            ) from None
+            raise _unreadable(name, error) from None
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """The memory-mapped arrays of a set, copy-on-write: writing to one changes only this process's view."""
@@ -143,9 +141,7 @@ class Store:
         try:
             return {key: np.load(folder / f"{key}.npy", mmap_mode="c", allow_pickle=False) for key in ARRAYS}
         except (OSError, ValueError, EOFError) as error:
-            raise MocaError(
-                f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
-            ) from None
+            raise _unreadable(name, error) from None
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
@@ -212,6 +208,10 @@ class Store:
 def is_name(text: str) -> bool:
     """Whether this can be the name of a stored set; anything else is a path."""
     return _NAME.fullmatch(text) is not None
+
+
+def _unreadable(name: str, error: Exception) -> MocaError:
+    return MocaError(f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again")
 
 
 def _flush(path: Path) -> None:
