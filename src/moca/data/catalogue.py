@@ -57,6 +57,11 @@ class Known:
     exact: bool
     """Whether there is one correct copy; of mini-ImageNet there are several, resized in different ways."""
 
+    @property
+    def default(self) -> Protocol:
+        """The protocol that a run has unless it asks for another."""
+        return next(iter(self.protocols.values()))
+
     def fits(self, classes: tuple[str, ...], shape: tuple[int, int, int]) -> bool:
         """Whether a copy with these classes and image shape can be used as, and compared with, this set."""
         return (self.classes, self.shape) == (classes, shape)
@@ -114,6 +119,11 @@ def known(name: str) -> Known:
         embedded=raw.get("embedded", False),
         exact=raw.get("exact", True),
     )
+
+
+def recorded(entry: Mapping[str, Any]) -> Known | None:
+    """The known data set that an entry of the store names, if any."""
+    return known(entry["known"]) if entry.get("known") else None
 
 
 def _counts(value: int | list[int], classes: int) -> tuple[int, ...]:

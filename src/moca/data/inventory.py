@@ -39,7 +39,7 @@ def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
 def _stored(name: str, store: Store) -> Listed:
     try:
         entry, info = store.entry(name), store.info(name)
-        known = catalogue.known(entry["known"]) if entry.get("known") else None
+        known = catalogue.recorded(entry)
     except MocaError as error:
         return Listed(name, str(error), None, "damaged", "")
     title, protocols = (known.title, tuple(known.protocols)) if known else (entry.get("kind", ""), ())

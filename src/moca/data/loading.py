@@ -89,11 +89,9 @@ def _open(store: Store, name: str, title: str) -> Dataset:
         return Split(images, torch.from_numpy(arrays[f"{which}_labels"]))
 
     used: tuple[Protocol, Mapping[str, Protocol], Mapping[str, tuple[int, ...]]]
-    same = store.entry(name).get("known")
-    if same and catalogue.known(same).fits(info.classes, info.shape):
-        known = catalogue.known(same)
-        default = next(iter(known.protocols.values()))
-        used = (default, known.protocols, known.orders)
+    known = catalogue.recorded(store.entry(name))
+    if known and known.fits(info.classes, info.shape):
+        used = (known.default, known.protocols, known.orders)
     else:
         used = (own_protocol(info.shape, info.mean, info.std), {}, {})
     return Dataset(title, split("train"), split("test"), info.classes, *used, info.fingerprint, info.notes)
