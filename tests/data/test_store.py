@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from moca.data import Store, add, check, listing, load, remove
-from moca.data.store import clear_failures, default_directory
+from moca.data.store import default_directory
+from moca.data.store_failures import failures_told
 from moca.errors import MocaError
 from tests.data.made import npz, small_set
 
@@ -102,7 +103,7 @@ def test_a_full_disk_is_one_line_and_changes_nothing(tmp_path, store_dir, monkey
 
 
 def test_a_store_that_cannot_be_written_is_one_line(tmp_path):
-    with pytest.raises(MocaError, match=r"cannot write in .* move the store"), clear_failures(tmp_path):
+    with pytest.raises(MocaError, match=r"cannot write in .* move the store"), failures_told(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "tmp"))
 
 
