@@ -7,9 +7,8 @@ from typing import get_args
 
 import pytest
 
-from moca.recipes.cells import Status, cells, columns, exhibits
+from moca.recipes.cells import Status, cells, exhibits
 from moca.recipes.experiment import waits_for
-from moca.recipes.selection import in_exhibits
 
 NAN = {"t13-wap-lambda4"}
 """Printed so."""
@@ -44,13 +43,3 @@ def test_a_cell_that_can_be_run_is_read_from_a_result():
             after = cell.metric.removeprefix("accuracy_after_task_")
             expected = 5 * (int(after) - 1) if after.isdigit() else 100 * numbers[cell.metric]
             assert cell.read(result) == pytest.approx(expected)
-
-
-def test_a_table_shows_what_tells_its_cells_apart():
-    assert columns(in_exhibits(["table7"])) == ["method", "memory"]
-    assert columns(in_exhibits(["table8"])) == ["method", "zeta", "steps"]
-    assert columns(in_exhibits(["table4"])) == ["data", "method", "phases"]
-    for name in exhibits():
-        shown = in_exhibits([name])
-        rows = Counter(tuple(cell.tags.get(kind) for kind in columns(shown)) for cell in shown)
-        assert not rows or max(rows.values()) == 1, (name, rows.most_common(1))

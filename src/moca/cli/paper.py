@@ -180,7 +180,7 @@ def _show(standing: Standing) -> list[Experiment]:
     """Print the cells; returns their experiments, by whose place the last column refers to them."""
     from moca.recipes.cells import exhibits
     from moca.recipes.matching import experiments
-    from moca.recipes.status import NUMBERS, departed, notes, rows, waiting
+    from moca.recipes.tables import NUMBERS, departed, notes, rows, waiting
 
     runs = experiments(standing.entries)
     for name, title in exhibits().items():

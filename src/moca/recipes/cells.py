@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal
@@ -113,14 +113,3 @@ def drawn() -> dict[str, list[str]]:
     """The figures without numbers that can be drawn, with the commands that draw them."""
     commands: dict[str, list[str]] = load_recipe("paper")["drawn"]
     return commands
-
-
-def columns(shown: Sequence[Cell]) -> list[str]:
-    """The columns that distinguish these cells: the method, and the kinds of tags in which they differ."""
-    kinds = dict.fromkeys(
-        ["setting", "data", "method", "memory", "head", "lambda", *(k for c in shown for k in c.more), "metric"]
-    )
-    values = {kind: {cell.tags.get(kind) for cell in shown} for kind in kinds}
-    for kind in ("lambda", "zeta"):  # cells without a perturbation have none
-        values.setdefault(kind, set()).discard(None)
-    return [kind for kind in kinds if kind == "method" or len(values[kind]) > 1]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from moca.recipes.cells import columns, exhibits
+from moca.recipes.cells import exhibits
 from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
 from moca.recipes.equal_footing import rows as footing_rows
@@ -14,7 +14,8 @@ from moca.recipes.experiment import Experiment, rules
 from moca.recipes.leads import rows as lead_rows
 from moca.recipes.matching import Entry, experiments
 from moca.recipes.outcome import NEAR, REPRODUCED, SEEDS, TENTH
-from moca.recipes.status import Standing, notes, rows, tag, waiting
+from moca.recipes.status import Standing
+from moca.recipes.tables import columns, notes, rows, tag, waiting
 from moca.report.significance import LEVEL
 
 _READING = (
