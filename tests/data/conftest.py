@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from moca.data import add, catalogue
-from moca.data.fingerprint import tags
+from moca.data.differences import tags
 from moca.data.integrity import contents
 from moca.data.store import Store
 from tests.data.made import npz, small_set

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moca.data import add, load, loading
+from moca.data import add, load, stamp
 from moca.data.loading import placed
 from moca.errors import MocaError
 from tests.data import made
@@ -177,11 +177,11 @@ def test_folders_that_are_no_classes_are_not_told_to_hold_images(tmp_path):
 
 def test_a_folder_without_data_is_refused_before_all_its_files_are_listed(tmp_path, source, monkeypatch):
     (tmp_path / "empty").mkdir()
-    monkeypatch.setattr(loading, "_listing", lambda path: pytest.fail("listed"))
+    monkeypatch.setattr(stamp, "_listing", lambda path: pytest.fail("listed"))
     with pytest.raises(MocaError, match=r"holds no data set that moca recognises"):
         load(tmp_path / "empty")
     monkeypatch.undo()
-    monkeypatch.setattr(loading, "_FILES", 20)
+    monkeypatch.setattr(stamp, "_FILES", 20)
     with pytest.raises(MocaError, match=r"holds more than 20 files; give the folder that holds the classes"):
         load(source)
 

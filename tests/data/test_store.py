@@ -9,8 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from moca.data import Store, add, check, listing, load, remove, writer
-from moca.data.store import clear_failures, default_directory
+from moca.data import Store, add, check, listing, load, remove
+from moca.data.store import default_directory
+from moca.data.store_failures import failures_told
 from moca.errors import MocaError
 from tests.data.made import npz, small_set
 
@@ -95,14 +96,14 @@ def test_a_full_disk_is_one_line_and_changes_nothing(tmp_path, store_dir, monkey
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(writer, "npy_header", full)
+    monkeypatch.setattr("moca.data.adding.write_arrays", full)
     with pytest.raises(MocaError, match=r"is full; free some room, or move the store"):
         add("new", npz(tmp_path / "b.npz", small_set(seed=4)))
     assert files(store_dir) == before
 
 
 def test_a_store_that_cannot_be_written_is_one_line(tmp_path):
-    with pytest.raises(MocaError, match=r"cannot write in .* move the store"), clear_failures(tmp_path):
+    with pytest.raises(MocaError, match=r"cannot write in .* move the store"), failures_told(tmp_path):
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "tmp"))
 
 

@@ -7,7 +7,7 @@ import torch
 
 from moca.errors import Interrupted, MocaError
 from moca.generator import generator_of
-from moca.generator.network import Critic, Generator, Guess, within_reach
+from moca.generator.network import Critic, Encoder, Generator, within_reach
 from moca.generator.store import place_of, wide_place
 from moca.generator.training import Training
 
@@ -19,7 +19,7 @@ def test_images_of_any_shape(shape):
     made = generator(z, y)
     assert made.shape == (2, *shape)
     assert made.abs().max() <= 1
-    assert [part.shape for part in Guess(shape, 3)(made, y)] == [z.shape, z.shape]
+    assert [part.shape for part in Encoder(shape, 3)(made, y)] == [z.shape, z.shape]
     assert Critic(shape, 3)(made, y).shape == (2,)
 
 

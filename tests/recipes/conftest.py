@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from moca.recipes import cells, experiment
+from moca.recipes import cells, experiment, selection
 
 TINY = {
     "model": "mlp:width=8,depth=1,features=4",
@@ -28,6 +28,7 @@ def tiny_paper(monkeypatch):
         replace(plain, id="angle", exhibit="fig1", metric="angle_old"),
     )
     rules = ({"run": TINY, "why": "it is quick"}, {"where": {"metric": "angle_*"}, "waits": "a ruler", "why": "none"})
-    monkeypatch.setattr(cells, "cells", lambda: told)
+    for module in (cells, selection):
+        monkeypatch.setattr(module, "cells", lambda: told)
     monkeypatch.setattr(experiment, "rules", lambda: rules)
     return told

@@ -8,8 +8,9 @@ import pytest
 
 from moca.data import catalogue
 from moca.engine.folder import RunFolder
-from moca.recipes.cells import cells, in_exhibits
+from moca.recipes.cells import cells
 from moca.recipes.experiment import experiment, identity, rules, waits_for
+from moca.recipes.selection import in_exhibits
 from moca.settings import Run, validate
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -38,7 +38,7 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """List the tables and figures: how many of their cells were measured, and what is missing."""
     with loading():
         from moca.recipes.cells import drawn, exhibits
-        from moca.recipes.matching import NEAR
+        from moca.recipes.outcome import NEAR
 
     standing = _standing(["all"], "", [results], seeds)
     table = _table(["", "measured", "near", "reproduced", "to run", "GPU min", "what"])
@@ -62,7 +62,8 @@ def ls(*, results: Results = _RESULTS, seeds: Seeds = 3) -> None:
 def show(*names: Names, only: Only = "", results: Results = _RESULTS, seeds: Seeds = 3) -> None:
     """Show cells: the paper's number, ours, a verdict, and the commands that reproduce them."""
     with loading():
-        from moca.recipes.cells import drawn, exhibits, named
+        from moca.recipes.cells import drawn, exhibits
+        from moca.recipes.selection import named
 
     chosen = named(names)
     for name in (name for name in chosen if name in drawn()):
@@ -151,7 +152,8 @@ def report(
 
 def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: int) -> Standing:
     with loading():
-        from moca.recipes import cells
+        from moca.recipes.cells import drawn
+        from moca.recipes.selection import in_exhibits, named, with_tags
         from moca.recipes.status import Standing
 
     if not names:
@@ -160,12 +162,12 @@ def _standing(names: Sequence[str], only: str, places: Sequence[Path], seeds: in
         raise MocaError(f"seeds must be a whole number from 1 on (it is {seeds})")
     if not places[0].is_dir() and places[0] != _RESULTS:
         raise MocaError(f"there is no folder '{places[0]}' with runs that were done; say where it is with --results")
-    names = cells.named(names)
-    chosen = cells.in_exhibits(names)
+    names = named(names)
+    chosen = in_exhibits(names)
     if not chosen:
-        how = f"moca paper show {names[0]} says how it is drawn" if names[0] in cells.drawn() else "it is a sketch"
+        how = f"moca paper show {names[0]} says how it is drawn" if names[0] in drawn() else "it is a sketch"
         raise MocaError(f"{', '.join(names)} has no numbers; {how}")
-    return Standing(cells.only(chosen, only), places, seeds)
+    return Standing(with_tags(chosen, only), places, seeds)
 
 
 def _warn_if_empty(standing: Standing, results: Path, do: str = "Carry runs out with moca paper run, or ") -> None:
@@ -178,7 +180,7 @@ def _show(standing: Standing) -> list[Experiment]:
     """Print the cells; returns their experiments, by whose place the last column refers to them."""
     from moca.recipes.cells import exhibits
     from moca.recipes.matching import experiments
-    from moca.recipes.status import NUMBERS, departed, notes, rows, waiting
+    from moca.recipes.tables import NUMBERS, departed, notes, rows, waiting
 
     runs = experiments(standing.entries)
     for name, title in exhibits().items():

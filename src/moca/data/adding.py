@@ -11,14 +11,14 @@ import numpy as np
 from moca.data import catalogue, provider
 from moca.data.catalogue import Known
 from moca.data.decompression import most_bytes
+from moca.data.differences import Differences
 from moca.data.duplicates import repeats
-from moca.data.fingerprint import Differences
-from moca.data.naming import named, refuse_empty
+from moca.data.naming import named
 from moca.data.place import exists
 from moca.data.progress import Watch, silent
 from moca.data.readers import open_source
 from moca.data.source import Options, Source
-from moca.data.splitting import Chosen, as_given, salt_of, split_off
+from moca.data.splitting import Chosen, as_given, refuse_empty, salt_of, split_off, told
 from moca.data.store import Info, Store, is_name
 from moca.data.verification import origin, prove
 from moca.data.writer import write_arrays, write_splits
@@ -123,20 +123,20 @@ def _import(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) 
         chosen = as_given(train, test)
     else:
         chosen = split_off(train, classes, rules.test_share, rules.seed)
-        notes.append(f"{rules.test_share:.0%} of each class split off as the test set with seed {rules.seed}")
+        notes.append(told(rules.test_share, rules.seed))
     proof = prove(chosen, source, expected, rules.allow_differences)
     refuse_empty(classes, chosen[0].labels, chosen[1].labels)
     same = proof.same
-    settled = same or (expected if expected and expected.classes == classes else None)
-    if expected and not settled:
+    used_as = same or (expected if expected and expected.classes == classes else None)
+    if expected and not used_as:
         notes.append(_other_classes(classes, expected, rules.allow_differences))
     if same is None:  # duplicates in a published set need no note: everybody has them
         notes += repeats(proof.contents, classes, origin(chosen, source))
     info = _write(chosen, same.classes if same else classes, proof.fingerprint, notes, work / "set", watch)
     left_out = tuple(f"{part.name(row)}: {reason}" for part, rows in bad for row, reason in rows)
-    differences = proof.differences if settled else None  # with other classes, labels cannot be compared
+    differences = proof.differences if used_as else None  # with other classes, labels cannot be compared
     added = Added(name, source.kind, info, same.name if same else None, differences, left_out)
-    return added, settled.name if settled else ""
+    return added, used_as.name if used_as else ""
 
 
 def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> str:

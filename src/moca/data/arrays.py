@@ -65,9 +65,9 @@ def given(data: Any, split: str) -> Given:
     if isinstance(data, Split):
         data = (data.images, data.labels)
     if _is_pair(data):
-        (images, alpha), labels = _array(data[0], split), _labels(data[1], split)
+        (images, alpha), labels = _images(data[0], split), _labels(data[1], split)
     elif hasattr(data, "__len__") and hasattr(data, "__getitem__") and not isinstance(data, _ALONE):
-        images, labels, alpha = _collected(data, split)
+        images, labels, alpha = _pairs(data, split)
     else:
         raise MocaError(
             f"{split} is of type {type(data).__name__}; give a pair (images, labels), or a torch Dataset of "
@@ -125,10 +125,10 @@ def _refuse_other_count(labels: list[Label], count: int, split: str, kind: str =
         raise MocaError(f"{split} has {count} {kind} and {len(labels)} labels; there must be a label for each")
 
 
-def _array(images: Any, split: str) -> tuple[NDArray[Any], bool]:
+def _images(images: Any, split: str) -> tuple[NDArray[Any], bool]:
     """Images as (n, height, width, channels), a view if possible, and whether they have an alpha channel."""
     if isinstance(images, list | tuple):
-        collected, _, alpha = _collected([(image, 0) for image in images], split)
+        collected, _, alpha = _pairs([(image, 0) for image in images], split)
         return collected, alpha
     array = _channels_last(*_numpy(images, split), split)
     return array, array.shape[3] == 4
@@ -184,7 +184,7 @@ def _bytes(images: NDArray[Any]) -> Pixels:
     return np.asarray(over_white(flat)).reshape(*whole.shape[:-1], 3)
 
 
-def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
+def _pairs(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
     """Images and labels of a torch data set, read once, and whether any had transparency. One colour image makes all of
     them colour."""
     images, labels, transparent = np.empty((0, 1, 1, 1), np.uint8), [], False
@@ -194,7 +194,7 @@ def _collected(data: Any, split: str) -> tuple[Pixels, list[Label], bool]:
             raise MocaError(f"{split}[{index}] is not a pair (image, label); give a data set of such pairs")
         if _is_data_set(*item):
             raise MocaError(f"{split}[{index}] has {len(item[1])} labels, so it is no image; {ONE_A_TASK}")
-        image, alpha = _one(item[0], f"{split}[{index}]")
+        image, alpha = _image(item[0], f"{split}[{index}]")
         transparent |= alpha
         if index == 0:
             images = np.empty((len(data), *image.shape), np.uint8)
@@ -214,7 +214,7 @@ def _is_data_set(images: Any, labels: Any) -> bool:
     return len(shape) == 1 and shape[0] > 1 and np.shape(images)[:1] == shape
 
 
-def _one(image: Any, where: str) -> tuple[Pixels, bool]:
+def _image(image: Any, where: str) -> tuple[Pixels, bool]:
     if isinstance(image, Image.Image):
         try:
             return pixels(image), image.has_transparency_data

@@ -1,6 +1,6 @@
 """The known data sets: the contents, download URLs and benchmark protocols of each, as data.
 
-Each set has a TOML file in `known/`, and beside it the tags of its images (see `fingerprint`).
+Each set has a TOML file in `known/`, and beside it the tags of its images (see `differences`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from moca.data.fingerprint import Counts, Reference
+from moca.data.differences import Counts, Reference
 from moca.data.protocol import Protocol, setting_of
 from moca.errors import MocaError, nearest
 from moca.recipes import load_recipe
@@ -56,6 +56,11 @@ class Known:
     """Whether its images come with the package."""
     exact: bool
     """Whether there is one correct copy; of mini-ImageNet there are several, resized in different ways."""
+
+    @property
+    def default(self) -> Protocol:
+        """The protocol that a run has unless it asks for another."""
+        return next(iter(self.protocols.values()))
 
     def fits(self, classes: tuple[str, ...], shape: tuple[int, int, int]) -> bool:
         """Whether a copy with these classes and image shape can be used as, and compared with, this set."""
@@ -114,6 +119,11 @@ def known(name: str) -> Known:
         embedded=raw.get("embedded", False),
         exact=raw.get("exact", True),
     )
+
+
+def recorded(entry: Mapping[str, Any]) -> Known | None:
+    """The known data set that an entry of the store names, if any."""
+    return known(entry["known"]) if entry.get("known") else None
 
 
 def _counts(value: int | list[int], classes: int) -> tuple[int, ...]:

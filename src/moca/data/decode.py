@@ -9,13 +9,11 @@ from __future__ import annotations
 import io
 import os
 import stat
-import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from moca.data.source import BLOCK_BYTES, Block, Pixels
@@ -121,10 +119,3 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return str(error) or type(error).__name__
-
-
-def pixels_of(item: Item) -> NDArray[np.uint8]:
-    """Decode one large picture that holds many images, in colour, with decompression-bomb warnings as errors."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
-        return decode(item, colour=True)

@@ -14,9 +14,8 @@ from moca.data.arrays import ONE_A_TASK, Given, Label, Shape, images_or_vectors
 from moca.data.duplicates import repeats
 from moca.data.fingerprint import Contents, Digests, Labels, Place, canonical_order, image_digests
 from moca.data.in_memory import Dataset, Split, channel_statistics
-from moca.data.naming import refuse_empty
 from moca.data.protocol import own_protocol, vector_protocol
-from moca.data.splitting import held_out
+from moca.data.splitting import held_out, refuse_empty, told
 from moca.errors import MocaError, nearest
 
 
@@ -64,7 +63,7 @@ def dataset(
     if test is None:
         held = held_out(parts[0].labels, parts[0].digests, names, test_share, seed)
         parts = [parts[0].some(~held), parts[0].some(held)]
-        notes.append(f"{test_share:.0%} of each class split off as the test set with seed {seed}")
+        notes.append(told(test_share, seed))
     train_part, test_part = parts
     refuse_empty(names, train_part.labels, test_part.labels)
     contents = Contents(train_part.labels, train_part.digests, test_part.labels, test_part.digests)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data import catalogue
-from moca.data.fingerprint import Contents, Differences, Digests, Place, compare, image_digests
+from moca.data.differences import Differences, compare, describe
+from moca.data.fingerprint import Contents, Digests, Place, image_digests
 from moca.data.source import in_blocks
 from moca.data.store import Info, Store
-from moca.data.verification import describe
 from moca.errors import MocaError, nearest
 
 
@@ -34,10 +34,10 @@ class Checked:
     """One line for each difference."""
 
 
-def stored(name: str, store: Store) -> str:
-    """Return the name if it is in the store; raise otherwise."""
+def refuse_absent(name: str, store: Store) -> None:
+    """Raise if there is no set of that name in the store."""
     if name in store:
-        return name
+        return
     if name in catalogue.names() and catalogue.known(name).embedded:
         raise MocaError(f"'{name}' is inside the package, not in the store: there is nothing to check or remove")
     if name in catalogue.names():
@@ -50,10 +50,11 @@ def stored(name: str, store: Store) -> str:
 def check(name: str, *, data_dir: Path | str | None = None) -> Checked:
     """Read every stored image again, and compare with the recorded fingerprint and with the known set, if it is one."""
     store = Store(data_dir)
-    entry, info = store.entry(stored(name, store)), store.info(name)
+    refuse_absent(name, store)
+    entry, info = store.entry(name), store.info(name)
     found = contents(store.arrays(name))
     fingerprint = found.fingerprint()
-    known = catalogue.known(entry["known"]) if entry.get("known") else None
+    known = catalogue.recorded(entry)
     reference = known.reference() if known and known.fits(info.classes, info.shape) else None
     differences = compare(found, reference) if reference else None
     details = describe(differences, info.classes, _where) if differences else []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moca.data import catalogue
-from moca.data.integrity import stored
+from moca.data.integrity import refuse_absent
 from moca.data.store import Info, Store
 from moca.errors import MocaError
 
@@ -39,7 +39,7 @@ def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
 def _stored(name: str, store: Store) -> Listed:
     try:
         entry, info = store.entry(name), store.info(name)
-        known = catalogue.known(entry["known"]) if entry.get("known") else None
+        known = catalogue.recorded(entry)
     except MocaError as error:
         return Listed(name, str(error), None, "damaged", "")
     title, protocols = (known.title, tuple(known.protocols)) if known else (entry.get("kind", ""), ())
@@ -50,7 +50,8 @@ def remove(name: str, *, data_dir: Path | str | None = None) -> bool:
     """Remove a name from the store. Its images and their generator are deleted unless another name shares them. Return
     whether a generator was deleted."""
     store = Store(data_dir)
-    name, generator = stored(name, store), False
+    refuse_absent(name, store)
+    generator = False
     if any((store.directory / "generators").glob("*")):
         from moca.generator.store import remove_generator  # imported late: loads torch
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from pathlib import Path
-from stat import S_ISDIR
 
 import torch
 
@@ -20,14 +17,11 @@ from moca.data.place import exists, is_broken, named, refuse_unfit
 from moca.data.progress import Watch, silent
 from moca.data.protocol import Protocol, own_protocol
 from moca.data.readers import located
+from moca.data.stamp import own_name, stamp_of
 from moca.data.store import Store
 from moca.data.writer import UnreadableImage
 from moca.elsewhere import data_meant
 from moca.errors import MocaError, nearest
-
-_DEPTH = 5
-"""How many levels of folders readers look into; also ends loops of links."""
-_FILES = 2_000_000
 
 
 def load(
@@ -77,7 +71,7 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
     stored = store.whole(name)
     if path.is_dir() and not stored:
         located(path)  # raises if there is no data set, before the walk over all files
-    stamp = _stamp(path, size)
+    stamp = stamp_of(path, size)
     if not stored or store.entry(name).get("stamp") != stamp:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
@@ -85,52 +79,6 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
             add_it = f"moca data add NAME --from {shlex.quote(str(path))}"
             raise MocaError(f"{error} (an option of {add_it}; then use --data NAME)") from None
     return _open(store, name, path.name)
-
-
-def own_name(path: Path, size: int | None) -> str:
-    """The name under which a folder is stored: its own name, and a digest of its path and image size."""
-    plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in path.name.lower()).strip("-") or "data"
-    what = os.fsencode(path) + (b"" if size is None else b"\0%d" % size)
-    return f"{plain[:40]}-{hashlib.blake2b(what, digest_size=4).hexdigest()}"
-
-
-def _stamp(path: Path, size: int | None) -> str:
-    """A digest that changes with the name, size or modification time of any file under the path, and with the way in
-    which images are read."""
-    whole = hashlib.blake2b(f"size={size} transparent=white".encode(), digest_size=16)
-    lines = sorted(islice(_listing(path), _FILES + 1))
-    if len(lines) > _FILES:
-        raise MocaError(f"{path} holds more than {_FILES:,} files; give the folder that holds the classes")
-    for line in lines:
-        whole.update(line)
-    return whole.hexdigest()
-
-
-def _listing(path: Path) -> Iterator[bytes]:
-    if path.is_file():
-        stat = path.stat()
-        yield b"%d %d" % (stat.st_size, stat.st_mtime_ns)
-        return
-    folders = [(os.fspath(path), _DEPTH)]
-    while folders:
-        folder, depth = folders.pop()
-        try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    about = _about(entry)
-                    if S_ISDIR(about.st_mode):
-                        folders += [(entry.path, depth - 1)] if depth else []
-                    else:
-                        yield b"%s %d %d" % (os.fsencode(entry.path), about.st_size, about.st_mtime_ns)
-        except OSError as error:
-            raise MocaError(f"cannot read {error.filename} ({error.strerror}); check its permissions") from None
-
-
-def _about(entry: os.DirEntry[str]) -> os.stat_result:
-    try:
-        return entry.stat()
-    except OSError:  # a broken link: reported when it is read, if it is
-        return entry.stat(follow_symlinks=False)
 
 
 def _open(store: Store, name: str, title: str) -> Dataset:
@@ -141,11 +89,9 @@ def _open(store: Store, name: str, title: str) -> Dataset:
         return Split(images, torch.from_numpy(arrays[f"{which}_labels"]))
 
     used: tuple[Protocol, Mapping[str, Protocol], Mapping[str, tuple[int, ...]]]
-    same = store.entry(name).get("known")
-    if same and catalogue.known(same).fits(info.classes, info.shape):
-        known = catalogue.known(same)
-        default = next(iter(known.protocols.values()))
-        used = (default, known.protocols, known.orders)
+    known = catalogue.recorded(store.entry(name))
+    if known and known.fits(info.classes, info.shape):
+        used = (known.default, known.protocols, known.orders)
     else:
         used = (own_protocol(info.shape, info.mean, info.std), {}, {})
     return Dataset(title, split("train"), split("test"), info.classes, *used, info.fingerprint, info.notes)

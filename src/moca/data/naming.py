@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.catalogue import Known
-from moca.data.fingerprint import Labels
 from moca.data.source import Source
 from moca.data.writer import Raw
 from moca.errors import MocaError
@@ -55,11 +54,3 @@ def _matched(
 def _plain(name: str) -> str:
     """A class name reduced to lower-case letters and digits, because containers spell names differently."""
     return "".join(c for c in name.lower() if c.isalnum())
-
-
-def refuse_empty(classes: Classes, *splits: Labels) -> None:
-    """Raise if a class has no training or no test images."""
-    for split, labels in zip(("training", "test"), splits, strict=True):
-        for name, count in zip(classes, np.bincount(labels, minlength=len(classes)), strict=True):
-            if count == 0:
-                raise MocaError(f"class '{name}' has no {split} image; remove the class or add images to it")

@@ -53,15 +53,16 @@ def show(
     dataset = dataset.using(protocol) if protocol else dataset
     order = dataset.order(dataset.protocol.class_order)
     groups = deal(order, dataset.protocol.tasks_for(len(order)) if tasks is None else tasks, dataset.name)
-    picks = [[(c, _picked(dataset.train, c, per_class)) for c in group] for group in groups]
-    named = {f"task {number}": [(dataset.classes[c], images) for c, images in task]
-             for number, task in enumerate(picks, 1)}  # fmt: skip
-    target = write_sheet(named, Path(out), per_class)
-    counts = [
+    tasks_shown = {
+        f"task {number}": [(dataset.classes[c], _picked(dataset.train, c, per_class)) for c in group]
+        for number, group in enumerate(groups, 1)
+    }
+    target = write_sheet(tasks_shown, Path(out), per_class)
+    train, test = (
         tuple(torch.bincount(split.labels, minlength=len(dataset.classes)).tolist())
         for split in (dataset.train, dataset.test)
-    ]
-    return Shown(target, dataset, groups, counts[0], counts[1])
+    )
+    return Shown(target, dataset, groups, train, test)
 
 
 def write_sheet(

@@ -70,14 +70,14 @@ def in_blocks(count: int, each: int) -> Iterator[slice]:
     return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
 
-def first_alone(paths: Sequence[Path]) -> tuple[str, ...]:
+def unused_note(paths: Sequence[Path]) -> tuple[str, ...]:
     """A note if there are several folders or files for one split, of which only the first is used."""
     names = [path.name for path in paths]
     return (f"of {', '.join(names)} only {names[0]} was taken",) if len(names) > 1 else ()
 
 
-def together(files: Sequence[Path]) -> str:
-    """The name of a split's files, for messages."""
+def name_of(files: Sequence[Path]) -> str:
+    """How messages name the files of a split: by the first."""
     return f"{files[0]}{' and on' if len(files) > 1 else ''}"
 
 
@@ -104,18 +104,3 @@ def as_labels(values: NDArray[np.generic], where: str) -> NDArray[np.int64]:
     if len(flat) and (flat.min() < 0 or flat.max() >= 1 << 20):
         raise MocaError(f"labels of {where} run from {flat.min()} to {flat.max()}; they must count from 0")
     return flat.astype(np.int64)
-
-
-def as_pixels(images: NDArray[np.generic], where: str) -> Pixels:
-    """Arrays of common shapes as (n, height, width, channels) bytes, without a copy."""
-    if images.dtype != np.uint8:
-        raise MocaError(f"images of {where} have type {images.dtype}; bytes (uint8, 0 to 255) are needed")
-    if images.ndim == 3:
-        images = images[..., None]
-    if images.ndim != 4:
-        raise MocaError(f"images of {where} have shape {images.shape}; (n, height, width[, channels]) is needed")
-    if images.shape[3] not in (1, 3) and images.shape[1] in (1, 3):
-        images = images.transpose(0, 2, 3, 1)
-    if images.shape[3] not in (1, 3):
-        raise MocaError(f"images of {where} have shape {images.shape}; the last axis must be 1 (grey) or 3 (colour)")
-    return images  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Split images into a training and a test set."""
+"""The training and the test set: as given or split off, with all classes in both."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def split_off(train: Raw, classes: tuple[str, ...], share: float, seed: int) -> 
     """Split off a share of each class as the test set."""
     held = held_out(train.labels, train.digests, classes, share, seed)
     return Selection(train, np.flatnonzero(~held)), Selection(train, np.flatnonzero(held))
+
+
+def told(share: float, seed: int) -> str:
+    """The note on a test set that was split off."""
+    return f"{share:.0%} of each class split off as the test set with seed {seed}"
 
 
 def salt_of(seed: int) -> bytes:
@@ -56,3 +61,11 @@ def held_out(
             count = min(max(least, round(share * len(members))), len(members) - 1)
             held[members[np.argsort(draw[members], kind="stable")[:count]]] = True
     return held
+
+
+def refuse_empty(classes: Sequence[str], train: Labels, test: Labels) -> None:
+    """Raise if a class has no training or no test images."""
+    for split, labels in (("training", train), ("test", test)):
+        for name, count in zip(classes, np.bincount(labels, minlength=len(classes)), strict=True):
+            if count == 0:
+                raise MocaError(f"class '{name}' has no {split} image; remove the class or add images to it")

@@ -11,7 +11,6 @@ container they came in. A set in place never changes, except for its notes and f
 
 from __future__ import annotations
 
-import errno
 import filecmp
 import json
 import os
@@ -29,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.atomic import whole
+from moca.data.store_failures import failures_told, unwritable
 from moca.errors import MocaError
 from moca.locking import lock
 
@@ -133,9 +133,7 @@ class Store:
             values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in raw.items()}
             return Info(**values)
         except (OSError, ValueError, TypeError, AttributeError) as error:  # not JSON, or not the expected fields
-            raise MocaError(
-                f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
-            ) from None
+            raise _unreadable(name, error) from None
 
     def arrays(self, name: str) -> dict[str, NDArray[Any]]:
         """The memory-mapped arrays of a set, copy-on-write: writing to one changes only this process's view."""
@@ -143,19 +141,17 @@ class Store:
         try:
             return {key: np.load(folder / f"{key}.npy", mmap_mode="c", allow_pickle=False) for key in ARRAYS}
         except (OSError, ValueError, EOFError) as error:
-            raise MocaError(
-                f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again"
-            ) from None
+            raise _unreadable(name, error) from None
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
         """A temporary folder, always removed afterwards; folders left behind by killed processes are removed first."""
         tmp = self.directory / "tmp"
-        with clear_failures(self.directory):
+        with failures_told(self.directory):
             try:
                 tmp.mkdir(parents=True, exist_ok=True)
             except (NotADirectoryError, FileExistsError, FileNotFoundError) as error:
-                raise _unwritable(self.directory, error) from None
+                raise unwritable(self.directory, error) from None
             with ExitStack() as afterwards:
                 with lock(self.directory / "lock"):
                     self._sweep(tmp)
@@ -197,7 +193,7 @@ class Store:
 
     def remove(self, name: str) -> None:
         """Remove a name, and delete its images unless another name means the same set."""
-        with clear_failures(self.directory), lock(self.directory / "lock"):
+        with failures_told(self.directory), lock(self.directory / "lock"):
             address = self.address(name)
             (self.names / f"{name}.json").unlink()
             if address:
@@ -214,6 +210,10 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def _unreadable(name: str, error: Exception) -> MocaError:
+    return MocaError(f"the stored copy of '{name}' cannot be read ({error}); remove it and add it again")
+
+
 def _flush(path: Path) -> None:
     """Flush a file to disk, so that a set in place is complete even after a power failure."""
     with path.open("rb+") as file, suppress(OSError):
@@ -227,27 +227,3 @@ def _renew(target: Path, folder: Path) -> None:
         stored = target / path.name
         if not (stored.is_file() and filecmp.cmp(path, stored, shallow=False)):
             path.replace(stored)
-
-
-@contextmanager
-def clear_failures(directory: Path) -> Iterator[None]:
-    """Turn a full disk or missing write permission into a MocaError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise MocaError(
-                f"the disk of {directory} is full; free some room, or move the store with --data-dir or {VARIABLE}"
-            ) from None
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS) and _inside(error, directory):
-            raise _unwritable(directory, error) from None
-        raise
-
-
-def _unwritable(directory: Path, error: OSError) -> MocaError:
-    return MocaError(f"cannot write in {directory} ({error.strerror}); move the store with --data-dir or {VARIABLE}")
-
-
-def _inside(error: OSError, directory: Path) -> bool:
-    named = Path(os.fsdecode(error.filename)) if error.filename else directory
-    return named.is_relative_to(directory) or directory.is_relative_to(named)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from moca.data import catalogue
 from moca.data.catalogue import Known
-from moca.data.fingerprint import Contents, Differences, Place, compare
+from moca.data.differences import Differences, compare, describe
+from moca.data.fingerprint import Contents, Place
 from moca.data.source import Source
 from moca.data.splitting import Chosen
 from moca.errors import MocaError
-from moca.wording import counted
 
 
 class NotTheSame(MocaError):
@@ -79,21 +79,6 @@ def origin(chosen: Chosen, source: Source) -> Callable[[Place], str]:
         return part.name(row)
 
     return where
-
-
-def describe(found: Differences, classes: tuple[str, ...], where: Callable[[Place], str]) -> list[str]:
-    """One line for each difference."""
-    lines = []
-    for kind in ("wrong", "duplicated", "relabelled", "moved"):
-        for place in getattr(found, kind):
-            change = f"'{classes[place.label]}'" if place.label < len(classes) else f"class {place.label}"
-            if place.right is not None:
-                change += f", should be '{classes[place.right]}'"
-            note = "in the wrong split" if kind == "moved" else kind
-            lines.append(f"{note}: {where(place)} ({place.split}, {change})")
-    for (split, label), count in sorted(found.missing.items()):
-        lines.append(f"missing: {counted(count, f'{split} image')} of '{classes[label]}'")
-    return lines
 
 
 def _by(shape: tuple[int, int, int]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +139,8 @@ def write_arrays(chosen: Selection, folder: Path, split: str) -> Moments:
     blocks = [members[some] for some in in_blocks(len(members), size)]
     buffer = np.empty((len(blocks[0]) if blocks else 0, size), np.uint8)
     with chosen.raw.path.open("rb", buffering=0) as source, (folder / f"{split}_images.npy").open("wb") as out:
-        out.write(npy_header((len(members), *shape)))
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(members), *shape)}
+        np.lib.format.write_array_header_1_0(out, header)
         for block in blocks:
             for row, index in zip(buffer, block.tolist(), strict=False):
                 source.seek(index * size)
@@ -150,10 +150,3 @@ def write_arrays(chosen: Selection, folder: Path, split: str) -> Moments:
             moments.add(filled)
     np.save(folder / f"{split}_labels.npy", chosen.raw.labels[members])
     return moments
-
-
-def npy_header(shape: tuple[int, ...]) -> bytes:
-    """The header of an .npy file of bytes."""
-    out = io.BytesIO()
-    np.lib.format.write_array_header_1_0(out, {"descr": "|u1", "fortran_order": False, "shape": shape})
-    return out.getvalue()

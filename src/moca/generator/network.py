@@ -102,8 +102,8 @@ class _ConditionalNorm(nn.Module):
         return normed
 
 
-class Guess(nn.Module):
-    """E(x, y), the encoder: the posterior over latent vectors of an image of class y, as the mean and log variance of a
+class Encoder(nn.Module):
+    """E(x, y): the posterior over latent vectors of an image of class y, as the mean and log variance of a
     normal distribution."""
 
     def __init__(self, shape: Shape, classes: int, wide: bool = False) -> None:

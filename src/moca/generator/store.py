@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from moca.data import Dataset, Store, load
-from moca.data.store import clear_failures
+from moca.data.store_failures import failures_told
 from moca.engine.device import pick_device
 from moca.engine.interrupt import Interrupt
 from moca.engine.progress import ProgressBar
@@ -50,7 +50,7 @@ def generator_of(
     checkpoint = _read(path)
     wanted = steps or (checkpoint or {}).get("wanted") or steps_of(dataset.shape, wide)
     if checkpoint is None or checkpoint["state"]["done"] < wanted:
-        with clear_failures(path.parent):
+        with failures_told(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             with lock(path.with_suffix(".lock"), wait=False) as free:
                 if not free:
@@ -86,7 +86,7 @@ def remove_generator(name: str, store: Store) -> bool:
         return False
     if any(is_held(file) for file in files if file.suffix == ".lock"):
         raise MocaError(f"the generator of '{name}' is being trained by another process; wait for it, or stop it")
-    with clear_failures(path.parent):
+    with failures_told(path.parent):
         for file in files:
             file.unlink(missing_ok=True)
     return any(file.suffix == ".pt" for file in files)

@@ -20,7 +20,7 @@ from torch.nn.utils import parametrize
 
 from moca.data import Split
 from moca.engine.device import has_bfloat16
-from moca.generator.network import Critic, Generator, Guess, Shape
+from moca.generator.network import Critic, Encoder, Generator, Shape
 from moca.numerics import Numerics
 from moca.random import Random, derive, seeded
 
@@ -38,7 +38,7 @@ class Pair(nn.Module):
 
     def __init__(self, shape: Shape, classes: int, wide: bool) -> None:
         super().__init__()
-        self.generator, self.guess = Generator(shape, classes, wide), Guess(shape, classes, wide)
+        self.generator, self.guess = Generator(shape, classes, wide), Encoder(shape, classes, wide)
 
 
 def steps_of(shape: Shape, wide: bool) -> int:

@@ -1,8 +1,8 @@
 """Experiments as data.
 
 The default training recipes (`protocols.toml`), the demo (`digits.toml`), and the paper: every number in it (`cells`),
-the runs that each needs (`experiment`), finished runs (`matching`), the cost of the missing ones (`cost`) and how they
-are run (`missing`), and the comparison of all numbers with ours (`status`, `page`).
+how some are chosen (`selection`), the runs that each needs (`experiment`), finished runs (`matching`), the cost of the
+missing ones (`cost`) and how they are run (`missing`), and the comparison of all numbers with ours (`status`, `page`).
 """
 
 import tomllib

@@ -74,7 +74,7 @@ def claims(entries: Iterable[Entry]) -> list[Claim]:
     distinct: dict[tuple[str, ...], Claim] = {}
     for better, worse in pairs:
         if (claim := Claim(better, worse)).paper > 0:
-            distinct.setdefault((better.runs, worse.runs, better.cell.metric), claim)
+            distinct.setdefault((better.identity, worse.identity, better.cell.metric), claim)
     adjusted = holm([claim.p for claim in distinct.values()])
     return [replace(claim, adjusted=p) for claim, p in zip(distinct.values(), adjusted, strict=True)]
 

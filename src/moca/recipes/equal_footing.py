@@ -16,6 +16,8 @@ RULE = "b"
 """BatchNorm statistics of replayed batches only."""
 _METRIC = "final_accuracy"
 _HEAD = ["where", "method", "paper", "n", "as its code tests", "replayed batches alone", "gain", "p", "past the best"]
+_Place = tuple[str, ...]
+"""The conditions and learner of a cell, without its perturbation."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,6 @@ def rows(entries: Sequence[Entry]) -> tuple[list[str], list[list[str]]]:
     tested = _tested(claimed)
     plain = {place: one for (place, perturb), one in tested.items() if perturb == "none"}
     return _HEAD, [_row(one, plain.get(place), best[place]) for (place, _), one in tested.items()]
-
-
-_Place = tuple[str, ...]
-"""The conditions and learner of a cell, without its perturbation."""
 
 
 def _place(entry: Entry) -> _Place:

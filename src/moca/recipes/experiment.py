@@ -135,6 +135,5 @@ def _without_images(run: Run) -> Dataset:
     if known.embedded:
         return load(known.name)
     none = Split(torch.empty(0, known.shape[2], *known.shape[:2], dtype=torch.uint8), torch.empty(0, dtype=torch.int64))
-    default = next(iter(known.protocols.values()))
-    data = Dataset(known.name, none, none, known.classes, default, known.protocols, known.orders)
+    data = Dataset(known.name, none, none, known.classes, known.default, known.protocols, known.orders)
     return data if run.protocol is None else data.using(run.protocol)

@@ -1,13 +1,11 @@
-"""Finds finished runs, matches them with the paper's cells, and compares their numbers."""
+"""Finds finished runs, and matches them with the paper's cells."""
 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from moca.engine.folder import RESULT
 from moca.engine.listing import run_folders
@@ -16,14 +14,8 @@ from moca.errors import MocaError
 from moca.recipes.cells import Cell
 from moca.recipes.experiment import Experiment, experiment, identity, waits_for
 from moca.recipes.metrics import has
+from moca.recipes.outcome import REPRODUCED, SEEDS, Outcome, outcome
 from moca.report.spread import Spread
-
-NEAR = 1.5
-"""An accuracy at most this many points from the paper's is near it, and counts as reproduced."""
-TENTH = 0.1
-"""The same for a number that is not an accuracy, as a relative difference."""
-SEEDS = 3
-"""The paper's number of seeds."""
 
 
 class Found:
@@ -68,7 +60,7 @@ class Entry:
     results: tuple[Result, ...] = ()
 
     @property
-    def runs(self) -> str:
+    def identity(self) -> str:
         """A key that is equal for cells that are read from the same runs."""
         return self.experiment.identity if self.experiment else self.cell.id
 
@@ -103,29 +95,6 @@ class Entry:
         few = [f"n = {len(self.values)}"] if len(self.values) < SEEDS else []
         aside = ", ".join(few + ([] if self.cell.counts else [f"{self.cell.status.replace('_', ' ')}, not counted"]))
         return self.outcome + (f" ({aside})" if aside else "")
-
-
-Outcome = Literal["reproduced", "reproduced, above", "reproduced, within noise", "below", "differs"]
-"""Near the paper's number; further above it; further away, but within two standard deviations; or not reproduced."""
-REPRODUCED: tuple[Outcome, ...] = ("reproduced", "reproduced, above", "reproduced, within noise")
-
-
-def outcome(paper: float, std: float, ours: Spread, higher_is_better: bool) -> Outcome:
-    """Compares our mean with the paper's number: an accuracy is near if it differs by at most `NEAR` points, another
-    number by at most a tenth; noise is two pooled standard deviations."""
-    above, margin = ours.mean - paper, NEAR if higher_is_better else TENTH * abs(paper)
-    if abs(above) <= margin:
-        return "reproduced"
-    if higher_is_better and above > 0:
-        return "reproduced, above"
-    if abs(above) <= 2 * _pooled(std, ours.std):
-        return "reproduced, within noise"
-    return "below" if higher_is_better else "differs"
-
-
-def _pooled(*spreads: float) -> float:
-    known = [spread**2 for spread in spreads if not math.isnan(spread)]
-    return math.sqrt(sum(known) / len(known)) if known else 0.0
 
 
 def entries(cells: Iterable[Cell], found: Found) -> list[Entry]:

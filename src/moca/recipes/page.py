@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from moca.recipes.cells import columns, exhibits
+from moca.recipes.cells import exhibits
 from moca.recipes.claims import Claim, claims
 from moca.recipes.claims import rows as claim_rows
 from moca.recipes.equal_footing import rows as footing_rows
 from moca.recipes.experiment import Experiment, rules
 from moca.recipes.leads import rows as lead_rows
-from moca.recipes.matching import NEAR, REPRODUCED, SEEDS, TENTH, Entry, experiments
-from moca.recipes.status import Standing, notes, rows, tag, waiting
+from moca.recipes.matching import Entry, experiments
+from moca.recipes.outcome import NEAR, REPRODUCED, SEEDS, TENTH
+from moca.recipes.status import Standing
+from moca.recipes.tables import columns, notes, rows, tag, waiting
 from moca.report.significance import LEVEL
 
 _READING = (
@@ -96,7 +98,7 @@ def _experiments(standing: Standing) -> str:
     """What became of the experiments, each counted once, by its cell that the paper prints first."""
     first: dict[str, Entry] = {}
     for entry in _measured(standing):
-        first.setdefault(entry.runs, entry)
+        first.setdefault(entry.identity, entry)
     enough = [entry for entry in first.values() if len(entry.values) >= SEEDS]
     near, above, noise, below = _outcomes(first.values())
     others = _outcomes(enough)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from moca.data.readers.cifar import TEN, files
-from moca.data.source import Options, Part, Pixels, Source, array_part, together
+from moca.data.source import Options, Part, Pixels, Source, array_part, name_of
 from moca.errors import MocaError
 
 _PIXELS = 3 * 32 * 32
@@ -39,4 +39,4 @@ def _part(paths: Sequence[Path], before: int) -> Part:
             yield batch[:, before:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
 
     labels = np.concatenate([batch[:, before - 1].copy() for batch in records()])
-    return array_part(chunks, labels, together(paths))
+    return array_part(chunks, labels, name_of(paths))

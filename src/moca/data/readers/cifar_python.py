@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from moca.data.readers.cifar import TEN, files
-from moca.data.source import Options, Part, Pixels, Source, array_part, together
+from moca.data.source import Options, Part, Pixels, Source, array_part, name_of
 from moca.data.unpickle import unpickle
 from moca.errors import MocaError
 
@@ -37,7 +37,7 @@ def _part(paths: Sequence[Path]) -> Part:
             yield _images(path, unpickle(path))
 
     labels = [_labels(path, unpickle(path)) for path in paths]
-    return array_part(chunks, np.concatenate(labels), together(paths))
+    return array_part(chunks, np.concatenate(labels), name_of(paths))
 
 
 def _images(path: Path, raw: dict[str, Any]) -> Pixels:
@@ -51,6 +51,7 @@ def _labels(path: Path, raw: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.int6
     labels = raw.get("fine_labels", raw.get("labels"))
     if not isinstance(labels, list) or not all(isinstance(label, int) and 0 <= label < 100 for label in labels):
         raise MocaError(f"{path} has no labels from 0 to 99; fetch it again")
-    if len(labels) != len(_images(path, raw)):
-        raise MocaError(f"{path} has {len(labels)} labels for {len(_images(path, raw))} images; fetch it again")
+    count = len(_images(path, raw))
+    if len(labels) != count:
+        raise MocaError(f"{path} has {len(labels)} labels for {count} images; fetch it again")
     return np.array(labels, np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 from moca.data.decode import SUFFIXES
 from moca.data.decoders import encoded_part, file_chunks
 from moca.data.place import is_broken, readable
-from moca.data.source import Options, Part, Source, first_alone
+from moca.data.source import Options, Part, Source, unused_note
 from moca.errors import MocaError
 
 _TRAIN = ("train", "training", "train_set", "training_set")
@@ -31,7 +31,7 @@ def read(path: Path, options: Options) -> Source:
     trains, tests = _splits(path, _TRAIN), _splits(path, _TEST)
     if not trains:
         return Source("image folder", part(images_by_class(path), options), None, tuple(class_folders(path)))
-    train, notes = trains[0], first_alone(trains) + first_alone(tests)
+    train, notes = trains[0], unused_note(trains) + unused_note(tests)
     found = images_by_class(train)
     if not tests:
         return Source("image folder", part(found, options), None, tuple(found), notes)

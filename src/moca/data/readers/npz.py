@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.decompression import refuse_growth
-from moca.data.source import MOST_BYTES, Options, Part, Pixels, Source, array_part, as_pixels, in_blocks
+from moca.data.source import MOST_BYTES, Options, Part, Pixels, Source, array_part, in_blocks
 from moca.errors import MocaError
 
 _IMAGES = {
@@ -99,7 +99,7 @@ def _part(path: Path, arrays: Mapping[str, Array], split: str, most: int | None)
             for some in in_blocks(shape[0], size):
                 count = some.stop - some.start
                 flat = np.frombuffer(_exactly(stream, count * size), dtype)
-                yield as_pixels(flat.reshape(count, *shape[1:]), where)
+                yield _as_pixels(flat.reshape(count, *shape[1:]), where)
 
     return array_part(chunks, _whole(arrays[labels]), where)
 
@@ -121,6 +121,21 @@ def _header(stream: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
     if not shape or min(shape) < 0:
         raise _Unfit(name, f"has the shape {shape}; there must be one entry for each image")
     return shape, dtype
+
+
+def _as_pixels(images: NDArray[np.generic], where: str) -> Pixels:
+    """Arrays of common shapes as (n, height, width, channels) bytes, without a copy."""
+    if images.dtype != np.uint8:
+        raise MocaError(f"images of {where} have type {images.dtype}; bytes (uint8, 0 to 255) are needed")
+    if images.ndim == 3:
+        images = images[..., None]
+    if images.ndim != 4:
+        raise MocaError(f"images of {where} have shape {images.shape}; (n, height, width[, channels]) is needed")
+    if images.shape[3] not in (1, 3) and images.shape[1] in (1, 3):
+        images = images.transpose(0, 2, 3, 1)
+    if images.shape[3] not in (1, 3):
+        raise MocaError(f"images of {where} have shape {images.shape}; the last axis must be 1 (grey) or 3 (colour)")
+    return images  # type: ignore[return-value]
 
 
 def _whole(array: Array) -> NDArray[np.generic]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moca.data.decoders import CHUNK, encoded_part
-from moca.data.source import Options, Part, Source, as_labels, first_alone, together
+from moca.data.source import Options, Part, Source, as_labels, name_of, unused_note
 from moca.errors import MocaError, first_line
 
 _IMAGE = ("image", "img", "images")
@@ -37,7 +37,7 @@ def read(path: Path, options: Options) -> Source:
     train, *tests = [files] if path.is_file() else _by_split(files, path)
     part, classes = _part(train, options)
     test = _part(tests[0], options)[0] if tests else None
-    return Source("parquet", part, test, classes, first_alone([group[0] for group in tests]))
+    return Source("parquet", part, test, classes, unused_note([group[0] for group in tests]))
 
 
 def _by_split(files: list[Path], path: Path) -> list[list[Path]]:
@@ -85,7 +85,7 @@ def _part(files: Sequence[Path], options: Options) -> tuple[Part, tuple[str, ...
                 for batch in file.iter_batches(batch_size=CHUNK, columns=[image]):
                     yield [_bytes(value, path) for value in batch.column(0).to_pylist()]
 
-    where = together(files)
+    where = name_of(files)
     numbers = as_labels(np.concatenate(labels), where)
     return encoded_part(chunks, numbers, lambda row: f"image {row} of {where}", options), classes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from moca.data.decode import pixels_of
-from moca.data.source import Options, Part, Pixels, Source, array_part, together
+from moca.data.decode import decode
+from moca.data.source import Options, Part, Pixels, Source, array_part, name_of
 from moca.errors import MocaError
 
 _TRAIN = tuple(f"data_batch_{i}.png" for i in range(1, 6))
@@ -29,7 +29,7 @@ def _part(path: Path, files: Sequence[str], split: str) -> Part:
     def chunks() -> Iterator[Pixels]:
         for file in files:
             try:
-                sheet = pixels_of(str(path / file))
+                sheet = decode(str(path / file), colour=True)
             except Exception as error:
                 raise MocaError(f"cannot read {path / file} ({error}); fetch the package again") from None
             if sheet.shape[1] != 32 * 32:
@@ -40,4 +40,4 @@ def _part(path: Path, files: Sequence[str], split: str) -> Part:
         labels = np.array(json.loads((path / _LABELS[split]).read_text()))
     except (OSError, ValueError, RecursionError) as error:
         raise MocaError(f"cannot read {path / _LABELS[split]} ({error}); fetch the package again") from None
-    return array_part(chunks, labels, together([path / file for file in files]))
+    return array_part(chunks, labels, name_of([path / file for file in files]))
