@@ -64,7 +64,7 @@ def test_two_folders_of_the_same_name_do_not_meet(tmp_path):
     ("name", "message"),
     [
         ("digit", r"unknown data set 'digit' \(there is no folder of that name either\); did you mean 'digits'\?"),
-        ("cifar10", "'cifar10' is not in the store yet; fetch it with: moca data add cifar10"),
+        ("cifar10", r"'cifar10' is not in the store yet; fetch it with: moca.data.add\('cifar10'\)"),
         ("no/such/folder", "no/such/folder does not exist"),
         ("../no-such-folder", "does not exist"),
     ],
@@ -79,7 +79,7 @@ def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(
     bad = folder / "train" / "class0" / "a--b.png"
     bad.write_bytes(b"no image")
     with pytest.raises(
-        MocaError, match=r"--skip-bad \(an option of moca data add NAME --from .*; then use --data NAME\)$"
+        MocaError, match=r"skip_bad=True \(an option of moca.data.add\('NAME', '.*'\); then use data=NAME\)$"
     ):
         load(folder)
     bad.unlink()
@@ -89,7 +89,7 @@ def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(
     no_store = tmp_path / "file"
     no_store.touch()
     (folder / "train" / "empty").rmdir()
-    with pytest.raises(MocaError, match=r"move the store with --data-dir or MOCA_DATA$"):
+    with pytest.raises(MocaError, match=r"move the store with data_dir= or MOCA_DATA$"):
         load(folder, data_dir=no_store)
 
 
