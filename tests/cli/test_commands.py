@@ -368,7 +368,7 @@ MISTAKES = [
     ("data add pets --from used --test-share 1", "--test-share 1.0 is out of range"),
     ("data show digits --per-class 0", "a sheet shows at least 1 image of each class (--per-class 0)"),
     ("data check cifar10", "; add it with: moca data add cifar10\n"),
-    ("run --data cifar10", "'cifar10' is not in the store yet; fetch it with: moca data add cifar10\n"),
+    ("run --data cifar10", "'cifar10' is not in the store yet; add it with: moca data add cifar10\n"),
     ("compare --methods er --learner er", "--methods names learners and perturbations; leave out --learner and"),
     ("run --out used", "run folder 'used' is already used"),
     ("run --out used/file/run", "cannot be written"),
@@ -737,7 +737,7 @@ def test_a_file_with_lists_is_a_comparison(moca, tmp_path):
     code, _, err = moca("run", "--config", "c.toml")
     assert (code, err) == (
         1,
-        "moca: a run has one perturb; to run several, use moca compare (in Python moca.compare)\n",
+        "moca: a run has one perturb; to run several, use moca compare\n",
     )
 
 

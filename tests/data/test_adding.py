@@ -166,8 +166,8 @@ def test_listing_and_removing(tmp_path):
     add("mine", npz(tmp_path / "a.npz", small_set()))
     states = {one.name: one.state for one in listing()}
     assert states["mine"] == "stored" and states["digits"] == "embedded"
-    assert states["cifar10"] == "moca data add cifar10"
-    assert states["miniimagenet"] == "moca data add miniimagenet --from PATH"
+    assert states["cifar10"] == "moca.data.add('cifar10')"
+    assert states["miniimagenet"] == "moca.data.add('miniimagenet', 'PATH')"
     remove("mine")
     assert "mine" not in {one.name for one in listing()}
 

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,7 +65,9 @@ def test_two_folders_of_the_same_name_do_not_meet(tmp_path):
     ("name", "message"),
     [
         ("digit", r"unknown data set 'digit' \(there is no folder of that name either\); did you mean 'digits'\?"),
-        ("cifar10", r"'cifar10' is not in the store yet; fetch it with: moca.data.add\('cifar10'\)"),
+        ("cifar10", r"'cifar10' is not in the store yet; add it with: moca.data.add\('cifar10'\)"),
+        ("miniimagenet", r"add it with: moca.data.add\('miniimagenet', 'PATH'\)$"),
+        (np.zeros((4, 8, 8, 3)), "load takes a name or a path, not ndarray; moca.dataset takes images and labels"),
         ("no/such/folder", "no/such/folder does not exist"),
         ("../no-such-folder", "does not exist"),
     ],

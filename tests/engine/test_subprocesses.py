@@ -79,7 +79,7 @@ def test_runs_are_done_and_say_how_many_images_they_saw_and_a_mistake_of_others_
     assert isinstance(damaged, MocaError)
     assert str(damaged).endswith("is damaged; remove it, and the run begins anew when resumed")
     assert isinstance(unknown, MocaError)
-    assert str(unknown).endswith("; fetch it with: moca.data.add('cifar10')"), "not in the words of the command line"
+    assert str(unknown).endswith("; add it with: moca.data.add('cifar10')"), "not in the words of the command line"
     assert isinstance(ending, Result) and ending.status == "finished"
     assert sum(steps for steps, _ in told) == ending.steps
     assert ending.images_this_time == round(ending.images_per_second * ending.seconds)

@@ -21,9 +21,9 @@ _ADDING = re.compile(r"moca\.data\.add(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
 
 
 def as_options(message: str) -> str:
-    """The message as the command line says it: `lr=0.1` becomes `--lr 0.1`, `skip_bad=True` becomes `--skip-bad`, and
-    `moca.data.add('mine', 'pets')` becomes `moca data add mine --from pets`."""
-    return _SPELLED.sub(_option, _ADDING.sub(_command, message))
+    """The message as the command line says it: `lr=0.1` becomes `--lr 0.1`, `skip_bad=True` becomes `--skip-bad`,
+    `moca.compare` becomes `moca compare`, and `moca.data.add('mine', 'pets')` `moca data add mine --from pets`."""
+    return _SPELLED.sub(_option, _ADDING.sub(_command, message.replace("moca.compare", "moca compare")))
 
 
 def _option(found: re.Match[str]) -> str:

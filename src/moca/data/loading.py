@@ -37,6 +37,8 @@ def load(
         size: Side in pixels to which the images of a folder are resized.
         watch: Progress callback, called with (stage, done, total) while a folder is read.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise MocaError(f"load takes a name or a path, not {type(name).__name__}; moca.dataset takes images and labels")
     store, text = Store(data_dir), named(os.fspath(name))
     if size is not None and (text == "digits" or text in store):
         raise MocaError(f"'{text}' is stored in its own size; only images of a folder are resized")
@@ -46,7 +48,7 @@ def load(
         return _open(store, text, text)
     path = Path(text).expanduser()
     if text in catalogue.names():
-        raise MocaError(f"'{text}' is not in the store yet; fetch it with: moca.data.add({text!r})")
+        raise MocaError(f"'{text}' is not in the store yet; add it with: {catalogue.known(text).adding}")
     if exists(path) or is_broken(path):
         return _own(store, path, size, watch)
     if "/" in text or os.sep in text:
