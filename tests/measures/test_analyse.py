@@ -305,7 +305,7 @@ def test_a_comparison_is_analysed_run_by_run(tmp_path):
 def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/settings.json").write_text((runs / "er/settings.json").read_text())
-    with pytest.raises(MocaError, match=r"has not ended; continue with: moca resume .*begun"):
+    with pytest.raises(MocaError, match=r"has not ended; continue with: moca.resume\('.*begun'\)$"):
         moca.analyse(tmp_path / "begun")
     with lock(tmp_path / "begun/lock"), pytest.raises(MocaError, match="is still going on; wait for its end"):
         moca.analyse(tmp_path / "begun")

@@ -17,13 +17,13 @@ _OF_COMMANDS = "out jobs seeds methods track choose encoder keep"
 _OF_DATA = "source size skip_bad test_share allow_differences workers per_class"
 _OPTIONS = sorted({*Run.model_fields, *Bench.model_fields, *_OF_COMMANDS.split(), *_OF_DATA.split()}, key=len)[::-1]
 _SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(True\b)?(?=([\w'\"./-])?)")
-_ADDING = re.compile(r"moca\.data\.add(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
+_CALL = re.compile(r"moca\.(data\.add|resume)(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
 
 
 def as_options(message: str) -> str:
     """The message as the command line says it: `lr=0.1` becomes `--lr 0.1`, `skip_bad=True` becomes `--skip-bad`,
     `moca.compare` becomes `moca compare`, and `moca.data.add('mine', 'pets')` `moca data add mine --from pets`."""
-    return _SPELLED.sub(_option, _ADDING.sub(_command, message.replace("moca.compare", "moca compare")))
+    return _SPELLED.sub(_option, _CALL.sub(_command, message.replace("moca.compare", "moca compare")))
 
 
 def _option(found: re.Match[str]) -> str:
@@ -32,8 +32,8 @@ def _option(found: re.Match[str]) -> str:
 
 
 def _command(found: re.Match[str]) -> str:
-    name, *source = literal_eval(f"{found[1][:-1]},)")
-    return shlex.join(["moca", "data", "add", name, *(word for place in source for word in ("--from", place))])
+    first, *source = literal_eval(f"{found[2][:-1]},)")
+    return shlex.join(["moca", *found[1].split("."), first, *(word for place in source for word in ("--from", place))])
 
 
 def folders_first(folder: str, option: str, command: str = "runs") -> str:
