@@ -13,6 +13,7 @@ from PIL import Image
 
 from moca import MocaError, load
 from moca.cli import config
+from moca.cli.hints import as_options
 
 FAST = [
     *("--model", "mlp:width=8,depth=1,features=4"),
@@ -448,6 +449,22 @@ def test_an_image_that_spoils_a_folder_is_told_with_what_can_be_typed(moca, tmp_
         f"mend it, or leave it out with --skip-bad (an option of moca data add NAME --from '{path}'; then use "
         "--data NAME)\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("leave out learner= and perturb=", "leave out --learner and --perturb"),
+        ("data_dir= or skip_bad=True; track=mlflow:uri=x", "--data-dir or --skip-bad; --track mlflow:uri=x"),
+        ("continue with: moca.resume('runs/it is')", "continue with: moca resume 'runs/it is'"),
+        ("""moca.data.add('NAME', "Ann's")""", """moca data add NAME --from 'Ann'"'"'s'"""),
+        ("moca.resume(folder, data=...)", "moca.resume(folder, data=...)"),
+        ("moca.resume('runs/mine', data=..., model=...)", "moca.resume('runs/mine', data=..., model=...)"),
+        ("a moca.Batch(features=h, memory=...) with lr=0.1", "a moca.Batch(features=h, memory=...) with --lr 0.1"),
+    ],
+)
+def test_messages_of_python_are_told_as_one_would_type_them_unless_only_python_can(python, typed):
+    assert as_options(python) == typed
 
 
 def test_a_mistake_in_a_real_process_has_no_traceback():
