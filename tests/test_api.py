@@ -150,8 +150,7 @@ def test_mistakes_are_one_line_and_leave_nothing_behind(tmp_path, settings, word
     [
         (moca.compare, "job", "unknown option 'job' of compare; did you mean 'jobs'?"),
         (moca.run, "pogress", "unknown option 'pogress' of run; did you mean 'progress'?"),
-        (moca.run, "jobs", "unknown option 'jobs' of run; it is for several runs: use moca compare (in Python "
-         "moca.compare)"),
+        (moca.run, "jobs", "unknown option 'jobs' of run; it is for several runs: use moca.compare"),
         (moca.run, "buffer_size", "unknown option 'buffer_size' of run; it is called memory= here"),
         (moca.run, "lam", "unknown option 'lam' of run; it is an option of what perturb= names: "
          "perturb=NAME:lambda=... (moca ls NAME)"),

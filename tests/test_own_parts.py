@@ -275,8 +275,10 @@ def test_other_arrays_are_refused_on_resume(arrays, tmp_path):
         ({"out": 123}, "out= is the path of a folder, not 123"),
         ({"out": "a\0b"}, "cannot be the path of a folder"),
         ({"out": ""}, "cannot be the path of a folder"),
-        ({"seeds": 3}, "it is for several runs: use moca compare"),
-        ({"learner": ["er", "derpp"]}, "a run has one learner"),
+        ({"seeds": 3}, "it is for several runs: use moca.compare$"),
+        ({"learner": ["er", "derpp"]}, "a run has one learner; to run several, use moca.compare$"),
+        ({"lr": [0.1, 0.2]}, "a run has one lr; to run several, use moca.compare$"),
+        ({"seed": (1, 2)}, "a run has one seed; to run several, use moca.compare$"),
         ({"data": 3}, "data"),
     ],
 )

@@ -42,6 +42,8 @@ from moca.settings.suggestions import refuse_unknown_keywords
 from moca.streams import Stream
 
 C = TypeVar("C", bound=Comparison)
+_SEQUENCES = ("data", "tasks", "class_order", "record")
+"""Settings of which one value may be a sequence."""
 
 
 def run(
@@ -352,9 +354,9 @@ def _several(watch: Any, or_makers: bool = False) -> list[Any]:
 
 
 def _checked(settings: dict[str, Any]) -> Run:
-    for name in ("learner", "perturb"):
-        if isinstance(settings.get(name), list | tuple):
-            raise MocaError(f"a run has one {name}; to run several, use moca compare (in Python moca.compare)")
+    for name, value in settings.items():
+        if isinstance(value, list | tuple) and name not in _SEQUENCES:
+            raise MocaError(f"a run has one {name}; to run several, use moca.compare")
     return validate(Run, _placed(settings))
 
 

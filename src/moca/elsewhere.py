@@ -17,7 +17,7 @@ MEANT = {
     "permute_classes": "is an order of classes here: class_order=random",
     "optim_wd": "is an option of the optimiser here: optimiser=sgd:weight_decay=1e-4",
     "optim_mom": "is an option of the optimiser here: optimiser=sgd:momentum=0.9",
-    "method": "is called learner= here; for several, each with its perturbation, use methods= of moca compare",
+    "method": "is called learner= here; for several, each with its perturbation, use methods= of moca.compare",
 }
 """What to do in place of options that are none here, as the end of a sentence."""
 

@@ -11,7 +11,9 @@ import sys
 import pytest
 from PIL import Image
 
+from moca import MocaError, load
 from moca.cli import config
+from moca.cli.hints import as_options
 
 FAST = [
     *("--model", "mlp:width=8,depth=1,features=4"),
@@ -362,6 +364,13 @@ MISTAKES = [
     ("run used", "unexpected argument 'used'; to train on it, use --data used"),
     ("compare a]b", "unexpected argument 'a]b'; --help shows what can be given."),
     ("data add used", "'used' is a path; give your data a name as well: moca data add NAME --from used"),
+    ("data add pets", "'pets' is no known data set, so say where it is with --from; known: "),
+    ("data add pets --from ", "--from is empty; give a folder, a file or npm:PACKAGE"),
+    ("data add pets --from used --test-share 1", "--test-share 1.0 is out of range"),
+    ("data show digits --per-class 0", "a sheet shows at least 1 image of each class (--per-class 0)"),
+    ("data check cifar10", "; add it with: moca data add cifar10\n"),
+    ("run --data cifar10", "'cifar10' is not in the store yet; add it with: moca data add cifar10\n"),
+    ("compare --methods er --learner er", "--methods names learners and perturbations; leave out --learner and"),
     ("run --out used", "run folder 'used' is already used"),
     ("run --out used/file/run", "cannot be written"),
     ("resume used", "'used' is not a run folder"),
@@ -414,6 +423,48 @@ def test_cuda_where_there_is_none(moca, monkeypatch):
     code, out, err = moca("run", "--device", "cuda")
     assert (code, out) == (1, "")
     assert err == "moca: no CUDA device can be used here; use --device cpu or --device auto\n"
+
+
+def test_an_image_that_spoils_a_folder_is_told_with_what_can_be_typed(moca, tmp_path):
+    """In Python and on the command line, each in its words."""
+    for name in ("cat", "dog"):
+        (tmp_path / "my pets" / name).mkdir(parents=True)
+        for size in (8, 9):
+            Image.new("RGB", (size, size), (size, 0, len(name))).save(tmp_path / "my pets" / name / f"{size}.png")
+
+    def told():
+        with pytest.raises(MocaError) as refused:
+            load("my pets")
+        return str(refused.value).partition("; ")[2], moca("run", "--data", "my pets")[2].partition("; ")[2]
+
+    assert told() == (
+        "bring all to one size with size= (image_size= of a run)",
+        "bring all to one size with --size (--image-size of a run)\n",
+    )
+    (tmp_path / "my pets" / "cat" / "1.png").write_text("hello")
+    path = tmp_path / "my pets"
+    assert told() == (
+        f"mend it, or leave it out with skip_bad=True (an option of moca.data.add('NAME', '{path}'); then use "
+        "data=NAME)",
+        f"mend it, or leave it out with --skip-bad (an option of moca data add NAME --from '{path}'; then use "
+        "--data NAME)\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("python", "typed"),
+    [
+        ("leave out learner= and perturb=", "leave out --learner and --perturb"),
+        ("data_dir= or skip_bad=True; track=mlflow:uri=x", "--data-dir or --skip-bad; --track mlflow:uri=x"),
+        ("continue with: moca.resume('runs/it is')", "continue with: moca resume 'runs/it is'"),
+        ("""moca.data.add('NAME', "Ann's")""", """moca data add NAME --from 'Ann'"'"'s'"""),
+        ("moca.resume(folder, data=...)", "moca.resume(folder, data=...)"),
+        ("moca.resume('runs/mine', data=..., model=...)", "moca.resume('runs/mine', data=..., model=...)"),
+        ("a moca.Batch(features=h, memory=...) with lr=0.1", "a moca.Batch(features=h, memory=...) with --lr 0.1"),
+    ],
+)
+def test_messages_of_python_are_told_as_one_would_type_them_unless_only_python_can(python, typed):
+    assert as_options(python) == typed
 
 
 def test_a_mistake_in_a_real_process_has_no_traceback():
@@ -703,7 +754,7 @@ def test_a_file_with_lists_is_a_comparison(moca, tmp_path):
     code, _, err = moca("run", "--config", "c.toml")
     assert (code, err) == (
         1,
-        "moca: a run has one perturb; to run several, use moca compare (in Python moca.compare)\n",
+        "moca: a run has one perturb; to run several, use moca compare\n",
     )
 
 

@@ -15,8 +15,8 @@ import pytest
 from PIL import Image
 from tests.classifier.conftest import bars, folder  # noqa: F401 - a fixture
 
-from moca import __version__
-from moca.classifier import ContinualClassifier, ModelFolder
+from moca import MocaError, __version__
+from moca.classifier import ContinualClassifier, ModelFolder, load_model
 from moca.cli import model as commands
 
 COMMANDS = ("show", "test", "rollback", "prune", "forget", "rename", "export")
@@ -554,6 +554,17 @@ def test_mistakes_are_one_line_and_leave_nothing(moca, tmp_path, words, said):
     assert err.count("\n") == 1
     assert said in err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_without_weights_is_no_model_and_how_they_are_kept_is_told_in_both_languages(moca, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "settings.json").touch()
+    told = (
+        "moca: 'run' is not a model; the run has not ended, or its weights were not kept; --record weights keeps them\n"
+    )
+    assert moca("model", "show", "run") == (1, "", told)
+    with pytest.raises(MocaError, match=r"not kept; record=weights keeps them$"):
+        load_model("run")
 
 
 def test_folders_that_may_be_classes_are_told(moca, folder, tmp_path):  # noqa: F811

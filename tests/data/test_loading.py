@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -64,7 +65,9 @@ def test_two_folders_of_the_same_name_do_not_meet(tmp_path):
     ("name", "message"),
     [
         ("digit", r"unknown data set 'digit' \(there is no folder of that name either\); did you mean 'digits'\?"),
-        ("cifar10", "'cifar10' is not in the store yet; fetch it with: moca data add cifar10"),
+        ("cifar10", r"'cifar10' is not in the store yet; add it with: moca.data.add\('cifar10'\)"),
+        ("miniimagenet", r"add it with: moca.data.add\('miniimagenet', 'PATH'\)$"),
+        (np.zeros((4, 8, 8, 3)), "load takes a name or a path, not ndarray; moca.dataset takes images and labels"),
         ("no/such/folder", "no/such/folder does not exist"),
         ("../no-such-folder", "does not exist"),
     ],
@@ -79,7 +82,7 @@ def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(
     bad = folder / "train" / "class0" / "a--b.png"
     bad.write_bytes(b"no image")
     with pytest.raises(
-        MocaError, match=r"--skip-bad \(an option of moca data add NAME --from .*; then use --data NAME\)$"
+        MocaError, match=r"skip_bad=True \(an option of moca.data.add\('NAME', '.*'\); then use data=NAME\)$"
     ):
         load(folder)
     bad.unlink()
@@ -89,7 +92,7 @@ def test_only_a_mistake_that_an_option_mends_names_the_command_with_that_option(
     no_store = tmp_path / "file"
     no_store.touch()
     (folder / "train" / "empty").rmdir()
-    with pytest.raises(MocaError, match=r"move the store with --data-dir or MOCA_DATA$"):
+    with pytest.raises(MocaError, match=r"move the store with data_dir= or MOCA_DATA$"):
         load(folder, data_dir=no_store)
 
 

@@ -39,7 +39,7 @@ def open_socket(path):
 def test_a_pipe_among_the_images_is_named_and_can_be_left_out(make, source):
     make(source / "train" / "class1" / "zz.png")
     for take in (lambda: add("mine", source), lambda: load(source)):
-        with pytest.raises(MocaError, match=r"zz.png: a pipe, socket or device, not a file; .*--skip-bad"):
+        with pytest.raises(MocaError, match=r"zz.png: a pipe, socket or device, not a file; .*skip_bad=True"):
             take()
     assert add("mine", source, skip_bad=True).info.train == (5, 5, 5)
 
@@ -192,7 +192,7 @@ def test_no_name_does_not_mean_this_folder(name, source, monkeypatch):
     for take in (load, placed):
         with pytest.raises(MocaError, match=r"the data set has no name; give one of moca data ls, or a folder"):
             take(name)
-    with pytest.raises(MocaError, match=r"--from is empty; give a folder"):
+    with pytest.raises(MocaError, match=r"source= is empty; give a folder"):
         add("mine", name)
     assert len(load(".").train) == 15
 

@@ -61,7 +61,7 @@ def test_image_files_are_brought_to_a_size_and_arrays_say_that_they_stay(how, tm
     if any(word in kind for word in ("folder", "parquet")):
         assert add("mine", source, size=16).info.shape[:2] == (16, 16)
         return
-    with pytest.raises(MocaError, match=rf"\({kind}\) stay in the size that they have; leave out --size \(moca run: "):
+    with pytest.raises(MocaError, match=rf"\({kind}\) stay in the size .*; leave out size= \(image_size= of a run\)$"):
         add("mine", source, size=16)
     Image.new("RGB", (64, 64)).save(source / "preview.png")
     assert handy_size(source) is None, "a run that is not told a size asks for none"
@@ -128,7 +128,7 @@ def test_class_names_in_an_npz(tmp_path):
         ({"train_images": np.zeros((15, 9), np.uint8)}, r"\(n, height, width\[, channels\]\) is needed"),
         ({"train_images": np.zeros((15, 9, 9, 7), np.uint8)}, "must be 1 .grey. or 3 .colour."),
         ({"train_images": np.array([{}], object)}, "holds Python objects, which are never loaded"),
-        ({"test_images": np.zeros((6, 16, 16, 3), np.uint8)}, "bring all to one size with --size"),
+        ({"test_images": np.zeros((6, 16, 16, 3), np.uint8)}, "bring all to one size with size= "),
         ({"test_images": np.zeros((6, 32, 32, 1), np.uint8), "train_images": CIFAR[0]}, None),
     ],
 )

@@ -47,7 +47,7 @@ def test_photographs_keep_their_proportions(tmp_path):
 
 def test_mistakes(tmp_path):
     for count in (0, -1):
-        with pytest.raises(MocaError, match=rf"at least 1 image of each class \(--per-class {count}\)"):
+        with pytest.raises(MocaError, match=rf"at least 1 image of each class \(per_class={count}\)"):
             show("digits", tmp_path / "a.png", per_class=count)
     with pytest.raises(MocaError, match=r"'digits' has 10 classes, too few for 11 tasks"):
         show("digits", tmp_path / "a.png", tasks=11)

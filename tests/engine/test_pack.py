@@ -390,15 +390,15 @@ def test_the_cost_in_words():
 
 
 def test_cores_that_were_idle_for_long_are_told_of():
-    assert Cost(6, 90.0, 2000, 1, 1, cores=8).advice == "One after the other; --jobs 6 carries out 6 at a time"
-    assert Cost(60, 90.0, 2000, 1, 1, cores=8).advice == "One after the other; --jobs 8 carries out 8 at a time"
+    assert Cost(6, 90.0, 2000, 1, 1, cores=8).advice == "One after the other; jobs=6 carries out 6 at a time"
+    assert Cost(60, 90.0, 2000, 1, 1, cores=8).advice == "One after the other; jobs=8 carries out 8 at a time"
     for fast in (Cost(6, 9.0, 2000, 1, 1, 8), Cost(1, 90.0, 2000, 1, 1, 8), Cost(6, 90.0, 2000, 1, 2, 8)):
         assert not fast.advice
 
 
 @pytest.mark.parametrize(("here", "cores"), [({}, 8), ({"watch": moca.Watcher}, 1), ({"model": torch.nn.Flatten()}, 1)])
 def test_runs_that_stay_in_this_process_have_no_cores_to_share(tmp_path, monkeypatch, here, cores):
-    """What it alone has, or a GPU, is not shared by child processes: more --jobs would not help."""
+    """What it alone has, or a GPU, is not shared by child processes: more jobs would not help."""
     monkeypatch.setattr(comparing, "cores", lambda: 8)
     assert moca.compare(**FAST | here, seeds=1, out=tmp_path / "out").cost.cores == cores
 

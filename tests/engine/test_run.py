@@ -270,7 +270,7 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, uninterrupted, reached):
     settings, whole = uninterrupted
     half = finish(begin(settings, tmp_path / "half", interrupt_when(reached)))
     assert half.status == "interrupted"
-    assert f"moca resume {tmp_path / 'half'}" in half.message
+    assert half.message.endswith(f"continue with: moca.resume('{tmp_path / 'half'}')")
     assert not (tmp_path / "half" / "result.json").exists()
     assert 0 < half.steps < whole.steps
     resumed = moca.resume(tmp_path / "half", keep_model=False)

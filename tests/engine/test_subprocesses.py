@@ -1,5 +1,6 @@
 """Runs as child commands: real processes, killed and interrupted for real."""
 
+import json
 import os
 import signal
 import subprocess
@@ -65,12 +66,20 @@ def test_runs_are_done_and_say_how_many_images_they_saw_and_a_mistake_of_others_
     told = []
     bar = ProgressBar(1, shown=False)
     bar.__class__ = type("Told", (ProgressBar,), {"__call__": lambda self, steps, where: told.append((steps, where))})
-    runs = [a_run(tmp_path / "a"), half, a_run(tmp_path / "c")]
-    used, damaged, ending = side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], 2, bar)
+
+    def absent():
+        settings = a_run(tmp_path / "d")() / "settings.json"
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | {"data": "cifar10"}))
+        return tmp_path / "d"
+
+    runs = [a_run(tmp_path / "a"), half, a_run(tmp_path / "c"), absent]
+    used, damaged, ending, unknown = side_by_side([(f"run {i}", run) for i, run in enumerate(runs)], 2, bar)
     assert isinstance(used, MocaError)
     assert "is already used" in str(used)
     assert isinstance(damaged, MocaError)
     assert str(damaged).endswith("is damaged; remove it, and the run begins anew when resumed")
+    assert isinstance(unknown, MocaError)
+    assert str(unknown).endswith("; add it with: moca.data.add('cifar10')"), "not in the words of the command line"
     assert isinstance(ending, Result) and ending.status == "finished"
     assert sum(steps for steps, _ in told) == ending.steps
     assert ending.images_this_time == round(ending.images_per_second * ending.seconds)

@@ -67,10 +67,10 @@ def test_all_that_a_finished_run_allows(runs):
     found = moca.analyse(runs / "gaussian-0")
     assert found.analyses.keys() == OF_MODEL
     assert found.missing == [
-        "angle deviation in training: was not recorded; run again with --record angles",
-        "singular values of feature gradients: was not recorded; run again with --record gradients",
-        "angle of the perturbation: was not recorded; run again with --record perturbation",
-        "logit adjustment after every task: was not recorded; run again with --record lead",
+        "angle deviation in training: was not recorded; run again with record=angles",
+        "singular values of feature gradients: was not recorded; run again with record=gradients",
+        "angle of the perturbation: was not recorded; run again with record=perturbation",
+        "logit adjustment after every task: was not recorded; run again with record=lead",
     ]
     assert moca.analyse(runs / "er").analyses.keys() == OF_MODEL | {"angle_deviation", "gradient_spectrum"}
 
@@ -181,7 +181,7 @@ def test_batch_norm_is_not_asked_for_where_there_is_none(runs, model, told):
     settings = moca.Result.load(runs / "er").settings
     result = moca.Result(validate(Run, dict(settings) | {"model": model}), runs / "er", "finished")
     lines = " ".join(_unrecorded(result, {}).values())
-    assert ("--record batch_norm" in lines) is ("--record rules" in lines) is told, "of one's own nobody knows"
+    assert ("record=batch_norm" in lines) is ("record=rules" in lines) is told, "of one's own nobody knows"
 
 
 def test_runs_are_named_by_method_and_seeds_averaged(runs):
@@ -228,6 +228,7 @@ def test_what_was_asked_for_and_is_not_there_is_one_line(runs, capsys):
     ):
         code, told = said(capsys, runs / "gaussian-0", *words)
         assert (code, told.out, told.err) == (1, "", f"moca: {line}\n")
+    assert moca.analyse(runs / "gaussian-0").lacks("angle_deviation")[0].endswith("run again with record=angles")
     code, told = said(capsys, runs, "--only", "perturbation_angle", "angle_deviation", "--no-figures")
     assert code == 0
     assert "Skipped: angle deviation in training: was not recorded; run again with --record angles (g" in told.out
@@ -304,7 +305,7 @@ def test_a_comparison_is_analysed_run_by_run(tmp_path):
 def test_runs_that_cannot_be_analysed(runs, tmp_path, capsys):
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/settings.json").write_text((runs / "er/settings.json").read_text())
-    with pytest.raises(MocaError, match=r"has not ended; continue with: moca resume .*begun"):
+    with pytest.raises(MocaError, match=r"has not ended; continue with: moca.resume\('.*begun'\)$"):
         moca.analyse(tmp_path / "begun")
     with lock(tmp_path / "begun/lock"), pytest.raises(MocaError, match="is still going on; wait for its end"):
         moca.analyse(tmp_path / "begun")
@@ -333,7 +334,7 @@ def test_weights_that_are_not_there_and_older_runs(runs, tmp_path):
         found = moca.analyse(bare)
         assert found.analyses.keys() == {"forgetting_by_class"}
         assert found["forgetting_by_class"].numbers == moca.analyse(runs / "er")["forgetting_by_class"].numbers
-        assert found.missing[-1] == "the final model: its weights were not kept; run again with --record weights"
+        assert found.missing[-1] == "the final model: its weights were not kept; run again with record=weights"
     with pytest.raises(MocaError, match="has no analysis 'confusion'"):
         found["confusion"]
     older = copied(runs / "er", tmp_path / "older")
@@ -472,7 +473,7 @@ def test_the_page_about_it_runs(tmp_path, monkeypatch):
     right = (final.scores.argmax(1) == final.labels).double().mean().item()
     assert 100 * right == pytest.approx(confusion.numbers["accuracy on all test images (%)"], abs=0.01)
     assert len(final.training_features) == len(final.train)
-    assert "angle of the perturbation: was not recorded; run again with --record perturbation" in names["found"].missing
+    assert "angle of the perturbation: was not recorded; run again with record=perturbation" in names["found"].missing
     assert names["found"].numbers["angle_deviation: new classes, training (degrees)"] > 0
     for name in KNOWN:
         assert f"`{name}`" in PAGE.read_text()

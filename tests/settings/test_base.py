@@ -298,6 +298,7 @@ MISTAKES = [
     ({"short_batch": "drop"}, "short_batch = 'drop': .*'perturb' or 'skip'"),
     ({"bn_passes": "dirty"}, "bn_passes = 'dirty': use replay, clean, official, or the passes in order, made of n, b "),
     ({"bn_passes": ""}, "bn_passes = '': use replay, clean"),
+    ({"bn_passes": "n\n"}, r"bn_passes = 'n\\n': use replay, clean"),
     ({"bn_passes": "n1b"}, "bn_passes = 'n1b': use replay, clean"),
     ({"bn_passes": "nbb", "learner": "finetune"}, "bn_passes = 'nbb': use replay, clean"),
     ({"bn_passes": "nbb", "learner": "er:passes=concatenated"}, "bn_passes=nbb means separate passes"),

@@ -407,7 +407,7 @@ class ModelFolder:
             if self.is_run():
                 hint = f"it is a finished run, and becomes one with: moca learn FOLDER --model {self._typed}"
             elif (self.path / SETTINGS).is_file():
-                hint = "the run has not ended, or its weights were not kept"
+                hint = "the run has not ended, or its weights were not kept; record=weights keeps them"
             elif not self.path.exists():
                 what, hint = f"there is no model '{self.path}'", f"moca learn FOLDER --model {self._typed} makes it"
             raise MocaError(f"{what}; {hint}")

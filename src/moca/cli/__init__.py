@@ -266,7 +266,7 @@ def main(words: Sequence[str] | None = None) -> None:
     except CycloptsError as error:
         code = _explain(hinted(error), 2)
     except MocaError as error:
-        code = _explain(as_options(str(error)), 130 if isinstance(error, Interrupted) else 1)
+        code = _explain(str(error), 130 if isinstance(error, Interrupted) else 1)
     except KeyboardInterrupt:
         code = _explain("stopped at once", 130)
     except Exception as error:
@@ -296,7 +296,7 @@ _SHOW = warnings.showwarning
 def _show_warning(message: Warning | str, *about: Any, **more: Any) -> None:
     """Print moca's own warnings as one line; leave all others to Python."""
     if isinstance(message, MocaWarning):
-        aside(f"moca: {message}")
+        aside(f"moca: {as_options(str(message))}")
     else:
         _SHOW(message, *about, **more)
 
@@ -324,6 +324,6 @@ def _code(results: Sequence[Any]) -> int:
 
 
 def _explain(message: str, code: int) -> int:
-    """Print an error; return the exit code."""
-    complain(message)
+    """Print an error as the command line says it; return the exit code."""
+    complain(as_options(message))
     return code

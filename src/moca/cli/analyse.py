@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 from rich.console import Console
 
+from moca.cli.hints import as_options
 from moca.cli.show import busy, complain, console, say
 from moca.errors import Interrupted, MocaError, nearest
 from moca.importing import loading
@@ -93,7 +94,7 @@ def analyse(
         say(f"Left out: {line}")
     _show_missing([run for run in done if any(run.result is result for result in unique)], only)
     for line in refused:
-        complain(line)
+        complain(as_options(line))
     return 1 if refused else 0
 
 
@@ -143,7 +144,7 @@ def _show_missing(runs: Sequence[Analysed], only: Sequence[str] | None) -> None:
     for line, names in lines.items():
         whose = "" if len(names) == len(runs) else f" ({some(names, 3)})"
         end = "" if line.endswith("?") and not whose else "."
-        say(f"Skipped: {line}{whose}{end}")
+        say(as_options(f"Skipped: {line}{whose}{end}"))
 
 
 def _common_folder(folders: Sequence[Path]) -> Path:

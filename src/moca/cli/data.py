@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Column, Table
 
+from moca.cli.hints import as_options
 from moca.cli.show import in_bytes, say
 from moca.errors import MocaError
 from moca.importing import loading
@@ -50,7 +51,7 @@ def list_sets(*, data_dir: DataDir = None) -> None:
             absent.append(one)
     Console(markup=False).print(table)
     for one in absent:
-        say(f" not stored: {one.title} ({one.state})")
+        say(f" not stored: {one.title} ({as_options(one.state)})")
     say(f" store: {Store(data_dir).directory}")
 
 

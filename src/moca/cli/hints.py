@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from ast import literal_eval
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,17 +13,30 @@ from moca.errors import closest
 from moca.settings import Bench, Run
 from moca.settings.suggestions import meant
 
-_OPTIONS = sorted(
-    {*Run.model_fields, *Bench.model_fields, "out", "jobs", "seeds", "track", "choose", "encoder", "keep"},
-    key=len,
-    reverse=True,
-)
-_SPELLED = re.compile(rf"(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(?=([\w'\"./-])?)")
+_OF_COMMANDS = "out jobs seeds methods track choose encoder keep"
+_OF_DATA = "source size skip_bad test_share allow_differences workers per_class"
+_OPTIONS = sorted({*Run.model_fields, *Bench.model_fields, *_OF_COMMANDS.split(), *_OF_DATA.split()}, key=len)[::-1]
+_SPELLED = re.compile(rf"moca[\w.]+\([^()]*\)|(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(True\b)?(?=([\w'\"./-])?)")
+_CALL = re.compile(r"moca\.(data\.add|resume)(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
 
 
 def as_options(message: str) -> str:
-    """The message with settings written as command-line options: `lr=0.1` becomes `--lr 0.1`."""
-    return _SPELLED.sub(lambda found: f"--{found[1].replace('_', '-')}{' ' if found[2] else ''}", message)
+    """The message as the command line says it: `lr=0.1` becomes `--lr 0.1`, `skip_bad=True` becomes `--skip-bad`,
+    `moca.compare` becomes `moca compare`, and `moca.data.add('mine', 'pets')` `moca data add mine --from pets`. Calls
+    that only Python can make, such as `moca.resume(folder, data=...)`, stay."""
+    return _SPELLED.sub(_option, _CALL.sub(_command, message.replace("moca.compare", "moca compare")))
+
+
+def _option(found: re.Match[str]) -> str:
+    if found[1] is None:  # a call
+        return found[0]
+    name = "from" if found[1] == "source" else found[1].replace("_", "-")
+    return f"--{name}{' ' if found[3] and not found[2] else ''}"
+
+
+def _command(found: re.Match[str]) -> str:
+    first, *source = literal_eval(f"{found[2][:-1]},)")
+    return shlex.join(["moca", *found[1].split("."), first, *(word for place in source for word in ("--from", place))])
 
 
 def folders_first(folder: str, option: str, command: str = "runs") -> str:

@@ -6,14 +6,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from moca.cli.show import aside
 from moca.engine.folder import RunFolder
 from moca.engine.subprocesses import HELD, IMAGES
-from moca.errors import Held
+from moca.errors import Held, Interrupted, MocaError
 from moca.importing import loading
 
 
 def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int:
-    """Resume a run and print its progress as lines on stdout. If the reader goes away, it stops as with Ctrl-C.
+    """Resume a run and print its progress as lines on stdout, and an error as Python says it: the reader may be a
+    comparison in Python. If the reader goes away, it stops as with Ctrl-C.
 
     The run is locked before torch is loaded: otherwise another process could start it in the meantime.
     """
@@ -21,8 +23,8 @@ def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int
     def advance(steps: int, where: str) -> None:
         _print_line(f"{steps}\t{where}")
 
-    run = RunFolder.open(folder)
     try:
+        run = RunFolder.open(folder)
         run.claim()
         with loading():
             from moca import api
@@ -30,6 +32,9 @@ def as_lines(folder: Path, keep_model: bool, track: Sequence[str] | None) -> int
         result = api.resume(folder, progress=advance, keep_model=keep_model, track=track)
     except Held:
         return HELD
+    except MocaError as error:
+        aside(f"moca: {error}")
+        return 130 if isinstance(error, Interrupted) else 1
     _print_line(f"{IMAGES}\t{result.images_this_time}")
     return 0
 

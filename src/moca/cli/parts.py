@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from moca.cli.hints import as_options
 from moca.cli.options import written
 from moca.data import catalogue
 from moca.data.inventory import Listed, listing
@@ -117,7 +118,7 @@ def _data_set(one: Listed) -> About:
     elif one.state in ("stored", "embedded"):
         use = f"Learn it: moca run --data {name}. See it: moca data show {name}"
     else:
-        use = f"Not stored; get it with: {one.state}"
+        use = f"Not stored; get it with: {as_options(one.state)}"
     return About(name, "data set", line, recipes=recipes, use=use)
 
 

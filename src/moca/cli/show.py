@@ -13,6 +13,7 @@ from rich.status import Status
 from rich.table import Column, Table
 from rich.text import Text
 
+from moca.cli.hints import as_options
 from moca.paths import from_here
 from moca.wording import counted
 
@@ -102,7 +103,7 @@ def show_comparison(comparison: Comparison) -> None:
         if cost:
             say(f"{stage}{cost}.")
             if cost.advice:
-                say(f"{cost.advice}.")
+                say(as_options(f"{cost.advice}."))
     show_notes(comparison, notes(comparison.rows))
     say(f"Folder: {from_here(comparison.folder)}")
 

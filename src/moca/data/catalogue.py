@@ -62,6 +62,12 @@ class Known:
         """The protocol that a run has unless it asks for another."""
         return next(iter(self.protocols.values()))
 
+    @property
+    def adding(self) -> str:
+        """The call that adds it to the store."""
+        source = "" if self.downloads else ", 'PATH'"
+        return f"moca.data.add('{self.name}'{source})"
+
     def fits(self, classes: tuple[str, ...], shape: tuple[int, int, int]) -> bool:
         """Whether a copy with these classes and image shape can be used as, and compared with, this set."""
         return (self.classes, self.shape) == (classes, shape)

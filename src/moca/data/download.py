@@ -111,7 +111,7 @@ def _continue(item: Download, part: Path, watch: Watch, timeout: float) -> bool:
 
 def _gone(item: Download, code: int) -> str:
     where = f"cannot fetch {item.url} (the server answers {code})"
-    return f"{where}; find {item.file} elsewhere ({item.checksum}) and use --from"
+    return f"{where}; find {item.file} elsewhere ({item.checksum}) and use source="
 
 
 def _first_byte(content_range: str | None) -> int:

@@ -41,7 +41,7 @@ def refuse_absent(name: str, store: Store) -> None:
     if name in catalogue.names() and catalogue.known(name).embedded:
         raise MocaError(f"'{name}' is inside the package, not in the store: there is nothing to check or remove")
     if name in catalogue.names():
-        hint = f"add it with: moca data add {name}"
+        hint = f"add it with: {catalogue.known(name).adding}"
     else:
         hint = nearest(name, store) + " (stored)" if list(store) else "nothing is"
     raise MocaError(f"'{name}' is not in the store {store.directory}; {hint}")

@@ -18,7 +18,7 @@ class Listed:
     info: Info | None
     """Details of the stored copy, if there is one."""
     state: str
-    """stored, damaged, embedded, or the command that adds it."""
+    """stored, damaged, embedded, or the call that adds it."""
     source: str
     protocols: tuple[str, ...] = ()
     """Names of its protocols from the literature."""
@@ -31,8 +31,7 @@ def listing(*, data_dir: Path | str | None = None) -> list[Listed]:
     for name in catalogue.names():
         if name not in store:
             about = catalogue.known(name)
-            state = "embedded" if about.embedded else f"moca data add {name}{'' if about.downloads else ' --from PATH'}"
-            found.append(Listed(name, about.title, None, state, ""))
+            found.append(Listed(name, about.title, None, "embedded" if about.embedded else about.adding, ""))
     return found
 
 

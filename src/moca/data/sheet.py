@@ -48,7 +48,7 @@ def show(
     `tasks` splits the classes into that many tasks instead; by default five, or fewer if a task would have one class.
     """
     if per_class < 1:
-        raise MocaError(f"a sheet shows at least 1 image of each class (--per-class {per_class})")
+        raise MocaError(f"a sheet shows at least 1 image of each class (per_class={per_class})")
     dataset = name if isinstance(name, Dataset) else load(name, data_dir=data_dir)
     dataset = dataset.using(protocol) if protocol else dataset
     order = dataset.order(dataset.protocol.class_order)

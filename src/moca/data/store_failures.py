@@ -10,7 +10,7 @@ from pathlib import Path
 
 from moca.errors import MocaError
 
-_MOVE = "move the store with --data-dir or MOCA_DATA"
+_MOVE = "move the store with data_dir= or MOCA_DATA"
 
 
 @contextmanager

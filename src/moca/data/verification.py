@@ -63,7 +63,7 @@ def _differences(
     example = f" (first: {details[0]})" if details and found.agreed else ""
     raise NotTheSame(
         f"this is not {expected.title} as published: {found}{example}; "
-        "mend it, add it under another name, or keep it as it is with --allow-differences",
+        "mend it, add it under another name, or keep it as it is with allow_differences=True",
         details,
     )
 

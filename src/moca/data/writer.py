@@ -50,7 +50,7 @@ def write_raw(part: Part, path: Path, shape: Shape | None, colour: bool, skip_ba
             if block.bad and not skip_bad:
                 row, reason = block.bad[0]
                 raise UnreadableImage(
-                    f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with --skip-bad"
+                    f"cannot read {part.name(row)}: {reason}; mend it, or leave it out with skip_bad=True"
                 )
             bad.extend(block.bad)
             if len(block.rows):
@@ -100,7 +100,7 @@ def _fitting(images: NDArray[np.uint8], shape: Shape, name: Callable[[], str]) -
     if images.shape[1:3] != shape[:2]:
         raise MocaError(
             f"{name()} has {images.shape[1]}x{images.shape[2]} pixels, images before it {shape[0]}x{shape[1]}; "
-            "bring all to one size with --size (moca run: --image-size)"
+            "bring all to one size with size= (image_size= of a run)"
         )
     if images.shape[3] == shape[2]:
         return images

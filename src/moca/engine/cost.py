@@ -45,11 +45,11 @@ class Cost:
 
     @property
     def advice(self) -> str:
-        """A hint to use `--jobs`, if several runs took long one after the other while cores were idle."""
+        """A hint to use `jobs`, if several runs took long one after the other while cores were idle."""
         at_a_time = min(self.runs, self.cores)
         if self.jobs > 1 or at_a_time == 1 or self.seconds < _LONG:
             return ""
-        return f"One after the other; --jobs {at_a_time} carries out {at_a_time} at a time"
+        return f"One after the other; jobs={at_a_time} carries out {at_a_time} at a time"
 
     def numbers(self) -> dict[str, Any]:
         """Every number by name."""

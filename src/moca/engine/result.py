@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -127,7 +126,7 @@ class Result:
         """Load the result of an earlier run from its folder; for `loaded`, see `RunFolder.settings`."""
         folder = RunFolder.open(Path(path))
         if not (folder.path / RESULT).exists():
-            raise MocaError(f"run '{path}' has not ended; continue with: moca resume {shlex.quote(str(path))}")
+            raise MocaError(f"run '{path}' has not ended; continue with: moca.resume({str(path)!r})")
         saved = folder.read_json(RESULT)
         own, settings = {f.name for f in fields(cls)} & saved.keys(), folder.settings(loaded)
         if not intact(saved):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -210,10 +209,8 @@ class Running:
 
     def _interrupted(self) -> None:
         self.folder.save_checkpoint(self.state())
-        path = str(self.folder.path)
-        again = ", ".join([repr(path), *(f"{name}=..." for name in self.settings.own_objects)])
-        resume = f"moca.resume({again})" if self.settings.in_python_only else f"moca resume {shlex.quote(path)}"
-        self._ended("interrupted", f"stopped after step {self.steps_done}; continue with: {resume}")
+        again = ", ".join([repr(str(self.folder.path)), *(f"{name}=..." for name in self.settings.own_objects)])
+        self._ended("interrupted", f"stopped after step {self.steps_done}; continue with: moca.resume({again})")
 
     def _ended(self, status: Status, message: str = "") -> None:
         trained = self.trainer.learning.images_trained

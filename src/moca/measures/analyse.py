@@ -42,13 +42,13 @@ KNOWN = tuple(sorted([*_RECORDED, *ASKED_FOR, *COMPUTED]))
 """The names of all analyses."""
 
 _MODEL, _FORGETTING = "the final model", "forgetting of each class"
-_NOT_KEPT = "its weights were not kept; run again with --record weights"
+_NOT_KEPT = "its weights were not kept; run again with record=weights"
 _OF_BATCH_NORM = [name for name, kind in KINDS.items() if kind.of_batch_norm]
 _ABSENT = {
     "perturbation_angle": "angle of the perturbation: the run has no perturbation",
     "classifier_angles": "classifier_angles: all tasks of the run have the same classes",
     **{KINDS[name].leads_to: f"{KINDS[name].about}: the encoder has no BatchNorm" for name in _OF_BATCH_NORM},
-    "feature_plane": "feature_plane: it is of runs with two features, such as --model convnet:features=2",
+    "feature_plane": "feature_plane: it is of runs with two features, such as model=convnet:features=2",
 }
 """Why a run has no analysis of this name, if nothing went wrong."""
 
@@ -272,7 +272,7 @@ def _unrecorded(result: Result, found: Analyses) -> dict[str, str]:
         if name in result.settings.record:
             reasons[kind.about] = f"was recorded, but {lost}"
         else:
-            reasons[kind.about] = f"was not recorded; run again with --record {name}"
+            reasons[kind.about] = f"was not recorded; run again with record={name}"
     return reasons
 
 

@@ -234,7 +234,7 @@ class Run(Settings):
         learner, plus, perturb = value.partition("+") if isinstance(value, str) else ("", "", "")
         if plus and perturb[:1].isalpha() and learner.partition(":")[0] in LEARNERS.built_in:
             raise MocaError(
-                f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}; moca compare also "
+                f"learner = '{value}': give two settings, learner={learner} and perturb={perturb}; moca.compare also "
                 f"takes methods={value}"
             )
         return value
@@ -275,7 +275,7 @@ class Run(Settings):
     def _check_passes(self, letters: str) -> None:
         if not self.bn_passes or set(self.bn_passes) - set(letters):
             raise MocaError(
-                f"bn_passes = '{self.bn_passes}': use replay, clean, official, or the passes in order, made of "
+                f"bn_passes = {self.bn_passes!r}: use replay, clean, official, or the passes in order, made of "
                 f"{', '.join(letters)} (n: new batch, b: replay batch, 1, 2, ...: the draws before it)"
             )
 

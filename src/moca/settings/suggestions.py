@@ -62,7 +62,7 @@ def meant(name: str) -> str:
     if name in elsewhere.OPTIONS:
         return f"is called {elsewhere.OPTIONS[name]}= here"
     if name in ("seeds", "methods", "jobs", "choose"):
-        return "is for several runs: use moca compare (in Python moca.compare)"
+        return "is for several runs: use moca.compare"
     if name == "keep_model":
         return "is no option here: moca run keeps the weights anyway, a comparison with record=weights"
     for setting, choices in _choices().items():

@@ -56,7 +56,7 @@ class MLflow(Tracker):
             why = _in_short(error)
             raise MocaError(
                 f"track=mlflow: '{self.uri or 'the default store'}' cannot be reached ({why}); start it, give another "
-                "uri (--track mlflow:uri=...), or leave --track out"
+                "uri (track=mlflow:uri=...), or leave track= out"
             ) from None
 
     def open(self, about: About, run: str | None) -> str:

@@ -34,11 +34,11 @@ class WandB(Tracker):
             why = (first_line(error) or type(error).__name__)[:200]
             raise MocaError(
                 f"track=wandb cannot reach its server ({why}); try again, or write files only with "
-                "--track wandb:mode=offline"
+                "track=wandb:mode=offline"
             ) from None
         if not logged_in:
             raise MocaError(
-                "track=wandb has no API key; run wandb login, or write files only with --track wandb:mode=offline"
+                "track=wandb has no API key; run wandb login, or write files only with track=wandb:mode=offline"
             )
 
     def open(self, about: About, run: str | None) -> str:

@@ -41,8 +41,8 @@ def open_source(path: Path, options: Options) -> Source:
     source: Source = reader.read(at, options)
     if options.size is not None and reader not in _IMAGE_FILES:
         raise MocaError(
-            f"the images of {at} ({source.kind}) stay in the size that they have; leave out --size (moca run: "
-            "--image-size)"
+            f"the images of {at} ({source.kind}) stay in the size that they have; leave out size= (image_size= of a "
+            "run)"
         )
     return replace(source, classes=source.classes and tuple(map(readable, source.classes)))
 
