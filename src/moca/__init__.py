@@ -11,7 +11,7 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from moca import data, sphere
-    from moca.api import compare, resume, run
+    from moca.api import compare, resume, resume_comparison, run
     from moca.batch import Batch
     from moca.classifier import ContinualClassifier, load_model
     from moca.data import Dataset, load
@@ -57,6 +57,7 @@ _HOME = {
     "perturbation": "moca.perturb",
     "register": "moca.parts",
     "resume": "moca.api",
+    "resume_comparison": "moca.api",
     "run": "moca.api",
 }
 
@@ -89,6 +90,7 @@ __all__ = [
     "perturbation",
     "register",
     "resume",
+    "resume_comparison",
     "run",
     "sphere",
 ]

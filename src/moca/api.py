@@ -137,7 +137,12 @@ def resume_comparison(
 ) -> Comparison:
     """Resume a stopped comparison, including runs that were not started yet, with the options it was last called with.
 
-    `jobs` and `track` override those options.
+    Args:
+        out: The comparison's folder.
+        jobs: As in `compare`, instead of what it had.
+        progress: As in `compare`.
+        track: As in `compare`, instead of what it had.
+        say: As in `compare`.
     """
     folder = _path(out)
     options, _ = request.kept(folder)

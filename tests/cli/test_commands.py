@@ -458,6 +458,7 @@ def test_an_image_that_spoils_a_folder_is_told_with_what_can_be_typed(moca, tmp_
         ("data_dir= or skip_bad=True; track=mlflow:uri=x", "--data-dir or --skip-bad; --track mlflow:uri=x"),
         ("continue with: moca.resume('runs/it is')", "continue with: moca resume 'runs/it is'"),
         ("""moca.data.add('NAME', "Ann's")""", """moca data add NAME --from 'Ann'"'"'s'"""),
+        ("moca.resume_comparison('a b') resumes it", "moca resume 'a b' resumes it"),
         ("moca.resume(folder, data=...)", "moca.resume(folder, data=...)"),
         ("moca.resume('runs/mine', data=..., model=...)", "moca.resume('runs/mine', data=..., model=...)"),
         ("a moca.Batch(features=h, memory=...) with lr=0.1", "a moca.Batch(features=h, memory=...) with --lr 0.1"),

@@ -36,7 +36,7 @@ def test_one_that_was_stopped_goes_on_by_its_folder_alone(tmp_path, monkeypatch,
     assert Listed.at(begun.parent).next == f"moca resume {tmp_path / 'half'}"
     assert len(not_begun(tmp_path / "half")) == 3
     with pytest.raises(
-        MocaError, match=r"is not a run folder: .*; the command moca resume half resumes the comparison"
+        MocaError, match=r"is not a run folder: .*; moca.resume_comparison\('half'\) resumes the comparison"
     ):
         moca.resume("half")
     with pytest.raises(SystemExit) as ended:

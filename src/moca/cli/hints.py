@@ -17,7 +17,7 @@ _OF_COMMANDS = "out jobs seeds methods track choose encoder keep"
 _OF_DATA = "source size skip_bad test_share allow_differences workers per_class"
 _OPTIONS = sorted({*Run.model_fields, *Bench.model_fields, *_OF_COMMANDS.split(), *_OF_DATA.split()}, key=len)[::-1]
 _SPELLED = re.compile(rf"moca[\w.]+\([^()]*\)|(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(True\b)?(?=([\w'\"./-])?)")
-_CALL = re.compile(r"moca\.(data\.add|resume)(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
+_CALL = re.compile(r"moca\.(data\.add|resume)(?:_comparison)?(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
 
 
 def as_options(message: str) -> str:

@@ -297,7 +297,7 @@ def _how_to_resume(path: Path) -> str:
     if one is None and any(path.glob(f"*/*/{SETTINGS}")):
         return f"moca runs {shlex.quote(str(path))} lists the comparisons in it, which can be resumed one by one"
     if one and (comparison := above(one.parent)):
-        return f"the command moca resume {shlex.quote(str(comparison))} resumes the comparison"
+        return f"moca.resume_comparison({str(comparison)!r}) resumes the comparison"
     if one:
         here = shlex.quote(str(path))
         alone = f"moca runs {here} lists the runs in it, each with the command that resumes it"
