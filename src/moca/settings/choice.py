@@ -157,6 +157,20 @@ def _blank(part: Any, name: str, ready_made: bool) -> Choice:
     return cls.__new__(cls)
 
 
+def _revived(
+    part: Any, name: str, values: dict[str, Any], given: set[str], held: Any, own: bool, saved: dict[str, Any]
+) -> Choice:
+    """Unpickle a choice that an older moca pickled, as in a classifier that was saved with joblib."""
+    ready_made = held is not None
+    made = type(_blank(type(held) if ready_made else part, name, ready_made)).model_construct(given, **values)
+    made._own = own
+    if isinstance(made, ReadyMade):
+        made._object = held
+    elif isinstance(made, Absent):
+        made._saved = saved | {"own": own}
+    return made
+
+
 class Own(Settings):
     """User-defined data, which exists only in Python; settings.json has only its name."""
 
