@@ -119,7 +119,8 @@ def resume(
     folder = _path(out)
     refuse_ended(folder)
     run_folder, given = RunFolder.open(folder), tracking.chosen(track)
-    settings = validate(Run, dict(run_folder.settings()) | own)
+    saved = run_folder.settings()
+    settings = validate(Run, dict(saved) | own).with_options_of(saved.model_dump(mode="json", by_alias=True))
     complete, stream = Material()(settings)
     trackers = {tracker.name: tracker for tracker in (*tracking.kept(run_folder), *given)}
     watchers = [*_several(watch), *map(Tracked, trackers.values())]

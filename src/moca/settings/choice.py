@@ -71,6 +71,11 @@ class Choice(Settings):
                    if name in self._fields_named(defaults) and name not in given}  # fmt: skip
         return self.model_copy(update=missing)
 
+    def with_known(self, defaults: dict[str, Any]) -> Choice:
+        """`with_defaults` of those that are options of it."""
+        known = {name for key, field in type(self).model_fields.items() for name in (key, field.alias)} - {"name"}
+        return self.with_defaults({name: value for name, value in defaults.items() if name in known})
+
     def _fields_named(self, options: dict[str, Any]) -> set[str]:
         return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
 
