@@ -244,3 +244,15 @@ def test_a_name_that_fits_several_methods_is_refused(tmp_path):
 def test_methods_are_a_list():
     with pytest.raises(moca.MocaError, match="methods must be a list such as"):
         moca.compare(methods={"er": "wap"})
+
+
+def test_runs_of_joint_training_that_an_older_moca_made_for_each_memory_count_once(tmp_path):
+    few = {name: value for name, value in FAST.items() if name != "memory"}
+    for size in (20, 40):
+        moca.run(learner="joint", memory=size, out=tmp_path / f"joint_memory={size}-s0", keep_model=False, **few)
+    comparison = moca.compare(learner=["er", "joint"], memory=[20, 40], seeds=1, out=tmp_path, **few)
+    assert {row.label: len(row.results) for row in comparison.rows} == {
+        "er memory=20": 1,
+        "er memory=40": 1,
+        "joint": 1,
+    }

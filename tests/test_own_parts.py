@@ -13,6 +13,9 @@ from torch.nn.functional import cross_entropy
 
 import moca
 from moca import MocaError, Result
+from moca.engine.folder import RunFolder
+from moca.measures.analyse import EndedRun
+from moca.perturb.gaussian import Gaussian
 from moca.report.notes import EDITED, mixed
 from tests.engine.helpers import begin, finish
 from tests.engine.test_run import assert_same_run, interrupt_when
@@ -383,6 +386,21 @@ def test_a_learner_of_python_that_is_not_handed_in_again(tmp_path):
     with pytest.raises(MocaError, match="'Local' was a Python object"):
         moca.resume(tmp_path / "half")
     assert moca.resume(tmp_path / "half", learner=Local).status == "finished"
+
+
+def test_a_class_of_python_keeps_the_options_that_its_run_began_with(tmp_path):
+    """Earlier, such a class took no recipe's options; a run that was interrupted then could not be resumed."""
+
+    class Local(Gaussian):
+        recipes = {"small": {"lambda": 1.75}}
+
+    half = finish(begin(FEW | {"data": "digits", "perturb": Local}, tmp_path / "half", interrupt_when(1)))
+    assert half.settings.perturb.lam == 1.75
+    Local.recipes = {"small": {"lambda": 0.5}}
+    resumed = moca.resume(tmp_path / "half", perturb=Local)
+    assert (resumed.status, resumed.settings.perturb.lam) == ("finished", 1.75)
+    ended = EndedRun(RunFolder(resumed.folder), Result.load(resumed.folder), "cpu", {"perturb": Local})
+    assert ended.material[0].perturb.lam == 1.75
 
 
 @pytest.mark.parametrize("base", [Plain, Back])

@@ -34,7 +34,7 @@ from moca.errors import Interrupted, MocaError
 from moca.parts import TRACKERS, called, kind_of
 from moca.report.chosen import Chosen
 from moca.report.comparison import Comparison
-from moca.report.loading import labelled
+from moca.report.loading import labelled, once
 from moca.settings import Label, Run, validate
 from moca.settings.base import whole_number
 from moca.settings.method import METHODS
@@ -119,7 +119,8 @@ def resume(
     folder = _path(out)
     refuse_ended(folder)
     run_folder, given = RunFolder.open(folder), tracking.chosen(track)
-    settings = validate(Run, dict(run_folder.settings()) | own)
+    saved = run_folder.settings()
+    settings = validate(Run, dict(saved) | own).with_options_of(saved.model_dump(mode="json", by_alias=True))
     complete, stream = Material()(settings)
     trackers = {tracker.name: tracker for tracker in (*tracking.kept(run_folder), *given)}
     watchers = [*_several(watch), *map(Tracked, trackers.values())]
@@ -277,7 +278,10 @@ def _picked(plans: Sequence[Plan], held_out: Sequence[Plan], by: Comparison) -> 
 def _named(results: Sequence[Result], names: Mapping[Path, Label] | None = None) -> list[tuple[Label, Result]]:
     """The results, each with the name of its method: `names` has it by folder; by default it is the same as when the
     runs are loaded."""
-    names = names or {result.folder: name for name, result in labelled(results)}
+    if names is None:  # an older moca ran learners without a memory with each: the same runs, not more seeds
+        kept = {result.folder for result in once(results)[0]}
+        results = [result for result in results if result.folder in kept or result.settings.uses_memory]
+        names = {result.folder: name for name, result in labelled(results)}
     return [(names[result.folder], result) for result in results]
 
 

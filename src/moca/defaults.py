@@ -62,8 +62,7 @@ def recipe_places(data: str, protocol: str, memory: Memory) -> list[str]:
 
 def with_recipe(choice: Choice, places: Iterable[str]) -> Choice:
     """A learner or a perturbation whose options that were not given are those of its recipes."""
-    options = {name for key, field in type(choice).model_fields.items() for name in (key, field.alias)}
-    return choice.with_defaults({name: value for name, value in _found(choice, places).items() if name in options})
+    return choice.with_known(_found(choice, places))
 
 
 def _open(run: Run, name: str) -> bool:

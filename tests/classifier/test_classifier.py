@@ -503,3 +503,16 @@ def test_a_learner_and_a_perturbation_of_python_are_handed_in_again(small, tmp_p
     x, _ = lesson(0, 1, seed=1)
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
     assert isinstance(again.learn(*lesson(2)).learning_.learner, Mine)
+
+
+def test_a_class_of_python_that_is_handed_in_again_has_the_options_that_the_recipe_gave_it(small, tmp_path):
+    class Noise(Gaussian):
+        pass
+
+    model = small(perturb=Noise, epochs=1).learn(*lesson(0, 1))
+    model.save(tmp_path / "model")
+    again = moca.load_model(tmp_path / "model", device="cpu", perturb=Noise)
+    assert again.settings_.perturb.lam == model.settings_.perturb.lam != Noise().lam
+    x, _ = lesson(0, 1, 2, seed=1)
+    scores = [one.learn(*lesson(2)).decision_function(x) for one in (model, again)]
+    np.testing.assert_array_equal(*scores)

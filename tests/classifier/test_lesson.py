@@ -189,6 +189,10 @@ def test_a_lesson_that_forgot_too_much_is_not_taught_again(model, folder):
 
     assert json.dumps(asdict(again())) == json.dumps(asdict(harm) | {"taught_before": True})
     assert (steps, model.current, model.next) == ([], 1, 3)
+    about = json.loads((file := model.path / "versions" / "2" / "about.json").read_text())
+    assert about["lesson"].pop("epochs") == 20
+    file.write_text(json.dumps(about))
+    assert again().version == 2 and not steps, "as an older moca wrote it, without epochs"
     assert again(held_out=0.2).version == 3 and steps, "another lesson: other images are held out"
     assert again(options={"epochs": 19}).version == 4 and steps, "another lesson"
     folder("feb", 2, seed=1)

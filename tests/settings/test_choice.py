@@ -18,7 +18,7 @@ from moca.parts import LEARNERS
 from moca.perturb.gaussian import Gaussian
 from moca.perturb.wap import WAP
 from moca.settings import Run, validate
-from moca.settings.choice import Absent, options_of
+from moca.settings.choice import Absent, _revived, options_of
 
 HERE = __name__
 
@@ -229,6 +229,24 @@ class TestInPythonOnly:
                 again.make()
         else:
             assert type(again.make((1, 2, 2))) is type(model.make((1, 2, 2)))
+
+    def test_one_that_an_older_moca_pickled(self):
+        old = (b"cmoca.settings.choice\n_revived\n(cmoca.perturb.gaussian\nGaussian\nVgaussian\n(dVname\nVgaussian\n"
+               b"sVlam\nF0.7\nsVfixed_angle\nNsVangle_cap\nNsVcap\nVexact\nsVunit\nI01\nsc__builtin__\nset\n((lVlam\naVname\natRNI00\n"
+               b"(dtR.")  # fmt: skip
+        now = run(perturb="gaussian:lambda=0.7").perturb
+        assert (pickle.loads(old), pickle.loads(old).as_given()) == (now, now.as_given())
+
+    @pytest.mark.parametrize(
+        "given", [Gaussian(lam=0.7), nn.Linear(4, 2), flat, {"name": "Local", "own": True, "width": 3}]
+    )
+    def test_an_own_one_that_an_older_moca_pickled(self, given):
+        now = run(perturb=given).perturb if isinstance(given, Perturbation) else run(model=given).model
+        part = None if isinstance(given, nn.Module) else now.part
+        held = given if isinstance(given, Perturbation | nn.Module) else None
+        saved = {"width": 3} if isinstance(given, dict) else {}
+        again = _revived(part, now.name, dict(now), {"name"}, held, now.own, saved)
+        assert (again, again.object, again.model_dump()) == (now, now.object, now.model_dump())
 
     def test_the_label_of_an_own_part(self):
         _, _, learner = self.parts()["learner"]

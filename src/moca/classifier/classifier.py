@@ -484,7 +484,7 @@ class Classifier:
     def revived(cls, about: dict[str, Any], state: dict[str, Any], device: str = "auto", **own: Any) -> Self:
         """Rebuild a saved classifier from its `about()`, its state, and user-defined parts in `own`."""
         given = {"model" if name == "encoder" else name: part for name, part in own.items() if part is not None}
-        run = validate(Run, about["settings"] | {"device": device} | given)
+        run = validate(Run, about["settings"] | {"device": device} | given).with_options_of(about["settings"])
         learner, perturb, memory, model, fixed = (
             part if given or part is None else str(part)
             for part in (run.learner, run.perturb, run.memory, run.model, run.frozen)

@@ -85,7 +85,8 @@ def teach(
         if not new.labels:
             return Lesson(version=folder.current, in_use=folder.current, **told)
         kept, after = classifier.kept_, classifier.kept_.learnt(new.digests, new.labels)
-        rejections = [(lesson, Kept(**contents)) for lesson, contents in folder.rejected()]
+        # A lesson of an older moca, which does not say its epochs, had those of the model.
+        rejections = [(replace(was, epochs=was.epochs or usual), Kept(**has)) for was, has in folder.rejected()]
         rejected = _rejected_before(rejections, after, held_out, classifier.epochs)
         if rejected is not None:
             tolerable = _tolerable(rejected.old_before, rejected.old_after, rejected.old_held, tolerate)

@@ -222,7 +222,8 @@ class EndedRun:
         if absent := [name for name in settings.own_objects if name not in self.own]:
             again = ", ".join(f"{name}=..." for name in absent)
             raise MocaError(f"parts of the run exist only in Python; pass them again: moca.analyse(run, {again})")
-        return Material()(validate(Run, dict(settings) | {"device": self.device} | dict(self.own)))
+        made = validate(Run, dict(settings) | {"device": self.device} | dict(self.own))
+        return Material()(made.with_options_of(settings.model_dump(mode="json", by_alias=True)))
 
     @cached_property
     def learning(self) -> Learning:

@@ -71,6 +71,11 @@ class Choice(Settings):
                    if name in self._fields_named(defaults) and name not in given}  # fmt: skip
         return self.model_copy(update=missing)
 
+    def with_known(self, defaults: dict[str, Any]) -> Choice:
+        """`with_defaults` of those that are options of it."""
+        known = {name for key, field in type(self).model_fields.items() for name in (key, field.alias)} - {"name"}
+        return self.with_defaults({name: value for name, value in defaults.items() if name in known})
+
     def _fields_named(self, options: dict[str, Any]) -> set[str]:
         return {name for name, field in type(self).model_fields.items() if {name, field.alias} & options.keys()}
 
@@ -155,6 +160,20 @@ def _blank(part: Any, name: str, ready_made: bool) -> Choice:
     """A choice without values yet, for unpickling."""
     cls = Absent if part is None else _options_of(part, name, ready_made)
     return cls.__new__(cls)
+
+
+def _revived(
+    part: Any, name: str, values: dict[str, Any], given: set[str], held: Any, own: bool, saved: dict[str, Any]
+) -> Choice:
+    """Unpickle a choice that an older moca pickled, as in a classifier that was saved with joblib."""
+    ready_made = held is not None
+    made = type(_blank(type(held) if ready_made else part, name, ready_made)).model_construct(given, **values)
+    made._own = own
+    if isinstance(made, ReadyMade):
+        made._object = held
+    elif isinstance(made, Absent):
+        made._saved = saved | {"own": own}
+    return made
 
 
 class Own(Settings):

@@ -1,6 +1,7 @@
 """Settings of one run."""
 
 import os
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -206,6 +207,15 @@ class Run(Settings):
     def with_own_code(self) -> bool:
         """Whether the run uses user-defined parts; assumed of pretrained weights that do not say of which encoder."""
         return any(choice.own or _maker(choice) not in kind.built_in for kind, choice in self._parts)
+
+    def with_options_of(self, saved: Mapping[str, Any]) -> Self:
+        """The settings in which classes that exist only in Python, passed again, have the options saved with them."""
+        again = {}
+        for name, part in ((name, saved.get(name)) for name in PARTS):
+            now = getattr(self, name)
+            if isinstance(part, dict) and isinstance(now, Choice) and now.own and now.name == part["name"]:
+                again[name] = now.with_known(part)
+        return self.model_copy(update=again)
 
     @property
     def own_code(self) -> str:
