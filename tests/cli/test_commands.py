@@ -459,6 +459,7 @@ def test_an_image_that_spoils_a_folder_is_told_with_what_can_be_typed(moca, tmp_
         ("continue with: moca.resume('runs/it is')", "continue with: moca resume 'runs/it is'"),
         ("""moca.data.add('NAME', "Ann's")""", """moca data add NAME --from 'Ann'"'"'s'"""),
         ("moca.resume_comparison('a b') resumes it", "moca resume 'a b' resumes it"),
+        ("moca.resume() needs a folder", "moca.resume() needs a folder"),
         ("moca.resume(folder, data=...)", "moca.resume(folder, data=...)"),
         ("moca.resume('runs/mine', data=..., model=...)", "moca.resume('runs/mine', data=..., model=...)"),
         ("a moca.Batch(features=h, memory=...) with lr=0.1", "a moca.Batch(features=h, memory=...) with --lr 0.1"),

@@ -17,7 +17,7 @@ _OF_COMMANDS = "out jobs seeds methods track choose encoder keep"
 _OF_DATA = "source size skip_bad test_share allow_differences workers per_class"
 _OPTIONS = sorted({*Run.model_fields, *Bench.model_fields, *_OF_COMMANDS.split(), *_OF_DATA.split()}, key=len)[::-1]
 _SPELLED = re.compile(rf"moca[\w.]+\([^()]*\)|(?<![\w.:,'\"/+-])({'|'.join(_OPTIONS)})=(True\b)?(?=([\w'\"./-])?)")
-_CALL = re.compile(r"moca\.(data\.add|resume)(?:_comparison)?(\((?:'[^']*'|\"[^\"]*\"|[, ])*\))")
+_CALL = re.compile(r"moca\.(data\.add|resume)(?:_comparison)?(\((?:(?:'[^']*'|\"[^\"]*\")(?:, )?)+\))")
 
 
 def as_options(message: str) -> str:
@@ -35,7 +35,7 @@ def _option(found: re.Match[str]) -> str:
 
 
 def _command(found: re.Match[str]) -> str:
-    first, *source = literal_eval(f"{found[2][:-1]},)")
+    first, *source = literal_eval(f"[{found[2][1:-1]}]")
     return shlex.join(["moca", *found[1].split("."), first, *(word for place in source for word in ("--from", place))])
 
 
