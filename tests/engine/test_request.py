@@ -163,6 +163,13 @@ def test_trackers_are_kept_and_objects_of_python_leave_no_words(tmp_path):
     assert not (tmp_path / "own" / "compare.json").exists()
 
 
+def test_what_is_no_comparison_is_told(tmp_path):
+    with pytest.raises(
+        MocaError, match=r"'.*nowhere' cannot be resumed as a comparison: it has no compare.json; a run is"
+    ):
+        moca.resume_comparison(tmp_path / "nowhere")
+
+
 def test_a_damaged_file_is_one_line_and_of_nothing_that_came_about_none_is_left(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     RunFolder.create(tmp_path / "c" / "one", validate(Run, {}))

@@ -78,6 +78,11 @@ def kept(folder: Path) -> tuple[dict[str, Any], list[str] | None]:
     try:
         content = json.loads((folder / ASKED).read_bytes())
         return dict(content["options"]), None if content["runs"] is None else list(content["runs"])
+    except (FileNotFoundError, NotADirectoryError):
+        raise MocaError(
+            f"'{folder}' cannot be resumed as a comparison: it has no {ASKED}; a run is resumed by moca.resume, a "
+            "comparison of Python objects by repeating its call"
+        ) from None
     except (OSError, ValueError, KeyError, TypeError):
         raise MocaError(
             f"{folder / ASKED} is damaged; to resume, start the comparison again with out={folder}"
